@@ -33,7 +33,6 @@ class EstimatorInfo:
 
     @property
     def label(self) -> str:
-        """Name for figures and tables."""
         return self.short or self.title
 
 
@@ -92,7 +91,6 @@ class Provenance:
     of_panels: tuple[tuple[str, str], ...] = ()  # panel, its data source
 
     def source_of(self, panel: str) -> str:
-        """Return the data source of a panel."""
         return dict(self.of_panels).get(panel, self.data_source)
 
 
@@ -123,7 +121,6 @@ class DataCard:
 
     @property
     def file(self) -> str:
-        """Name of its page, which lies next to the report."""
         return f"data-{self.name}.html"
 
 

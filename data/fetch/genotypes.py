@@ -8,7 +8,7 @@ memory for one block whatever the number of SNPs, and a few SNPs are read withou
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,7 +23,7 @@ from data import datasets
 from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
-from data.formats.cohort import BLOCK_SNPS, MISSING, Calls, Cohort, SnpBlock
+from data.formats.cohort import MISSING, Calls, Cohort, SnpBlock
 from data.store.folders import atomic_write
 from data.store.references import GenotypeRef, verified_path
 
@@ -79,7 +79,7 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
     def write(handle: BinaryIO) -> None:
         nonlocal missing, n_snps
         with pq.ParquetWriter(handle, schema, compression="zstd", use_dictionary=False) as writer:
-            for block in _regular(cohort.blocks):
+            for block in cohort.blocks:
                 absent = block.calls == MISSING
                 writer.write_table(_arrow(block, absent, schema))
                 missing += absent.sum(axis=0)
@@ -118,35 +118,30 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
 
 
 def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) -> Genotypes:
-    """Read stored genotypes, verified, at the SNPs at some positions, in that order; at all by default."""
+    """Read stored genotypes, verified, at the SNPs at some ascending positions; at all by default."""
     snps = np.arange(ref.n_snps) if snps is None else snps
     if not len(snps):
         raise DataError("snps must name at least one SNP; choose some")
-    if not np.all((snps >= 0) & (snps < ref.n_snps)):
-        raise DataError(f"snps must be positions from 0 to {ref.n_snps - 1:,}; choose among those")
-    ordered, blocks = np.sort(snps), []
+    if snps[0] < 0 or snps[-1] >= ref.n_snps or (np.diff(snps) < 1).any():
+        raise DataError(f"snps must be ascending positions from 0 to {ref.n_snps - 1:,}; choose among those")
+    blocks = []
     with pq.ParquetFile(verified_path(ref)) as file:
         people = json.loads(file.metadata.metadata[b"dpcost.people"])
         start = 0
         for i in range(file.num_row_groups):
             end = start + file.metadata.row_group(i).num_rows
-            if len(wanted := ordered[(ordered >= start) & (ordered < end)]):
+            if len(wanted := snps[(snps >= start) & (snps < end)]):
                 blocks.append(_block(file.read_row_group(i).take(wanted - start)))
             start = end
-    table = pd.concat([block.snps for block in blocks], ignore_index=True)
-    calls = np.concatenate([block.calls for block in blocks])
-    if not np.array_equal(snps, ordered):
-        place = np.argsort(np.argsort(snps, kind="stable"), kind="stable")
-        calls, table = calls[place], table.iloc[place].reset_index(drop=True)
     return Genotypes(
-        calls=calls.T,
+        calls=np.concatenate([block.calls for block in blocks]).T,
         people=np.array(people["id"]),
         labels=np.array(people["label"]),
         group=np.array(people["group"], dtype=np.int8),
         missing=np.array(people["missing"], dtype=np.int64),
         n_snps_stored=ref.n_snps,
         group_names=ref.group_names,
-        snps=table,
+        snps=pd.concat([block.snps for block in blocks], ignore_index=True),
     )
 
 
@@ -178,14 +173,6 @@ def _check_snps(dataset: Dataset, n_snps: int, n_names: int, *, published: int) 
             f"{dataset.name}: the files hold {n_snps:,} SNPs, {published:,} were published; "
             "get the files again"
         )
-
-
-def _regular(blocks: Iterable[SnpBlock]) -> Iterator[SnpBlock]:
-    """Cut blocks into pieces of at most `BLOCK_SNPS`, so that row groups are alike."""
-    for block in blocks:
-        for start in range(0, len(block.calls), BLOCK_SNPS):
-            piece = slice(start, start + BLOCK_SNPS)
-            yield SnpBlock(block.snps.iloc[piece], block.calls[piece])
 
 
 def _block(table: pa.Table) -> SnpBlock:

@@ -92,7 +92,6 @@ def _code_digest(dataset: Dataset, companions: list[str]) -> str:
 
 
 def sidecar(path: Path) -> Path:
-    """Return the path of a stored table's reference."""
     return path.with_suffix(".json")
 
 

@@ -267,7 +267,6 @@ class _Bounded:
         self._handle, self._place = handle, place
 
     def write(self, chunk: bytes) -> int:
-        """Write all of it, or refuse."""
         if self.tell() + len(chunk) > MAX_BYTES:
             raise CorruptSource(
                 f"{self._place} holds more than {MAX_BYTES:,} bytes, and no published file does"

@@ -37,6 +37,11 @@ class Cohort:
     notes: tuple[str, ...] = ()  # what else was done to join people and labels
 
 
+def unplaced_snps(names: list[str]) -> pd.DataFrame:
+    """Return SNPs with alleles A and B whose places are not known."""
+    return pd.DataFrame({"snp": names, "chromosome": "", "position": pd.NA, "allele_1": "A", "allele_2": "B"})
+
+
 def label_people(
     people: Sequence[str], label_of: dict[str, str], *, labels_file: str, others_expected: bool
 ) -> tuple[npt.NDArray[np.bool_], tuple[str, ...], tuple[Repair, ...]]:
@@ -99,16 +104,7 @@ def hardy_weinberg(
                 frequencies = rng.beta(frequencies * spread, (1 - frequencies) * spread)
             calls = rng.binomial(2, frequencies[:, index]).astype(np.int8)
             calls[rng.random(calls.shape) < missing_rate] = MISSING
-            snps = pd.DataFrame(
-                {
-                    "snp": [f"simulated{start + i + 1}" for i in range(size)],
-                    "chromosome": "",
-                    "position": pd.NA,
-                    "allele_1": "A",
-                    "allele_2": "B",
-                }
-            )
-            yield SnpBlock(snps, calls)
+            yield SnpBlock(unplaced_snps([f"simulated{start + i + 1}" for i in range(size)]), calls)
 
     people = tuple(f"simulated{i + 1}" for i in range(len(labels)))
     return Cohort(people, tuple(labels), blocks(), len(people))

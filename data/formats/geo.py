@@ -16,11 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from data.errors import CorruptSource
 from data.formats.archives import open_plain, read_line
-from data.formats.cohort import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people
+from data.formats.cohort import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people, unplaced_snps
 
 _ABSENT = MISSING % 256
 CODES = {
@@ -117,8 +116,7 @@ def _blocks(file: str, lines: Iterator[str], kept: npt.NDArray[np.bool_]) -> Ite
 def _block(names: list[str], rows: list[bytes], kept: npt.NDArray[np.bool_]) -> SnpBlock:
     calls = np.frombuffer(b"".join(rows), dtype=np.int8).reshape(len(rows), -1)[:, kept]
     # A series matrix names the probes alone; where they lie is the platform's table.
-    snps = pd.DataFrame({"snp": names, "chromosome": "", "position": pd.NA, "allele_1": "A", "allele_2": "B"})
-    return SnpBlock(snps, calls)
+    return SnpBlock(unplaced_snps(names), calls)
 
 
 def _what_else(cells: list[str]) -> str:

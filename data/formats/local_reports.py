@@ -37,12 +37,10 @@ class ReportTable:
 
 
 def message_digest(message: bytes) -> bytes:
-    """Return the digest by which a report names the public message that it answers."""
     return hashlib.sha256(message).digest()
 
 
 def write_reports(path: Path, table: ReportTable) -> None:
-    """Write reports as an Arrow file."""
     n, p = table.reports.shape
     flat = pa.array(np.ascontiguousarray(table.reports).reshape(n * p))
     columns = {
@@ -61,7 +59,6 @@ def write_reports(path: Path, table: ReportTable) -> None:
 
 
 def read_reports(path: Path) -> ReportTable:
-    """Read a file of reports, and refuse another one."""
     try:
         with open_regular(path) as handle:
             arrow = pa.ipc.open_file(handle).read_all()

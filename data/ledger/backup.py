@@ -137,7 +137,6 @@ def _require_sure(sure: bool, backup: LedgerBackup, why: str) -> None:
 
 
 def _fill(connection: sa.Connection, backup: LedgerBackup) -> None:
-    """Replace all rows of the tables by those of the backup."""
     for table, columns, rows in ((ENTRIES, _ENTRY, backup.entries), (HEAD, _HEAD, [backup.head])):
         connection.execute(sa.delete(table))
         if rows:

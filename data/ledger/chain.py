@@ -86,7 +86,6 @@ class Chain:
         self.head_is_genuine = self._is(mac, "head", self.n_entries, self.head, self.keys.id)
 
     def head_row(self) -> list[object]:
-        """Return the stored head, for a backup."""
         return list(self._rows(sa.select(HEAD))[0])
 
     def require_every_entry(self) -> None:
@@ -111,7 +110,6 @@ class Chain:
                 raise self._broken("its last entry is not the one that was written last")
 
     def append(self, kind: Kind, dataset: str, subject: str, body: dict[str, Any]) -> None:
-        """Append an entry, which is durable once the transaction is committed."""
         assert self._connection is not None
         seq, text = self.n_entries + 1, canonical_json(body)
         hashed = (seq, kind, dataset, subject, _digest(text), self.head)
@@ -133,7 +131,6 @@ class Chain:
         return [as_entry(row) for row in rows]
 
     def subjects(self, kind: Kind, *, dataset: str) -> set[str]:
-        """Return the subjects of a dataset's entries of one kind."""
         rows = self._rows(sa.select(ENTRIES.c.subject).filter_by(kind=kind, dataset=dataset))
         return {subject for (subject,) in rows}
 
@@ -335,7 +332,6 @@ class _History:
 
 
 def as_entry(row: Row) -> Entry:
-    """Return a stored entry as a record."""
     seq, kind, dataset, subject, _, _, _, body = row
     return Entry(seq, kind, dataset, subject, json.loads(body))
 

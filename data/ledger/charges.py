@@ -67,7 +67,6 @@ class Request:
 
     @property
     def question(self) -> dict[str, Any]:
-        """What `id` is the hash of."""
         return {
             "dataset": self.dataset,
             "content": self.fingerprint.content,
@@ -87,7 +86,6 @@ class Holder:
 
     @classmethod
     def here(cls) -> Holder:
-        """Return the thread that asks."""
         return cls(ProcessIdentity.of(os.getpid()), threading.get_ident())
 
     @property
@@ -155,7 +153,6 @@ def require_name(what: str, name: str) -> None:
 
 
 def require_privacy(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return both as floats, or refuse them."""
     if not _is_real(epsilon) or not (math.isfinite(epsilon) and epsilon > 0):
         raise LedgerError(f"epsilon must be a positive finite number, got {epsilon!r}; pass e.g. epsilon=0.5")
     if not _is_real(delta) or not 0 <= delta < 1:

@@ -20,7 +20,6 @@ _SHOWN = ("id", "estimator", "parameters", "epsilon", "delta", "accounting", "ch
 
 
 def find_budget(chain: Chain, name: str) -> TotalBudget | None:
-    """Return a dataset's budget, or ``None`` if it was never opened."""
     opened = chain.entries("open", dataset=name)
     if not opened:
         return None
@@ -196,7 +195,6 @@ def require_fits(
 
 
 def write_charge(chain: Chain, request: Request, charge: Charge) -> None:
-    """Add a charge to the chain."""
     body = {
         **request.question,
         "attempt": int(charge.id.rpartition("-")[2]),
@@ -239,7 +237,6 @@ def require_unanswered(chain: Chain, charge: Charge) -> None:
 
 
 def overview(chain: Chain, name: str) -> dict[str, Any]:
-    """Return a dataset's budget, contents and charges as plain data."""
     budget = budget_of(chain, name)
     released = chain.subjects("release", dataset=name)
     lost = chain.subjects("lost", dataset=name)

@@ -11,7 +11,7 @@ parts, which flatters every estimator; splitting by simulation keeps them togeth
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import DataError
-from data.prepare.table_design import INTERCEPT, PreparedTable, Units
+from data.prepare.table_design import INTERCEPT, PreparedTable, Units, public_units, require_units
 from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
@@ -37,21 +37,18 @@ class Scales:
     names: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain types that JSON can hold."""
         ref = replace(self.ref, path=name_below_home(Path(self.ref.path)))
         return {**vars(self), "ref": ref.to_dict()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:
-        """Construct from the result of `to_dict`."""
         lists = {key: tuple(plain[key]) for key in ("center", "scale", "names")}
         return cls(ref=FramesRef.from_dict(plain["ref"]), **lists)
 
 
 def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
     """Return the centers and scales of a table's columns, public ones or those of the data."""
-    if units not in get_args(Units):
-        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}; pick one")
+    require_units(units)
     names = dataset.frame_columns
     if units == "standardised":
         center, scale = _moments(ref)
@@ -59,19 +56,12 @@ def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
             name = names[int(np.argmin(scale))]
             raise DataError(f"column {name!r} of {ref.name} is constant; scale by public constants instead")
         return Scales(ref, tuple(center.tolist()), tuple(scale.tolist()), names)
-    for column in dataset.columns:
-        if column.center is None or column.scale is None:
-            raise DataError(
-                f"column {column.name!r} of {dataset.name} has no public center and scale; "
-                "add them to its DATASET"
-            )
-    centers = tuple(float(column.center or 0.0) for column in dataset.columns)
-    widths = tuple(float(column.scale or 1.0) for column in dataset.columns)
-    return Scales(ref, centers * dataset.n_boids, widths * dataset.n_boids, names)
+    center, scale = public_units(dataset, dataset.columns)
+    boids = dataset.n_boids
+    return Scales(ref, tuple(center.tolist()) * boids, tuple(scale.tolist()) * boids, names)
 
 
 def load_frames(about: Scales) -> PreparedTable:
-    """Read and scale a table of frames."""
     ref, d = about.ref, len(about.names)
     X = np.empty((ref.n_rows, d + 1), dtype=np.float32)
     y = np.empty(ref.n_rows)

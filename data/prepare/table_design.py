@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.dataset import Dataset
+from data.dataset import Column, Dataset
 from data.errors import DataError
 
 Units = Literal["public", "standardised"]
@@ -59,8 +59,7 @@ def prepare_table(
     regression; ``"standardised"`` ones are z-scores by the full data (divisor n), and no intercept unless the
     response is raw: counts and labels of a generalized linear model stay as they are.
     """
-    if units not in get_args(Units):
-        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}; pick one")
+    require_units(units)
     names = (*covariates, response) if response else tuple(covariates)
     if not covariates or len(set(names)) < len(names):
         raise DataError(
@@ -85,14 +84,7 @@ def prepare_table(
         )
     center, scale = mean, std
     if units == "public":
-        for column in columns:
-            if column.scale is None:
-                raise DataError(
-                    f"column {column.name!r} of {dataset.name} has no public center and scale; "
-                    "add them to its DATASET"
-                )
-        center = np.array([column.center for column in columns], dtype=np.float64)
-        scale = np.array([column.scale for column in columns], dtype=np.float64)
+        center, scale = public_units(dataset, columns)
     if raw_response:
         center, scale, std = np.append(center[:-1], 0.0), np.append(scale[:-1], 1.0), np.append(std[:-1], 1.0)
     scaled = (values - center) / scale
@@ -109,6 +101,26 @@ def prepare_table(
         y=scaled[:, -1].copy() if response else None,
         column_names=(*covariates, INTERCEPT) if intercept else tuple(covariates),
         to_standard=np.eye(d, X.shape[1]) * np.append(factors, np.ones(X.shape[1] - d)),
+    )
+
+
+def require_units(units: str) -> None:
+    """Refuse units that do not exist."""
+    if units not in get_args(Units):
+        raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}; pick one")
+
+
+def public_units(dataset: Dataset, columns: Sequence[Column]) -> tuple[FloatArray, FloatArray]:
+    """Return the registry's centers and scales of columns, or refuse one that has none."""
+    for column in columns:
+        if column.scale is None:
+            raise DataError(
+                f"column {column.name!r} of {dataset.name} has no public center and scale; "
+                "add them to its DATASET"
+            )
+    return (
+        np.array([column.center for column in columns], dtype=np.float64),
+        np.array([column.scale for column in columns], dtype=np.float64),
     )
 
 
@@ -129,7 +141,6 @@ def table_bytes(prepared: PreparedTable) -> bytes:
 
 
 def read_prepared_table(path: Path) -> PreparedTable:
-    """Read a table written by `table_bytes`."""
     table = pq.read_table(path)
     facts = json.loads(table.schema.metadata[b"design"])
     names = tuple(facts["column_names"])

@@ -237,7 +237,6 @@ class ColumnSummary:
 
 
 def compare(ref: FramesRef) -> tuple[ColumnSummary, ...]:
-    """Summarize the columns whose summary is published."""
     table = pq.read_table(Path(ref.path), columns=list(PUBLISHED))
     return tuple(
         ColumnSummary(name, published, _summary(table.column(name).to_numpy().astype(np.float64)))

@@ -38,7 +38,6 @@ def uniform_glm(
 
 
 def glm_responses(rng: np.random.Generator, family: str, predictor: np.ndarray) -> np.ndarray:
-    """Draw the responses of a family, given their predictors."""
     if family == "gaussian":
         return np.asarray(predictor + rng.standard_normal(len(predictor)))
     if family == "logistic":

@@ -101,7 +101,6 @@ def depended_on(modules: Iterable[str], *, of_page: bool = False) -> set[str]:
 
 @cache
 def module_code(name: str) -> ModuleCode:
-    """Return the digest and the imports of a module of the project."""
     path = _file_of(name)
     content = path.read_bytes()
     own = hashlib.sha256(content).hexdigest()
@@ -152,7 +151,6 @@ def _parser() -> str:
 
 
 def forget() -> None:
-    """Forget all digests, after files have changed."""
     for each in (module_code, _code_digest, _parsed, _version):
         each.cache_clear()
 

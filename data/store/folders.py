@@ -80,7 +80,6 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def sha256_file(path: Path) -> str:
-    """Return the sha256 of a file's bytes as 64 hexadecimal digits."""
     with open_regular(path) as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 

@@ -20,7 +20,6 @@ LOCAL_FUSE = ("fuse.fuse-overlayfs", "fuse.overlayfs")  # what containers of ord
 
 
 def account(uid: int) -> str:
-    """Return the name of an account."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -28,7 +28,6 @@ class Repair:
 
 
 def describe(repairs: Sequence[Repair]) -> str:
-    """Return the repairs as one phrase."""
     return ", ".join(f"{repair.reason}: {repair.count:,}" for repair in repairs)
 
 
@@ -51,17 +50,14 @@ class DatasetRef:
 
     @property
     def n_units(self) -> int:
-        """Number of what is protected: rows."""
         return self.n_rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain types that JSON can hold."""
         plain = asdict(self)
         return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:
-        """Return the reference that `to_dict` wrote."""
         return cls(**plain)
 
     def metadata(self, **more: Any) -> dict[str, str]:
@@ -87,7 +83,6 @@ class UserTableRef(DatasetRef):
 
     @property
     def n_units(self) -> int:
-        """Number of users."""
         return self.n_users
 
 
@@ -139,6 +134,5 @@ def verified_path(ref: DatasetRef) -> Path:
 
 
 def read_table(ref: DatasetRef) -> pd.DataFrame:
-    """Read a stored table, verified as by `verified_path`."""
     table: pd.DataFrame = pq.ParquetFile(verified_path(ref)).read().to_pandas()
     return table

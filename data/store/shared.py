@@ -57,7 +57,6 @@ def share(path: Path) -> None:
 
 
 def share_as(path: Path, name: str) -> None:
-    """Copy a file to the shared store under a given name, if one is configured."""
     if shared_address():
         with _as_one_sentence():
             folder = _folder(shared_address())
@@ -90,7 +89,6 @@ def bring(path: Path, sha256: str) -> bool:
 
 
 def write_shared(name: str, content: bytes) -> None:
-    """Write a small file of the shared store."""
     with _as_one_sentence():
         folder = _folder(shared_address())
         if local := _local_path(folder, name):

@@ -31,7 +31,6 @@ class DeclaredColumn:
 
     @property
     def imputed(self) -> float:
-        """The number that takes the place of a missing cell."""
         return float(self.categories.index(str(self.impute)) if self.categories else self.impute or 0.0)
 
 

@@ -126,7 +126,6 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         if column.categories:
             for code, indicator in enumerate(column.table_columns, 1):
                 table[indicator] = (found == code).astype(np.float64)
-        if column.categories:
             table[column.name] = found
         else:
             table[column.table_columns[0]] = np.log(found) if column.log else found

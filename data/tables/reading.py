@@ -138,7 +138,6 @@ def _update(digests: list[Any], piece: Numbers) -> None:
 
 
 def cells_of(path: Path, batch: pa.RecordBatch, name: str, shown: str) -> Cells:
-    """Return the canonical cells of a column, or refuse a column of lists."""
     try:
         return canonical_cells(batch.column(name))
     except TypeError:
@@ -146,7 +145,6 @@ def cells_of(path: Path, batch: pa.RecordBatch, name: str, shown: str) -> Cells:
 
 
 def require_columns(path: Path, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
-    """Refuse a file that lacks a column."""
     for name in wanted:
         if name not in names:
             raise DataError(f"{path} has no column {name!r} among its {len(names)}; {advice}")

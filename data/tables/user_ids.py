@@ -30,7 +30,6 @@ class UserIds:
         self._has_numbers = self._has_missing = self._has_odd = False
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Read the ids of some rows."""
         require_columns(self._path, batch.schema.names, [self._column], "correct its name")
         cells = cells_of(self._path, batch, self._column, repr(self._column))
         known = [self._texts.setdefault(text, len(self._texts)) for text in cells.values]

@@ -30,7 +30,6 @@ class AttackCell:
         return self.means.get(metric, (math.nan, math.nan))[0]
 
     def with_error(self, metric: str) -> str:
-        """Write a metric with its standard error."""
         mean, error = self.means.get(metric, (math.nan, math.nan))
         return f"{num(mean)} ± {error_bar(error, mean)}" if error > 0 else num(mean)
 
@@ -50,7 +49,6 @@ class AttackLine:
 
     @property
     def brief(self) -> str:
-        """Name for a line's end."""
         return comma(self.info.label, self.form, BRIEF_WORDS.get(self.calibration))
 
     @property
@@ -100,7 +98,6 @@ class AttackView:
 
     @classmethod
     def build(cls, summary: pd.DataFrame, page: StudyPage) -> AttackView:
-        """Arrange the summary of a study's table."""
         assert page.layout_facts is not None
         head = page.headline
         asked = float(head["epsilon"])
@@ -114,7 +111,6 @@ class AttackView:
 
     @property
     def head(self) -> AttackPanel | None:
-        """The headline's panel at its size."""
         return self.panels[0] if self.panels else None
 
     @property

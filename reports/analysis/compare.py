@@ -42,7 +42,6 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
 
 
 def describe(differences: dict[str, Any]) -> str:
-    """Say the comparison in words."""
     if differences["identical"]:
         return f"identical in all {differences['cells']} cells"
     lines = [

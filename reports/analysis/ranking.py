@@ -29,7 +29,6 @@ class Ranking:
 
     @property
     def worse_than_zero(self) -> tuple[Series, ...]:
-        """Private series whose mean error exceeds the zero vector's."""
         return tuple(s for s, p in self.private if p.mean > self.zero)
 
 

@@ -149,12 +149,10 @@ def _require(df: pd.DataFrame, holds: pd.Series, text: str, column: str = "") ->
 
 
 def timings_path(results: Path | str) -> Path:
-    """Return the path of the measured times of a part of a results table."""
     return Path(results).with_suffix(".timings.parquet")
 
 
 def selections_path(results: Path | str) -> Path:
-    """Return the path of the selection counts of a part of a results table."""
     return Path(results).with_suffix(".selected.json")
 
 

@@ -107,11 +107,9 @@ class Series:
 
     @cached_property
     def look(self) -> Look:
-        """Color, dash and shape of the line."""
         return look(self.role, self.info.order, self.form_index, self.calibration)
 
     def at(self, x: float) -> Point | None:
-        """Return the point at a size, if the cell ran."""
         return next((p for p in self.points if p.x == x), None)
 
     def mean_at(self, x: float) -> float:
@@ -142,7 +140,6 @@ class View:
 
     @cached_property
     def epsilons(self) -> tuple[float, ...]:
-        """Every requested ε, ascending."""
         return tuple(sorted({float(e) for e in self.private["epsilon"]}))
 
     @cached_property
@@ -229,13 +226,11 @@ class View:
 
     @cached_property
     def forms(self) -> dict[str, tuple[str, ...]]:
-        """The forms of each estimator, the plain one first."""
         grouped = self.table.groupby("estimator", sort=False)["form"]
         return {str(name): tuple(sorted({str(f) for f in forms})) for name, forms in grouped}
 
     @cached_property
     def repetitions(self) -> tuple[int, int]:
-        """The smallest and the largest number of repetitions of a private cell."""
         rows = self.private if not self.private.empty else self.table
         counts = rows["n_ok"] + rows["n_failed"]
         return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
@@ -263,7 +258,6 @@ def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
 
 
 def with_roles(table: pd.DataFrame) -> pd.DataFrame:
-    """Add to a summary what each estimator is, see `Series.role`."""
     conditions = [
         table["estimator"] == ZERO,
         table["privacy_model"] == "none",

@@ -19,7 +19,6 @@ _LOWEST_RATE = 1e-3
 
 
 def draw_attacks(view: AttackView, certified: Picture | None) -> Pictures:
-    """Draw every figure of a study of attacks."""
     head = view.head
     if head is None:
         return Pictures()

@@ -132,31 +132,14 @@ def _axis_words(view: View, axis: str) -> str:
 
 def _guides(view: View) -> list[dict[str, Any]]:
     """Return the gray lines with where they belong; "" and 0 stand for everywhere."""
-    page = view.page
-    found = [
-        {
-            "label": guide.label,
-            "points": list(zip(guide.n, guide.value, strict=True)),
-            "panel": guide.panel,
-            "epsilon": guide.epsilon,
-            "delta_rule": guide.delta_rule,
-            "dash": palette.SOLID,
-        }
-        for guide in page.guides
-        if len(guide.n) > 1
+    found: list[tuple[Any, ...]] = [
+        (g.label, list(zip(g.n, g.value, strict=True)), g.panel, g.epsilon, g.delta_rule, palette.SOLID)
+        for g in view.page.guides
+        if len(g.n) > 1
     ]
-    found += [
-        {
-            "label": line.label,
-            "points": line.points,
-            "panel": view.panels[0],
-            "epsilon": 0,
-            "delta_rule": "",
-            "dash": line.dash,
-        }
-        for line in limit_references(view)
-    ]
-    return found
+    found += [(line.label, line.points, view.panels[0], 0, "", line.dash) for line in limit_references(view)]
+    names = ("label", "points", "panel", "epsilon", "delta_rule", "dash")
+    return [dict(zip(names, each, strict=True)) for each in found]
 
 
 @cache

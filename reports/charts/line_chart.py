@@ -76,7 +76,6 @@ def _share(value: float, ends: tuple[float, float], log: bool) -> float:
 
 
 def line_chart(lines: Sequence[Line], frame: Frame, guides: Sequence[Reference] = ()) -> Drawing:
-    """Return the chart of some lines."""
     import altair as alt
 
     data = drawn(lines, frame, guides)

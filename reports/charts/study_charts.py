@@ -32,12 +32,10 @@ class Pictures:
     more: tuple[Picture, ...] = ()
 
     def files(self) -> tuple[Picture, ...]:
-        """Return the pictures that are files of the report."""
         return tuple(each for each in (self.main, self.card, self.certified, *self.more) if each is not None)
 
 
 def draw_study(view: View) -> Pictures:
-    """Draw every figure of a study of errors."""
     where, x = view.headline, view.headline_size
     if where is None or x is None:
         return Pictures()
@@ -159,7 +157,6 @@ def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> st
 
 
 def slug(text: str) -> str:
-    """Return a text as part of a file name."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 

@@ -128,17 +128,8 @@ def _summary(name: Any, cells: pd.DataFrame) -> tuple[str, ...]:
 def _row(cell: Any) -> tuple[str, ...]:
     epsilon = "none" if math.isnan(cell.epsilon) else setting(cell.epsilon)
     ratio = "none" if math.isnan(cell.ratio) else f"{cell.ratio:.2f}"
-    covered = _percent(cell.coverage, cell.coverage_se)
-    return (
-        cell.panel,
-        cell.title,
-        epsilon,
-        f"{cell.n:,}",
-        covered,
-        _percent(cell.naive),
-        _percent(cell.flagged),
-        ratio,
-    )
+    shares = _percent(cell.coverage, cell.coverage_se), _percent(cell.naive), _percent(cell.flagged)
+    return (cell.panel, cell.title, epsilon, f"{cell.n:,}", *shares, ratio)
 
 
 def _figure(cells: pd.DataFrame) -> Drawing:

@@ -14,7 +14,6 @@ from reports.numbers import num, setting, words
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
-    """Return the coefficients, and what is left out of the page."""
     shown = (_coefficients(view, content), _missing(view, content))
     return tuple(item for item in shown if item is not None)
 
@@ -55,7 +54,6 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
 
 
 def _missing(view: View, content: Mapping[str, Any]) -> ReportSection | None:
-    """Say which parts of the page are missing, and why."""
     reasons = []
     if content["left_out"]:
         reasons.append(

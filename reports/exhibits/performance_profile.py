@@ -62,7 +62,6 @@ def _ratios(view: View, summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def _figure(view: View, ratios: pd.DataFrame, words: str) -> Drawing:
-    """Draw the profiles."""
     orders = {info.title: info.order for info in view.page.estimators}
     lines = []
     for title in ratios.columns:

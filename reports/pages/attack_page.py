@@ -18,7 +18,6 @@ from reports.words.tables import PlainTable
 
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:
-    """Compute the page's content from the summary of all metrics."""
     attacks = AttackView.build(summary, view.page)
     headline = attack_headline(attacks)
     ceilings = attacks.facts.ceilings
@@ -29,14 +28,7 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
         draw_attacks(attacks, certified_picture(view)),
         explorer_data(summary, replace(view, page=explored)),
         {
-            "contents": (
-                ("cost", "Who can be found?"),
-                ("which", "Every attack"),
-                ("trust", "Can I trust it?"),
-                ("from", "Where from?"),
-                ("failed", "What failed?"),
-                ("again", "How do I run it again?"),
-            ),
+            "contents": (("cost", "Who can be found?"), ("which", "Every attack")),
             "facts": headline_facts(headline, view.page, headline.choice),
             "attacks": attack_tables(attacks),
             "sums": sum_table(attacks),

@@ -39,7 +39,6 @@ def headline_facts(headline: PageHeadline, page: StudyPage, *more: str) -> list[
 
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:
-    """Compute the page's content from the summary of all metrics."""
     headline, pictures = build_headline(view), draw_study(view)
     sections = (
         (*limit_table(view.page), *draw_exhibits(view, summary), *slope_table(view)) if view.headline else ()
@@ -58,10 +57,6 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
                 ("cost", "What does privacy cost here?"),
                 *((each, question) for each, question, _ in more),
                 ("which", "Which estimator?"),
-                ("trust", "Can I trust it?"),
-                ("from", "Where from?"),
-                ("failed", "What failed?"),
-                ("again", "How do I run it again?"),
             ),
             "facts": headline_facts(headline, view.page),
             "more_questions": more,

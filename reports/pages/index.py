@@ -45,7 +45,6 @@ class Card:
     curve: Sequence[tuple[float, float]] = ()
 
     def to_json(self) -> str:
-        """Return the card as JSON, to be stored next to the study's report."""
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
     @classmethod
@@ -90,7 +89,6 @@ def relative_errors(view: View) -> list[tuple[float, float]]:
 
 
 def overview(cards: Sequence[Card]) -> Picture | None:
-    """Draw the relative errors of all studies on real data."""
     shown = [card for card in cards if card.curve]
     if not shown:
         return None

@@ -10,7 +10,6 @@ from reports.pages.text import render_html
 
 
 def render_release(record: Mapping[str, Any]) -> bytes:
-    """Render a record as a page that needs no other file."""
     deployment, release = record["deployment"], record["release"]
     name = deployment["product"]["name"]
     return render_html(

@@ -66,7 +66,6 @@ class ScorecardPage:
 
 
 def tally(page: ScorecardPage) -> str:
-    """Count the verdicts in a sentence."""
     parts = []
     for calibration, words in COLUMNS.items():
         values = [judged.verdicts[calibration][0] for judged in page.judged]
@@ -87,7 +86,6 @@ def bars(page: ScorecardPage) -> list[tuple[str, list[tuple[str, str, int]]]]:
 
 
 def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
-    """Return ``report.html`` and ``report.md``; the same input gives the same bytes."""
     context: dict[str, Any] = {
         "page": page,
         "tally": tally(page),

@@ -26,6 +26,13 @@ from reports.words.tables import (
     summary_csv,
 )
 
+# Links to the sections of every page.
+_CONTENTS = (
+    ("trust", "Can I trust it?"),
+    ("from", "Where from?"),
+    ("failed", "What failed?"),
+    ("again", "How do I run it again?"),
+)
 LAYOUTS = {"error_page": error_page.content, "attack_page": attack_page.content}
 
 
@@ -49,7 +56,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     view = View.build(summary, page)
     layout = LAYOUTS[page.layout](view, summary)
     context = _context(results, view) | {"headline": layout.headline, "pictures": layout.pictures}
-    context |= layout.context
+    context |= layout.context | {"contents": (*layout.context["contents"], *_CONTENTS)}
     context["left_out"] = layout.explorer["left_out"] if layout.explorer else 0
     drawn = [*layout.pictures.files(), *(section.picture for section in context.get("sections", ()))]
     files: dict[str, bytes] = {}

@@ -49,7 +49,6 @@ _END = r"<\/"  # as a string of a script writes it, so that its element does not
 
 
 def template_text(name: str) -> str:
-    """Return a file of the templates as it is."""
     return _environment("html").get_template(name).render()
 
 

@@ -91,7 +91,6 @@ def _value(view: AttackView, cell: AttackCell, metric: str) -> PlainCell:
 
 
 def attack_headline(view: AttackView) -> PageHeadline:
-    """Compute the top of the page."""
     data, panel = data_sentence(view.page), view.head
     if panel is None:
         return PageHeadline("No attack has run in this study yet.", data)

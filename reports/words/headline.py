@@ -57,7 +57,6 @@ def condition(view: View, where: Setting) -> str:
 
 
 def build_headline(view: View) -> PageHeadline:
-    """Compute the top of a study's page."""
     page, where, x = view.page, view.headline, view.headline_size
     data = data_sentence(page)
     if where is None or x is None:

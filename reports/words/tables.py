@@ -103,7 +103,6 @@ def setting_title(view: View, where: Setting) -> str:
 
 
 def error_table(view: View, where: Setting) -> ErrorTable:
-    """Build the table of one setting."""
     series = view.series(where)
     xs = sorted({p.x for s in series for p in s.points})
     notes = _Footnotes()
@@ -205,7 +204,6 @@ def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
 
 
 def summary_csv(summary: pd.DataFrame) -> str:
-    """Write a summary as CSV with ten significant digits."""
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
