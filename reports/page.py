@@ -16,7 +16,8 @@ class EstimatorInfo:
     """An estimator as a reader sees it.
 
     `order` is its stable number in the catalog, which decides its color on the whole site; `short` its name
-    in figures and tables (`title` if empty); `settings` its public keywords in this study, a line per form.
+    in figures and tables (`title` if empty); `settings` its public keywords in this study, a line per form;
+    `is_sparse` says whether one of them is how few columns it keeps.
     """
 
     name: str
@@ -30,6 +31,7 @@ class EstimatorInfo:
     order: int
     short: str = ""
     settings: tuple[str, ...] = ()
+    is_sparse: bool = False
 
     @property
     def label(self) -> str:

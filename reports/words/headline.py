@@ -67,7 +67,7 @@ def build_headline(view: View) -> PageHeadline:
     return PageHeadline(
         sentence=_judgment(view, x, ranking) + _sentence(view, where, x, ranking),
         verdict=_verdict(ranking),
-        choice=best_by_size(view, series) + _ties(view, x, ranking),
+        choice=best_by_size(view, series) + _ties(view, x, ranking) + _dense(ranking),
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
@@ -177,6 +177,17 @@ def _ties(view: View, x: float, ranking: Ranking) -> str:
     return (
         f" At {view.page.x_symbol} = {setting(x)} these repetitions cannot tell the best from "
         f"{words(names)}: the errors differ by less than two standard errors."
+    )
+
+
+def _dense(ranking: Ranking) -> str:
+    """Say where all private estimators that keep few columns are clearly further off than a dense one."""
+    sparse = {series for series, _ in ranking.private if series.info.is_sparse}
+    if not sparse or not sparse.isdisjoint({ranking.private[0][0], *tied_with_best(ranking)}):
+        return ""
+    return (
+        " Dense is better here: the errors of private estimators that keep few columns are larger by more "
+        "than two standard errors."
     )
 
 

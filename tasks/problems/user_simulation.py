@@ -35,26 +35,42 @@ class SimulatedUsers(Problem):
 
 
 class GaussianUsers(SimulatedUsers):
-    """Users of rows N(μ, I), all entries of μ the same; a user's mean is drawn, whose law is known."""
+    """Users of rows N(μ, I), all entries of μ the same; a user's mean is drawn, whose law is known.
+
+    It stands in one row, or in as many as the user has where their numbers are unequal.
+    """
 
     center: float = 0.5  # every entry of μ
+    # Users have this many rows to ``samples``, log-uniform; None: all have ``samples``.
+    fewest: int | None = None
     value_bound: float = 10.0  # what is known of it beforehand: it lies in ± this
 
     source: ClassVar[str] = "Gaussian users"
     task: ClassVar[str] = "mean"
 
+    def check(self, n: int, task: str) -> None:
+        super().check(n, task)
+        if self.fewest is not None and not 1 <= self.fewest <= self.n_samples(n):
+            raise RuleError(f"fewest must lie between 1 and samples, got {self.fewest}; change one of them")
+
     def elements(self, n: int) -> int:
-        return self.n_users(n) * self.d
+        return self.n_users(n) * self.d * (1 if self.fewest is None else self.n_samples(n))
 
     def n_bytes(self, n: int) -> int:
         """Return the memory of one data set, with what its rotation takes."""
         return 40 * self.elements(n)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
-        n_users, spread = self.n_users(replicates.n), float(self.n_samples(replicates.n)) ** -0.5
+        n_users, most = self.n_users(replicates.n), self.n_samples(replicates.n)
         for replicate, rng in replicates.generators("data"):
-            means = rng.normal(self.center, spread, (n_users, self.d))
-            sample = dpalgos.Sample(means, user_ids=np.arange(n_users))
+            if self.fewest is None:
+                means = rng.normal(self.center, float(most) ** -0.5, (n_users, self.d))
+                sample = dpalgos.Sample(means, user_ids=np.arange(n_users))
+            else:
+                rows = np.exp(rng.uniform(np.log(self.fewest), np.log(most + 1), n_users)).astype(int)
+                means = rng.normal(self.center, rows[:, None] ** -0.5, (n_users, self.d))
+                ids = np.repeat(np.arange(n_users), rows)
+                sample = dpalgos.Sample(means[ids], user_ids=ids)
             yield Estimation(sample=sample, first=replicate, target=np.full(self.d, self.center))
 
 
@@ -64,7 +80,9 @@ class UserSimulation(GaussianUsers):
     kind: Literal["user_simulation"]
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Return the rate of users' means, with what remains however many rows they have."""
+        """Return the rate of users' means of equally many rows, with what remains however many they have."""
+        if self.fewest is not None:
+            return {}
         from dpalgos.theory.rates import user_floor, user_mean_rate
 
         users, samples = self.n_users(n), self.n_samples(n)

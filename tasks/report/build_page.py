@@ -144,6 +144,7 @@ def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
         summary=entry.summary,
         order=entry.order,
         settings=tuple(dict.fromkeys(_settings(item) for item in items if item.params)),
+        is_sparse=any("sparsity" in item.params for item in items),
     )
 
 

@@ -121,6 +121,26 @@ def test_estimators_that_repetitions_cannot_tell_apart_are_named(results, page):
         assert (sentence in choice) == told
 
 
+@pytest.mark.parametrize(
+    ("sparse", "more", "told"),
+    [
+        ("adassp", 0.5, True),
+        ("adassp", 0.001, False),
+        ("preconditioned_regression", 0.5, False),
+        ("", 0.5, False),
+    ],
+)
+def test_a_page_says_where_a_dense_estimator_is_better(results, page, sparse, more, told):
+    near = results.copy()
+    best = (near["estimator"] == "preconditioned_regression") & (near["calibration"] == "tight")
+    other = (near["estimator"] == "adassp") & (near["calibration"] == "tight")
+    at = (near["n"] == 20_000) & (near["epsilon"] == 0.5) & (near["panel"] == "public")
+    near.loc[other & at, "value"] = near.loc[best & at, "value"].to_numpy() + more
+    marked = [replace(each, is_sparse=each.name == sparse) for each in page.estimators]
+    choice = build_headline(View.build(summarize(near), replace(page, estimators=tuple(marked)))).choice
+    assert ("Dense is better here" in choice) == told
+
+
 def test_noise_and_limits_are_stated(view):
     head = build_headline(view)
     assert "larger than the guarantee needs for Noisy gradient descent and Sketched OLS" in head.noise

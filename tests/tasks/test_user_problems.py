@@ -14,6 +14,7 @@ from tasks.problems.abilities import HeadlineRun
 from tasks.problems.grid_users import GriddedTable, GridUsers
 from tasks.problems.user_selection import UserSelection
 from tasks.problems.user_simulation import UserRegressionSimulation, UserSimulation
+from tasks.rules import RuleError
 from tests.tasks.blocks import made_block, made_cell
 
 SIMULATED = UserSimulation(kind="user_simulation", users="2*n", samples=25, d=3)
@@ -54,6 +55,20 @@ def prepared(tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.problems.grid_users.read_table", lambda ref: table)
     made, path = gridded(MAP, MAP.prepare(None), tmp_path)
     return made, path, table, cell
+
+
+def test_users_of_unequal_rows_have_means_as_exact_as_their_rows_make_them():
+    unequal = SIMULATED.model_copy(update={"fewest": 2})
+    (draw,) = unequal.draws(drawn(unequal, 1000, replicates=1), None)
+    _, first, rows = np.unique(draw.sample.user_codes, return_index=True, return_counts=True)
+    assert (rows.min(), rows.max(), len(rows)) == (2, 25, 2000)
+    assert np.mean(rows < 7) == pytest.approx(np.log(7 / 2) / np.log(26 / 2), abs=0.05)
+    errors = (draw.sample.X[first] - 0.5) * np.sqrt(rows)[:, None]
+    assert errors.std() == pytest.approx(1, abs=0.05)
+    assert unequal.elements(1000) >= draw.sample.X.size
+    assert not unequal.rates("mean", 1000, 1.0, 1e-6)
+    with pytest.raises(RuleError):
+        SIMULATED.model_copy(update={"fewest": 26}).check(1000, "mean")
 
 
 def test_simulated_users_have_the_law_of_a_mean_of_their_rows():
