@@ -42,35 +42,19 @@ def open_ledger(home: Path | None = None) -> Ledger:
 
 
 class Ledger:
-    """The durable record of charges and answers.
+    """The durable record of charges and answers, for several threads, and after a fork.
 
-    It keeps no connection between calls and may be used by several threads, and after a fork.
-
-    Parameters
-    ----------
-    home : Path
-        The folder with ``ledger.key`` and, without a URL, ``ledger.sqlite``.
-    url : str or None
-        A PostgreSQL database, ``postgresql://...``. All machines that use it need the same ``ledger.key``.
-    lock_timeout : float
-        For how many seconds to wait until other processes have written.
-    answer_timeout : float
-        For how many seconds to wait for an answer that another process is working on.
-
-    Raises
-    ------
-    LedgerError
-        If the URL is not one. Every method raises `LedgerUnavailable` if the ledger cannot be had and
-        `LedgerBroken` if it was tampered with; both are kinds of `LedgerError`.
+    Every method raises `LedgerUnavailable` if the ledger cannot be had and `LedgerBroken` if it was tampered
+    with; both are kinds of `LedgerError`.
     """
 
     def __init__(
         self,
-        home: Path,
-        url: str | None = None,
+        home: Path,  # the folder with ledger.key and, without a URL, ledger.sqlite
+        url: str | None = None,  # postgresql://...; all machines that use it need the same ledger.key
         *,
-        lock_timeout: float = 60.0,
-        answer_timeout: float = 60.0,
+        lock_timeout: float = 60.0,  # seconds to wait until other processes have written
+        answer_timeout: float = 60.0,  # seconds to wait for an answer that another process is working on
     ) -> None:
         self._home = home
         self._answer_timeout = answer_timeout
@@ -128,34 +112,14 @@ class Ledger:
         Whether a process on another machine lives cannot be known; its answer counts as lost when it has not
         come within `answer_timeout`. That is safe, since asking again is charged again.
 
-        Parameters
-        ----------
-        request : Request
-        fits : callable
-            Given the dataset's charges so far and the new one, decides whether the new one may be added.
-            It runs while every other process waits.
-        allow_new_content : bool
-            The owner's word that these other data are meant: they share the name's one budget from now on,
-            and the chain says so. Data known under another name are refused all the same.
-        again : bool
-            Whether to pay a second time for an answer that was lost; without effect otherwise.
-        hold_by : str
-            The person who asks, if a second person has to approve the answer before it is shown.
+        ``fits`` decides, given the dataset's charges so far and the new one, whether that may be added, while
+        every other process waits; if not, `BudgetExhausted` is raised. ``allow_new_content`` is the owner's
+        word that these other data are meant: they share the name's one budget from now on. Data known under
+        another name are refused all the same (`ContentRefused`). ``hold_by`` is the person who asks, if a
+        second person has to approve the answer before it is shown.
 
-        Returns
-        -------
-        Charge
-            If its ``release`` is ``None``: draw the answer now, and hand it to `store_release` before
-            anybody sees it. Otherwise that is the answer.
-
-        Raises
-        ------
-        BudgetExhausted
-            If `fits` refuses.
-        ContentRefused
-            If the data are known under another name, or the name with other data.
-        AnswerLost, AnswerPending
-            If the request was charged and there is no answer, or not yet.
+        If the charge's ``release`` is ``None``, draw the answer now, and hand it to `store_release` before
+        anybody sees it. Otherwise that is the answer.
         """
         started = time.monotonic()
         while True:

@@ -41,11 +41,10 @@ class Fingerprinter:
     Pass the whole table as its owner has it, not only the columns of one request: it is the dataset that has
     a budget. Memory does not grow with the number of rows.
 
-    It sees through a renamed file, sorted rows, moved columns, another file format, and other types of
-    numbers, dates and text: it compares `data.formats.canonical` forms, and numbers in single precision. This
-    protects an honest owner from mistakes. It cannot recognize data whose numbers were altered, however
-    little, nor data with another row, column name, unit or notation of dates. Who charges those to a second
-    name spends more than the first one allows, and the ledger cannot know.
+    It compares `data.formats.canonical` forms, and numbers in single precision, in any order: that protects
+    an honest owner from mistakes. It cannot recognize data whose numbers were altered, however little, nor
+    data with another row, column name, unit or notation of dates: who charges those to a second name spends
+    more than the first one allows.
 
     The names of the columns are all different. `Ledger.fingerprinter` passes the ledger's key: without it, no
     guess about the data can be tested.

@@ -30,7 +30,7 @@ evidence about the real data. One boid in eight perceives none; of the real ones
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -227,23 +227,16 @@ PUBLISHED = {
 }
 
 
-@dataclass(frozen=True)
-class ColumnSummary:
-    """One column: mean, standard deviation (divisor n − 1), minimum, quartiles and maximum, twice."""
-
-    column: str
-    published: tuple[float, ...]
-    simulated: tuple[float, ...]
-
-
-def compare(ref: FramesRef) -> tuple[ColumnSummary, ...]:
+def compare(ref: FramesRef) -> list[dict[str, Any]]:
+    """Return columns as published and as simulated, in the order of numbers of `PUBLISHED`."""
     table = pq.read_table(Path(ref.path), columns=list(PUBLISHED))
-    return tuple(
-        ColumnSummary(name, published, _summary(table.column(name).to_numpy().astype(np.float64)))
+    return [
+        {"column": name, "published": published, "simulated": _summary(table.column(name).to_numpy())}
         for name, published in PUBLISHED.items()
-    )
+    ]
 
 
 def _summary(values: np.ndarray) -> tuple[float, ...]:
+    values = values.astype(np.float64)
     ends = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
     return (float(values.mean()), float(values.std(ddof=1)), *map(float, ends))

@@ -114,13 +114,7 @@ def overview(cards: Sequence[Card]) -> Picture | None:
 
 
 def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
-    """Render the index page, cards by title.
-
-    Returns
-    -------
-    dict of str to bytes
-        `index.html`.
-    """
+    """Return ``index.html``, cards by title."""
     ordered = sorted(cards, key=lambda c: (c.title, c.name))
     shown = [
         {

@@ -17,24 +17,15 @@ OPEN = "can't be tested"
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its verdicts.
-
-    Attributes
-    ----------
-    id, paper, text, where, study : str
-    has_run : bool
-        Whether the study's report can be linked to.
-    verdicts : mapping
-        Calibration → (1, 0 or NaN, the numbers behind it).
-    """
+    """A claim with its verdicts."""
 
     id: str
     paper: str
     text: str
     where: str
     study: str
-    has_run: bool
-    verdicts: Mapping[str, tuple[float, str]]
+    has_run: bool  # whether the study's report can be linked to
+    verdicts: Mapping[str, tuple[float, str]]  # calibration → (1, 0 or NaN, the numbers behind it)
 
     def verdict(self, calibration: str) -> str:
         return VERDICTS.get(self.verdicts[calibration][0], OPEN)

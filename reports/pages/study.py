@@ -37,20 +37,10 @@ LAYOUTS = {"error_page": error_page.content, "attack_page": attack_page.content}
 
 
 def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
-    """Render a study's report.
+    """Return a report's files by relative path, from a valid results table, possibly without rows.
 
-    Parameters
-    ----------
-    results : DataFrame
-        A valid results table (`validate_results`), possibly without rows.
-    page : StudyPage
-        Everything else.
-
-    Returns
-    -------
-    dict of str to bytes
-        `report.html`, `report.md`, `data-NAME.html` per dataset, `summary.csv`, `card.json`,
-        `figures/*.svg`, `figures/*.png`, by relative path. The same input gives the same bytes.
+    They are `report.html`, `report.md`, `data-NAME.html` per dataset, `summary.csv`, `card.json`, and
+    `figures/*.svg` and `*.png`. The same input gives the same bytes.
     """
     summary = summarize(results)
     view = View.build(summary, page)

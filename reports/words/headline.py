@@ -28,26 +28,14 @@ class Tile:
 
 @dataclass(frozen=True)
 class PageHeadline:
-    """The top of a page.
+    """The top of a page."""
 
-    Attributes
-    ----------
-    sentence : str
-        The best private error, the non-private one, the zero vector's.
-    verdict, choice : str
-        Which private estimators are worse than the zero vector; which one is best at which size.
-    data, noise : str
-        Real or not; what the printed noise does.
-    limits : tuple of str
-        What theory and the data themselves allow.
-    """
-
-    sentence: str
-    data: str
-    verdict: str = ""
-    choice: str = ""
-    noise: str = ""
-    limits: tuple[str, ...] = ()
+    sentence: str  # the best private error, the non-private one, the zero vector's
+    data: str  # real or not
+    verdict: str = ""  # which private estimators are worse than the zero vector
+    choice: str = ""  # which one is best at which size
+    noise: str = ""  # what the printed noise does
+    limits: tuple[str, ...] = ()  # what theory and the data themselves allow
     tiles: tuple[Tile, ...] = ()
 
 

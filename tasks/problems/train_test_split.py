@@ -1,7 +1,7 @@
 """Random rows of a registered table to train on, the others to test on: how well does a fit predict?"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -201,7 +201,7 @@ def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) ->
     }
     if ref.data_source == "real":
         return shown
-    return {**shown, "summary": [asdict(row) for row in compare(ref)], "film": _film(ref)}
+    return {**shown, "summary": compare(ref), "film": _film(ref)}
 
 
 def _film(ref: FramesRef) -> list[dict[str, Any]]:

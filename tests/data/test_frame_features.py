@@ -126,13 +126,13 @@ def test_the_summary_is_of_the_columns_that_are_published(swarm):
     values = values_of(ref)
     names = load_frames(scales(ref, dataset, "public")).column_names
     rows = compare(ref)
-    assert [row.column for row in rows] == list(PUBLISHED)
+    assert [row["column"] for row in rows] == list(PUBLISHED)
     for row in rows:
-        column = values[:, names.index(row.column)]
+        column = values[:, names.index(row["column"])]
         quartiles = np.quantile(column, (0.25, 0.5, 0.75))
         expected = [column.mean(), column.std(ddof=1), column.min(), *quartiles, column.max()]
-        np.testing.assert_allclose(row.simulated, expected, rtol=1e-9)
-        assert len(row.published) == len(row.simulated)
+        np.testing.assert_allclose(row["simulated"], expected, rtol=1e-9)
+        assert len(row["published"]) == len(row["simulated"])
 
 
 @pytest.mark.slow
@@ -142,6 +142,6 @@ def test_quartiles_of_the_stand_in_come_near_the_published_ones(tmp_path):
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path)
     for row in compare(ref):
-        near = np.abs(np.array(row.simulated[3:6]) - row.published[3:6]) <= 0.5 * row.published[1]
+        near = np.abs(np.array(row["simulated"][3:6]) - row["published"][3:6]) <= 0.5 * row["published"][1]
         # The published headings lean to a side, those of the simulation to none.
-        assert near.all() or row.column in ("xA1", "yA1", "xC1", "yC1", "yVel1"), row
+        assert near.all() or row["column"] in ("xA1", "yA1", "xC1", "yC1", "yVel1"), row
