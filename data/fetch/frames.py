@@ -1,8 +1,8 @@
 """Frames of a flock in the store: a wide CSV, read as a stream, and a Parquet file of float32 columns.
 
 A row is a frame: the features of boid 1, of boid 2, … and a label, 0 or 1. Text is read in pieces of a few
-megabytes and written in row groups of 4,096 frames, so that memory is that of one row group whatever the
-file's size. Faults are named by row and column, never by value.
+megabytes and written in row groups of 4,096 frames, the next one made while one is written, so that memory is
+that of a few row groups whatever the file's size. Faults are named by row and column, never by value.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ from data.errors import CorruptSource
 from data.fetch.raw_files import RawFile
 from data.fetch.tables import require_few_dropped, require_none_outside
 from data.formats.archives import LINE_BYTES, damaged, read_line
+from data.formats.row_groups import read_ahead
 from data.store.folders import atomic_write
 from data.store.references import FramesRef, Repair
 
@@ -53,7 +54,7 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
 
     def write(handle: BinaryIO) -> None:
         with pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer:
-            for block in _row_groups(checked.of(source)):
+            for block in read_ahead(_row_groups(checked.of(source))):
                 digest.update(np.ascontiguousarray(block.T, dtype="<f4").tobytes())
                 labels = block[-1].astype(np.int8)
                 arrays = [*map(pa.array, block[:-1]), pa.array(labels)]
