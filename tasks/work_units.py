@@ -5,8 +5,6 @@ are plain, frozen and JSON-able, and every random number is derived from them, s
 machine gives the same bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a run shows on the server's pages, where a server takes it; the report has all of it, too."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

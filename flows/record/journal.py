@@ -3,8 +3,6 @@
 Each run has a file ``home/journal/<flow run id>.json``, which names its process by more than its number.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -4,8 +4,6 @@ The address is ``DPCOST_WEBHOOK_URL`` or, if that is not set, Prefect's secret b
 is sent are names and numbers of cells: no result, no message of an error, nothing of the data.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.error

@@ -6,8 +6,6 @@ the description of the API ask for the same string, as name and password. The pa
 load without it and ask for it.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import hmac

@@ -1,7 +1,5 @@
 """Runs whose process is gone: they are marked as crashed, and those of deployments start again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from flows.server.processes import Say
 
 MAX_STARTS = 3
 _START = "start "  # begins the tag of a run that is not the first
+_BEGUN: Any = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}  # and not ended
 
 
 def start_again(flow: Any, flow_run: Any, state: Any) -> None:
@@ -46,7 +45,6 @@ HOOKS: Any = {"on_failure": [tell_failure], "on_crashed": [start_again]}  # of e
 
 def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
     """Mark dead runs of commands (`own`: of this process) as crashed, on the server and in the journal."""
-    from prefect.client.schemas import filters
     from prefect.states import Completed, Crashed
 
     me = ProcessIdentity.of(os.getpid())
@@ -59,7 +57,7 @@ def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
     # Only the holder of the home's place knows that a run without an entry died before it wrote one.
     alone = journal.holds_place(home)
     try:
-        for client, run in _unfinished(tags=filters.FlowRunFilterTags(all_=[journal.home_tag(home)])):
+        for client, run in _unfinished(tags={"all_": [journal.home_tag(home)]}):
             entry = dead.get(str(run.id))
             if run.deployment_id is not None or not (entry or (alone and str(run.id) not in entries)):
                 continue
@@ -81,12 +79,10 @@ def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
 
 def mark_deployed_runs(say: Say) -> None:
     """Mark the pool's unfinished runs as crashed or canceled, while no worker runs, and start ours again."""
-    from prefect.client.schemas import filters
     from prefect.states import Cancelled, Crashed
 
     ours = {each["entrypoint"] for each in listed_deployments()}
-    pool = filters.WorkPoolFilter(name=filters.WorkPoolFilterName(any_=[POOL]))
-    for client, run in _unfinished(work_pool=pool):
+    for client, run in _unfinished(POOL):
         was_canceled = run.state is not None and run.state.is_cancelling()
         made: Any = Cancelled if was_canceled else Crashed
         state = made(message="The process that ran it is gone.")
@@ -97,36 +93,28 @@ def mark_deployed_runs(say: Say) -> None:
             start_again(None, run, state)
 
 
-def _unfinished(*, tags: Any = None, work_pool: Any = None) -> Iterator[tuple[Any, Any]]:
+def _unfinished(pool: str = "", **wanted: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each run that has begun and not ended, with a client of its server."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
 
-    wanted = filters.FlowRunFilter(
-        tags=tags,
-        state=filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=_begun_states())),
-    )
+    name: Any = {"any_": [pool]}
     with get_client(sync_client=True) as client:
-        for run in client.read_flow_runs(flow_run_filter=wanted, work_pool_filter=work_pool):
+        for run in client.read_flow_runs(
+            flow_run_filter=filters.FlowRunFilter(state=_BEGUN, **wanted),
+            work_pool_filter=filters.WorkPoolFilter(name=name) if pool else None,
+        ):
             yield client, run
-
-
-def _begun_states() -> list[Any]:
-    from prefect.client.schemas.objects import StateType
-
-    return [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
 
 
 def _end(client: Any, run: Any, state: Any) -> None:
     """Give a run, and its task runs in flight, their last state."""
     from prefect.client.schemas import filters
 
-    in_flight = client.read_task_runs(
-        flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[run.id])),
-        task_run_filter=filters.TaskRunFilter(
-            state=filters.TaskRunFilterState(type=filters.TaskRunFilterStateType(any_=_begun_states()))
-        ),
-    )
-    for task_run in in_flight:
+    this: Any = {"any_": [run.id]}
+    for task_run in client.read_task_runs(
+        flow_run_filter=filters.FlowRunFilter(id=this),
+        task_run_filter=filters.TaskRunFilter(state=_BEGUN),
+    ):
         client.set_task_run_state(task_run.id, state, force=True)
     client.set_flow_run_state(run.id, state, force=True)

@@ -1,18 +1,13 @@
 """``python -m flows.server.deploy``: deploys ``prefect.yaml``, and every study that it does not list."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from tasks.faults import MENDABLE, SpecError
-
-if TYPE_CHECKING:
-    from prefect import Flow
 
 PROJECT = Path(__file__).resolve().parents[2]
 POOL = "dpcost"
@@ -69,15 +64,12 @@ def deploy() -> list[str]:
     return names
 
 
-def load_flow(entrypoint: str) -> Flow[..., Any]:
+def load_flow(entrypoint: str) -> Any:
     file, _, function = entrypoint.partition(":")
-    flow: Flow[..., Any] = getattr(
-        importlib.import_module(file.removesuffix(".py").replace("/", ".")), function
-    )
-    return flow
+    return getattr(importlib.import_module(file.removesuffix(".py").replace("/", ".")), function)
 
 
-def described(listed: dict[str, Any], flow: Flow[..., Any]) -> dict[str, Any]:
+def described(listed: dict[str, Any], flow: Any) -> dict[str, Any]:
     """Return a deployment as the server takes it: with a form that refuses what the flow would not take."""
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.schedules import CronSchedule

@@ -1,7 +1,5 @@
 """A private PostgreSQL cluster for the standing server."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

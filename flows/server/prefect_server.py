@@ -5,8 +5,6 @@ delivers its last events and logs while Python shuts down. Prefect reads its set
 imported, so this module imports it only inside functions.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -5,8 +5,6 @@ own process worker, and ends all of them at Ctrl-C, or when one of them dies: sy
 engine starts them again. They end in the order worker, server, database.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

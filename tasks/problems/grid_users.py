@@ -1,7 +1,5 @@
 """Users that are cells of a public latitude–longitude grid, and so differ from each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

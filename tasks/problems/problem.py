@@ -5,8 +5,6 @@ that a new kind is one file in this folder (`tasks.problems.kinds` finds it). Wh
 protocol in `tasks.problems.abilities`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

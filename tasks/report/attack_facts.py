@@ -1,7 +1,5 @@
 """Facts for the page of a study of attacks: intervals, ceilings, predictions, claims."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 
