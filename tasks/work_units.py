@@ -1,8 +1,7 @@
 """Cells and replicates: the unit of work, and the data that it is done on.
 
-A cell is an estimator with its settings, at one size and one (ε, δ); its replicates run together. Both
-are plain, frozen and JSON-able, and every random number is derived from them, so that any retry, order or
-machine gives the same bytes.
+Both are plain, frozen and JSON-able, and every random number is derived from them, so that any retry, order
+or machine gives the same bytes.
 """
 
 import hashlib

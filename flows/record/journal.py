@@ -34,8 +34,8 @@ _HELD: set[Path] = set()  # the homes that this process has the place in
 class JournalEntry:
     """The journal's record of one run of a flow.
 
-    `started` and `ended` are times in UTC, ISO 8601; `ended` is None until the run, or the start that finds
-    it dead, says so. The results of a run on an analyst's table (`own_data`) are not for publication.
+    `ended` is None until the run, or the start that finds it dead, says so. The results of a run on an
+    analyst's table (`own_data`) are not for publication.
     """
 
     flow_run_id: str

@@ -1,9 +1,8 @@
 """``python -m flows.server.app --port N``: the Prefect server, ``/reports``, ``/site`` (the docs).
 
-It listens on the loopback interface alone unless it is told otherwise, and answers only requests that call
-it by one of its names. Prefect itself asks for the authentication string below ``/api``; the reports and
-the description of the API ask for the same string, as name and password. The pages, which hold no data,
-load without it and ask for it.
+It listens on the loopback interface unless told otherwise, and answers only requests that call it by one of
+its names. Prefect asks for the authentication string below ``/api``; reports and the description of the API
+ask for the same string, as name and password. The pages, which hold no data, load without it.
 """
 
 import argparse

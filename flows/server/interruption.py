@@ -1,8 +1,7 @@
 """What Ctrl-C and SIGTERM do to a run: they end it in order, and by force where that takes too long.
 
-Python waits for its threads and Prefect for its server, both for as long as it takes: a run that is
-interrupted inside a long block, or whose server is gone for good, would not end. Nothing is lost by ending it
-hard: files appear whole or not at all, and the next start tells the server what became of the run.
+Python waits for its threads and Prefect for its server for as long as it takes. Nothing is lost by ending a
+run hard: files appear whole or not at all, and the next start tells the server what became of it.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
 """Child processes that end with the process that started them, however that one ends.
 
-Each child runs below a small watcher, ``python -m flows.server.processes USER COMMAND ...``. The watcher's
-standard input is a pipe from the owner, which the kernel closes even after ``kill -9``; the watcher then
-ends the child and all that it started. A mark in the environment finds what is left if the watcher was
-killed, too. Nothing is started again here: that is the task of systemd and of the container engine.
+Each runs below a small watcher, whose standard input is a pipe from the owner that the kernel closes even
+after ``kill -9``; the watcher then ends the child and all that it started. A mark in the environment finds
+what is left if the watcher was killed, too. Systemd or the container engine starts things again.
 """
 
 from __future__ import annotations

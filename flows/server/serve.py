@@ -1,8 +1,7 @@
 """``python -m flows.server.serve [--postgres] [--port 4200] [--server URL]``: server, worker and schedules.
 
-Starts a Prefect server, unless one elsewhere is named, the deployments of ``prefect.yaml`` and Prefect's
-own process worker, and ends all of them at Ctrl-C, or when one of them dies: systemd or the container
-engine starts them again. They end in the order worker, server, database.
+All of them end at Ctrl-C, or when one of them dies, in the order worker, server, database: systemd or the
+container engine starts them again.
 """
 
 import argparse
@@ -37,6 +36,7 @@ from flows.server.processes import (
 from tasks.faults import MENDABLE
 
 WORKER_STOP_TIMEOUT = 30.0
+_say: Say = partial(print, flush=True)
 
 
 @contextlib.contextmanager
@@ -194,26 +194,20 @@ def _welcome(api_url: str, home: Path, *, own: bool) -> str:
     if not own:
         here, password = f"PREFECT_API_URL={api_url}", "the one that PREFECT_API_AUTH_STRING holds"
     pages = _pages(api_url)
+    site = "make docs builds the documentation."
+    if own and (store.SITE / "index.html").exists():
+        site = f"The documentation is at {pages}/site/."
     return f"""\
 Prefect is at {pages} (logs in {home / "prefect"}); Ctrl-C stops everything.
 Its pages ask for a password: {password}
 The reports are at {pages}/reports/; its parts around the colon are name and password.
-{_documentation(pages, own)}
+{site}
 Start a run now:
   {here} {program} deployment run study/housing --watch"""
 
 
-def _documentation(pages: str, own: bool) -> str:
-    built = own and (store.SITE / "index.html").exists()
-    return f"The documentation is at {pages}/site/." if built else "make docs builds the documentation."
-
-
 def _pages(api_url: str) -> str:
     return api_url.rstrip("/").removesuffix("/api")
-
-
-def _say(sentence: str) -> None:
-    print(sentence, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Parameters of the flows as the server's form describes, lists and checks them.
 
-Prefect checks them by their types before a run begins. The command line may name any study file and any
-folder; a run from the server has to name a study that is here, and its reports stay below ``reports/out``.
+The command line may name any study file and any folder; a run from the server has to name a study that is
+here, and its reports stay below ``reports/out``.
 """
 
 from pathlib import Path

@@ -136,14 +136,11 @@ def _fetch(dataset: str, offline: bool = False, progress: bool = False, again: b
     return fetch(dataset, offline, progress=progress, again=again, last_try=last_try)
 
 
-def _may_pass(_task: Any, _run: Any, state: Any) -> bool:
-    error = state.result(raise_on_failure=False)
-    return bool(getattr(error, "transient", False))
-
-
 _RETRIED: Any = {
     "retries": _RETRIES,
     "retry_delay_seconds": 2,
     "retry_jitter_factor": 0.5,
-    "retry_condition_fn": _may_pass,
+    "retry_condition_fn": lambda task, run, state: bool(
+        getattr(state.result(raise_on_failure=False), "transient", False)
+    ),
 }

@@ -1,8 +1,7 @@
 """What a task returns: paths and sha256 of files, small enough for any result store.
 
-A path is a file's place below the home, where it is in it, so that a record means the same on every machine.
-With a shared store (`data.store.shared`) the files of the home are also there, and so are their records, as
-plain JSON.
+A path is a file's place below the home, so that a record means the same on every machine; a shared store
+(`data.store.shared`) has the files and, as plain JSON, their records.
 """
 
 import hashlib

@@ -1,7 +1,6 @@
 """How often intervals cover the truth, how wide they are, and how many coordinates have none.
 
-Data are simulated, or rows of a registered table drawn with replacement, whose population is the table
-itself: the truth is then the answer of all its rows.
+Data are simulated, or rows drawn with replacement of a table, which is the population itself.
 """
 
 from collections.abc import Iterator, Sequence

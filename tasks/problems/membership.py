@@ -1,8 +1,7 @@
 """Tracing attacks: how well the rows that an estimator saw are distinguished from other rows.
 
-Each replicate has members, whom the estimator sees, as many non-members or the rest of a group, and one
-release. Scores are standardized by what a non-member's would vary by and pooled over replicates, so that
-all replicates of a cell are in one block.
+Scores are standardized by what a non-member's would vary by and pooled over replicates, so that all
+replicates of a cell are in one block.
 """
 
 import io

@@ -1,8 +1,7 @@
 """Base classes of problems: how data arise, are prepared and drawn, and what is measured on an answer.
 
-A panel of a study has one problem. Everything that differs between kinds of problems is a method of it, so
-that a new kind is one file in this folder (`tasks.problems.kinds` finds it). What only some kinds can do is a
-protocol in `tasks.problems.abilities`.
+Everything that differs between kinds of problems is a method, so that a new kind is one file in this folder
+(`tasks.problems.kinds` finds it). What only some kinds can do is a protocol in `tasks.problems.abilities`.
 """
 
 from abc import ABC, abstractmethod

@@ -208,27 +208,18 @@ def _film(ref: FramesRef) -> list[dict[str, Any]]:
     """Return frames of the first simulation of either label."""
     from data.prepare.frame_features import stream_frames
 
-    length = ref.frames_per_simulation
-    found: dict[int, list[dict[str, Any]]] = {}
+    length, columns = ref.frames_per_simulation, ("x", "y", "x_velocity", "y_velocity")
+    found: dict[int, np.ndarray] = {}
     for block, labels in stream_frames(ref):
-        starts = range(0, len(labels) - length + 1, length) if len(labels) >= length else ()
-        for start in starts:
-            label = int(labels[start])
-            if label in found:
-                continue
-            film = np.round(block[:, start : start + length].astype(np.float64), 1)
-            boids = film.reshape(-1, len(get_dataset(ref.name).columns), length)
-            found[label] = [
-                {
-                    "label": label,
-                    "frame": frame + 1,
-                    **{
-                        name: boids[:, place, frame].tolist()
-                        for place, name in enumerate(("x", "y", "x_velocity", "y_velocity"))
-                    },
-                }
-                for frame in _FILM
-            ]
+        for start in range(0, len(labels) - length + 1, length):
+            if (label := int(labels[start])) not in found:
+                film = np.round(block[:, start : start + length].astype(np.float64), 1)
+                found[label] = film.reshape(-1, len(get_dataset(ref.name).columns), length)
         if len(found) == 2:
             break
-    return [frame for label in sorted(found, reverse=True) for frame in found[label]]
+    return [
+        {"label": label, "frame": frame + 1}
+        | {name: found[label][:, place, frame].tolist() for place, name in enumerate(columns)}
+        for label in sorted(found, reverse=True)
+        for frame in _FILM
+    ]

@@ -31,10 +31,9 @@ class _Columns(Strict):
 class ReleaseConfig(Strict):
     """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
 
-    ``dataset.study`` is a study file, by its path from this file, that declares the columns: they are put
-    into its public units, and a regression gets an intercept. ``columns.x`` may then be left out: all
-    declared columns but the response. Bounds and settings are those that the study measured the estimator
-    with (of ``dataset.form``, where it has several forms); what is written here replaces them.
+    ``dataset.study`` is the path of a study file that declares the columns: they are put into its public
+    units, a regression gets an intercept, and columns, bounds and settings that are left out here are the
+    study's (of ``dataset.form``, where it has several forms).
     """
 
     dataset: _Dataset

@@ -228,7 +228,7 @@ def _planned(
 
 
 def spending_of(charges: Sequence[Charge]) -> Spending:
-    """Return the total cost of charges, including those whose answers were lost."""
+    """Return the total cost of charges, lost answers included."""
     total = Spending()
     for charge in charges:
         cost = charge.accounting
@@ -242,7 +242,6 @@ def spending_of(charges: Sequence[Charge]) -> Spending:
 
 
 def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
-    """Return the ε at δ that all charges together prove, lost answers included."""
     return spending_of(charges).epsilon(delta)
 
 

@@ -1,9 +1,8 @@
-"""Forecast the time and memory of blocks from short runs on this machine.
+"""Forecast the time (of one core) and memory of blocks from short runs on this machine.
 
-A cell's replicates take a + b R seconds: a once in a block, b for each. Both follow from runs of one
-replicate and of a few, at the smallest and the largest size of a panel; between them times follow a power
-of n. Cells that differ in ε and δ alone take as long as one another. Medians of earlier runs, where there are
-any, take the place of b. Seconds are those of one core.
+A cell's replicates take a + b R seconds: a once in a block, b for each, from runs of one replicate and of a
+few, at the smallest and the largest size of a panel; between them times follow a power of n. Medians of
+earlier runs, where there are any, take the place of b.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """What a block may use: threads and memory of this process, or a worker process of the run's Dask cluster.
 
-Prefect's tasks stay in threads of the run's process, which wait for the cluster. A worker needs this project,
-but neither Prefect's server nor its settings, so a standing cluster serves any number of runs with servers of
-their own.
+Prefect's tasks stay in threads of the run's process, which wait for the cluster: its workers know nothing
+of Prefect, so that a standing cluster serves any number of runs.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Claims of papers, each with the test that decides it from the results of a study.
 
-A claim is judged on the repetitions of a study, at a confidence of 99 %, once with the noise as printed and
-once with the least noise that proves the same guarantee. A verdict is 1 (holds), 0 (does not hold) or NaN
-(can't be tested), with a sentence of measured numbers.
+A claim is judged at a confidence of 99 %, with the noise as printed and with the least that proves the same
+guarantee: 1 (holds), 0 (does not hold) or NaN (can't be tested), with a sentence of measured numbers.
 """
 
 import math
