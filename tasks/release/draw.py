@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.typing import FloatArray
 from dpalgos.until_plan import UntilPlan, plan_until
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
-from tasks.release.record import facts_at_charge, record_of
+from tasks.release.record import Answer, facts_at_charge, record_of
 from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
 from tasks.release.rows import ReleaseRows, read_rows
 from tasks.release.table import FileUnits
@@ -31,28 +31,6 @@ _log = logging.getLogger(__name__)
 WISHED_LEVEL = 0.95  # of intervals, where a wish comes without one
 Confirm = Callable[[StudySpec, Sequence[str], Mapping[str, Any]], None]
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """The answer of a release, as shown."""
-
-    estimate: dict[str, float]
-    epsilon: float  # what this answer was charged, as delta
-    delta: float
-    replayed: bool  # the stored answer to the same request, which cost nothing
-    charge: str  # its number in the ledger
-    spent_epsilon: float  # the dataset's total
-    budget_epsilon: float
-    budget_delta: float
-    spent_note: str  # why the total is more than the sum of the charges, if it is
-    interval: dict[str, list[float | None]]  # where the request has a level; null where none is honest
-    interval_note: str  # why some have none
-    risk: dict[str, Any]  # what the events let an attacker learn: `dpalgos.accounting.risk.AttackRisk`
-    started_from: str  # the charge that released the second moments which the answer starts from, if any
-    until: dict[str, Any]  # of an answer by its accuracy: largest budget, number of attempts, a sentence
-    record: dict[str, Any]  # what can be published: see `tasks.release.record`
-    held: bool  # the answer waits for the approval of a second person, and is not here
 
 
 def release(
@@ -164,43 +142,28 @@ def release(
         made |= {"max_epsilon": epsilon, "charged_epsilon": charge.epsilon}
     shown = {} if charge.is_held else charge.release
     charges = ledger.charges(budget.name)
-    spent = spent_epsilon(charges, budget.delta)
-    estimate = _in_order(rows.units.names, shown.get("estimate", {}))
-    intervals = dict(shown.get("interval", {}))
-    interval_note = str(shown.get("interval_note", ""))
-    record = record_of(
-        estimator=plan.estimator,
-        asked=asked,
-        study=study,
-        n_units=rows.n_users or rows.n_rows,
-        promised=epsilon,
-        # A charge of a version that did not store them has today's, without the software of then.
-        facts=charge.accounting.get("facts", {**facts, "software": {}}),
-        charge=charge,
-        budget=(spent, budget.epsilon, budget.delta),
-        head=ledger.head(),
-        answer=None if charge.is_held else estimate,
-        intervals=intervals,
-        interval_note=interval_note,
-        until=made,
-    )
-    return Answer(
-        estimate=estimate,
+    # A charge of a version that did not store them has today's, without the software of then.
+    facts = charge.accounting.get("facts", {**facts, "software": {}})
+    answer = Answer(
+        estimate=_in_order(rows.units.names, shown.get("estimate", {})),
         epsilon=epsilon,
         delta=delta,
         replayed=replayed,
         charge=charge.id,
-        spent_epsilon=spent,
+        spent_epsilon=spent_epsilon(charges, budget.delta),
         budget_epsilon=budget.epsilon,
         budget_delta=budget.delta,
         spent_note=why_more(charges, budget.delta),
-        interval=intervals,
-        interval_note=interval_note,
-        risk=record["release"]["risk"],
-        started_from=record["release"]["ledger"]["started_from"],
+        interval=dict(shown.get("interval", {})),
+        interval_note=str(shown.get("interval_note", "")),
+        risk=facts["risk"],
+        started_from=facts.get("started_from", ""),
         until=made,
-        record=record,
         held=charge.is_held,
+    )
+    n_units, head = rows.n_users or rows.n_rows, ledger.head()
+    return replace(
+        answer, record=record_of(answer, plan.estimator, asked, study, n_units, facts, charge, head)
     )
 
 

@@ -15,6 +15,7 @@ test a guess of the last against it.
 import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,28 @@ _GOES_BACK = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The answer of a release, as shown."""
+
+    estimate: dict[str, float]
+    epsilon: float  # what this answer was charged, as delta
+    delta: float
+    replayed: bool  # the stored answer to the same request, which cost nothing
+    charge: str  # its number in the ledger
+    spent_epsilon: float  # the dataset's total
+    budget_epsilon: float
+    budget_delta: float
+    spent_note: str  # why the total is more than the sum of the charges, if it is
+    interval: dict[str, list[float | None]]  # where the request has a level; null where none is honest
+    interval_note: str  # why some have none
+    risk: dict[str, Any]  # what the events let an attacker learn: `dpalgos.accounting.risk.AttackRisk`
+    started_from: str  # the charge that released the second moments which the answer starts from, if any
+    until: dict[str, Any]  # of an answer by its accuracy: largest budget, number of attempts, a sentence
+    held: bool  # the answer waits for the approval of a second person, and is not here
+    record: dict[str, Any] = field(default_factory=dict)  # what can be published
+
+
 def facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[str, Any]:
     """Return what a later version might say otherwise of a release, to be stored with its charge."""
     return {
@@ -57,28 +80,18 @@ def facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[s
 
 
 def record_of(
-    *,
+    answer: Answer,
     estimator: Estimator,
     asked: ReleaseConfig,
     study: StudySpec | None,
     n_units: int,
-    promised: float,
     facts: dict[str, Any],
     charge: Charge,
-    budget: tuple[float, float, float],
     head: str,
-    answer: dict[str, float] | None,
-    intervals: dict[str, list[float | None]],
-    interval_note: str,
-    until: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the record of a release; ``answer`` is None while it waits for approval.
-
-    ``promised`` is the ε that was promised before the answer, ``facts`` what `facts_at_charge` returned then;
-    ``budget`` is spent ε, whole ε and δ of the dataset.
-    """
+    """Return the record of a release; ``facts`` are what `facts_at_charge` returned then."""
     relation = estimator.relation or Relation.CENTRAL
-    unit, (spent, whole, budget_delta) = relation.unit_of_privacy, budget
+    unit, until = relation.unit_of_privacy, answer.until
     events = [{name: each.get(name) for name in _OF_EVENT} for each in facts["events"]]
     columns = ", ".join(filter(None, (*asked.columns.x, asked.columns.y)))
     by = f"; users by the column {asked.columns.user_id}" if asked.columns.user_id else ""
@@ -101,7 +114,7 @@ def record_of(
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
             "privacy_unit_description": f"{relation.neighboring_relation}: {_GOES_BACK[relation]}{by}",
-            "privacy_parameters": {"epsilon": promised, "delta": charge.delta, "rho": facts["rho"]},
+            "privacy_parameters": {"epsilon": answer.epsilon, "delta": charge.delta, "rho": facts["rho"]},
             "privacy_parameters_description": (
                 f"the largest budget of a sequence; {until['sentence']}" if until else guarantee
             ),
@@ -117,8 +130,8 @@ def record_of(
         "accounting": {
             "post_processing": "units of the file, public ranges, intervals from released numbers",
             "composition": "zero-concentrated privacy losses add up over all releases of "
-            f"{asked.dataset.name!r} (fully adaptive composition): {spent:.4g} of ε = {whole:g} at "
-            f"δ = {budget_delta:g} is spent",
+            f"{asked.dataset.name!r} (fully adaptive composition): {answer.spent_epsilon:.4g} of ε = "
+            f"{answer.budget_epsilon:g} at δ = {answer.budget_delta:g} is spent",
         },
         "implementation": {
             "pre_processing_eda_hyperparameter_tuning": "columns, bounds and settings were declared before "
@@ -132,20 +145,20 @@ def record_of(
         "estimator": estimator.name,
         "reference": estimator.reference,
         "level": asked.params.get("interval"),
-        "answer": None if answer is None else _answer(answer, intervals),
-        "interval_note": interval_note if answer is not None else "",
+        "answer": None if answer.held else _numbers(answer),
+        "interval_note": answer.interval_note,
         "events": events,
         "public": list(_public(asked, study, n_units, unit)),
         "risk": facts["risk"],
         "until": until or None,
         "ledger": {
             "charge": charge.id,
-            "started_from": facts.get("started_from", ""),  # whose released second moments it starts from
+            "started_from": answer.started_from,  # whose released second moments it starts from
             "charged": charge.charged,
-            "epsilon_charged": promised if answer is None else charge.epsilon,
-            "epsilon_spent": spent,
-            "epsilon_budget": whole,
-            "delta_budget": budget_delta,
+            "epsilon_charged": answer.epsilon if answer.held else charge.epsilon,
+            "epsilon_spent": answer.spent_epsilon,
+            "epsilon_budget": answer.budget_epsilon,
+            "delta_budget": answer.budget_delta,
             "head": head,
         },
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
@@ -204,11 +217,11 @@ def _public(
             yield fact(f"column {column.name}", known, column.source)
 
 
-def _answer(answer: dict[str, float], intervals: dict[str, list[float | None]]) -> list[dict[str, Any]]:
-    ends = {name: intervals.get(name, (None, None)) for name in answer}
+def _numbers(answer: Answer) -> list[dict[str, Any]]:
+    ends = {name: answer.interval.get(name, (None, None)) for name in answer.estimate}
     return [
         {"name": name, "estimate": value, "lower": ends[name][0], "upper": ends[name][1]}
-        for name, value in answer.items()
+        for name, value in answer.estimate.items()
     ]
 
 
