@@ -59,47 +59,38 @@ def audit(
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise SpecError(f"{option} must be left out: it has no meaning for an audit of {how}")
-    trials = trials or (_TRIALS if foreign is None else _FOREIGN_TRIALS)
+    claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if foreign is None:
         assert estimator
-        violated = _audit_estimator(estimator, trials, epsilon, delta, seed, interval, as_json)
+        violated = _audit_estimator(estimator, interval, seed, as_json, n_trials=trials or _TRIALS, **claim)
     else:
-        shape = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
-        violated = _audit_foreign(foreign, trials, epsilon, delta, seed, shape, one_run, as_json)
+        claim["seed"] = seed
+        if one_run:
+            runs: dict[str, Any] = {"n_canaries": rows, "n_columns": columns, "bound": bound}
+        else:
+            table = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
+            runs = {"table": table, "n_trials": trials or _FOREIGN_TRIALS}
+        violated = _audit_foreign(foreign, runs, claim, as_json)
     if violated:
         raise typer.Exit(1)
 
 
-def _audit_estimator(
-    estimator: str,
-    trials: int,
-    epsilon: float,
-    delta: float,
-    seed: int,
-    interval: float | None,
-    as_json: bool,
-) -> bool:
+def _audit_estimator(estimator: str, interval: float | None, seed: int, as_json: bool, **asked: Any) -> bool:
     import numpy as np
 
-    from dpalgos import InputError, get_estimator
+    from dpalgos import get_estimator
     from dpalgos.audit.lower_bound import audit_estimator
     from flows.record.progress import counter
 
-    chosen = get_estimator(estimator)
-    if not chosen.private:
-        raise InputError(f"estimator must be a private one for an audit, got {estimator!r}")
-    found = []
-    asked: dict[str, Any] = {}
+    chosen, found = get_estimator(estimator), []
+    calibrations = chosen.calibrations or ("tight",)
     if interval is not None:
         own = {} if "interval" not in chosen.forms else dict(chosen.forms["interval"].keywords)
-        asked = {**own, "interval": interval}
-    for calibration in chosen.calibrations if interval is None else ("tight",):
+        asked, calibrations = {**own, **asked, "interval": interval}, ("tight",)
+    for calibration in calibrations:
         result = audit_estimator(
             estimator,
-            epsilon=epsilon,
-            delta=delta,
             calibration=calibration,
-            n_trials=trials,
             rng=np.random.default_rng(seed),
             progress=counter(f"auditing {estimator} {calibration}", "runs"),
             **asked,
@@ -108,43 +99,31 @@ def _audit_estimator(
         if not as_json:
             typer.echo(
                 f"{estimator} {calibration}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
-                f"{result.certified_epsilon:.4f} at δ = {delta:g}, {trials:,} trials: {result.verdict}"
+                f"{result.certified_epsilon:.4f} at δ = {asked['delta']:g}, {asked['n_trials']:,} trials: "
+                f"{result.verdict}"
             )
     if as_json:
         typer.echo(json.dumps([result.to_dict() for result in found], indent=1))
     return any(result.violated for result in found)
 
 
-def _audit_foreign(
-    name: str,
-    trials: int,
-    epsilon: float,
-    delta: float,
-    seed: int,
-    shape: dict[str, Any],
-    one_run: bool,
-    as_json: bool,
-) -> bool:
+def _audit_foreign(name: str, how: dict[str, Any], claim: dict[str, Any], as_json: bool) -> bool:
     from dpalgos.audit.foreign import audit_callable, audit_in_one_run, table_pairs
     from flows.record.progress import counter
 
     mechanism = _imported(name)
-    claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "seed": seed}
-    if one_run:
-        del shape["label"]
-        canaries = shape.pop("n_rows")
-        result = audit_in_one_run(mechanism, n_canaries=canaries, **shape, **claim)
-    else:
+    if table := how.pop("table", None):
         progress = counter(f"auditing {name}", "runs")
-        pairs = table_pairs(**shape)
-        result = audit_callable(mechanism, pairs=pairs, n_trials=trials, progress=progress, **claim)
+        result = audit_callable(mechanism, pairs=table_pairs(**table), progress=progress, **how, **claim)
+    else:
+        result = audit_in_one_run(mechanism, **how, **claim)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     else:
-        how = f"{result.n_trials:,} guesses in one run" if one_run else f"{result.n_trials:,} trials"
         typer.echo(
-            f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {epsilon:g} at "
-            f"δ = {delta:g}, {how}, by {result.distinguisher} ({result.pair}): {result.verdict}"
+            f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {claim['epsilon']:g} at "
+            f"δ = {claim['delta']:g}, {result.n_trials:,} {'trials' if table else 'guesses in one run'}, by "
+            f"{result.distinguisher} ({result.pair}): {result.verdict}"
         )
     return result.violated
 
