@@ -15,8 +15,9 @@ from reports.analysis.ranking import population_error, rank
 from reports.analysis.series import Series, Setting, View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, Picture, picture
-from reports.numbers import num, setting, span, words
+from reports.numbers import num, setting, span
 from reports.words.headline import condition, guides_of
+from reports.words.sentences import said
 from reports.words.tables import flagged_sizes
 
 _REACH = 25.0  # how far below the best private error the axis goes
@@ -138,22 +139,14 @@ def error_limits(series: Sequence[Series], levels: Sequence[float] = ()) -> tupl
 
 def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> str:
     """State the figure's finding for readers who can't see it."""
-    ranking, symbol = rank(series, x), view.page.x_symbol
-    text = f"Error against {symbol} on log–log axes, {condition(view, where)}"
-    text += f", {view.page.panel_word} {where.panel}." if where.panel else "."
-    facts = []
-    if ranking.best is not None:
-        facts.append(f"the best private estimate is {ranking.best[0].label} with {num(ranking.best[1].mean)}")
-    if ranking.non_private is not None:
-        facts.append(f"without privacy it is {num(ranking.non_private[1].mean)}")
-    if math.isfinite(ranking.zero):
-        facts.append(f"the zero vector has {num(ranking.zero)}")
-    if facts:
-        text += f" At {symbol} = {setting(x)} {words(facts)}."
-    worse = ranking.worse_than_zero
-    if ranking.private and math.isfinite(ranking.zero):
-        text += f" {len(worse)} of {len(ranking.private)} private estimates are worse than the zero vector."
-    return text
+    return said(
+        "figure_of_errors",
+        condition=condition(view, where),
+        page=view.page,
+        panel=where.panel,
+        x=x,
+        ranking=rank(series, x),
+    )
 
 
 def slug(text: str) -> str:

@@ -13,6 +13,7 @@ from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import setting, short
+from reports.words.sentences import said
 
 _MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
 _MOST_PANELS = 5
@@ -66,10 +67,7 @@ def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int)
 def _film(view: View, film: Sequence[Mapping[str, Any]]) -> ReportSection | None:
     if not film:
         return None
-    text = (
-        "The first simulation that is labeled as a flock, and the first that is not: frames of 200 boids, "
-        "each a line as long as five of its steps. These are simulated; real frames are never shown."
-    )
+    text = said("film")
     shown = picture(_film_figure(film), "film", text, view.page.dataset.data_source)
     return ReportSection("What the flock looks like", text, shown)
 
@@ -81,11 +79,7 @@ def _compared(flock: Mapping[str, Any]) -> ReportSection | None:
     for row in flock["summary"]:
         rows.append((row["column"], "published", *map(_plain, row["published"])))
         rows.append(("", "simulated", *map(_plain, row["simulated"])))
-    text = (
-        "The stand-in beside what is published of the copy on Kaggle, a related file: "
-        f"{flock['summary_source']}. The simulation was adjusted to come near these numbers, so that "
-        "agreement is no evidence."
-    )
+    text = said("stand_in_summary", source=flock["summary_source"])
     heading = "How near the stand-in comes to what is published"
     return ReportSection(heading, text, None, ("column", "", *_MOMENTS), tuple(rows), 2)
 

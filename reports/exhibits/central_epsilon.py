@@ -10,6 +10,7 @@ import pandas as pd
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
 from reports.numbers import num, setting
+from reports.words.sentences import said
 
 _DIFFERENT = ["estimator", "calibration", "panel", "form", "epsilon", "metric"]
 
@@ -24,11 +25,6 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         table.append((label, row.calibration, how, setting(row.epsilon), num(row.mean)))
     if not table:
         return ()
-    text = (
-        f"In addition to the local guarantee, at n = {content['n']:,}: what someone who sees the reports "
-        "only shuffled (Feldman, McMillan & Talwar 2021, Theorem 3.1, computed numerically), or only their "
-        "sum, could tell of a person. It needs trust in the party that shuffles or sums, and is never the ε "
-        "of this report."
-    )
+    text = said("central_epsilon", n=content["n"])
     columns = ("", "noise", "reports are", "local ε", "central ε")
     return (ReportSection("If somebody shuffled the reports", text, None, columns, tuple(sorted(table)), 3),)

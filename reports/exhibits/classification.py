@@ -15,6 +15,7 @@ from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import num, rule_text, setting, words
 from reports.palette import ZERO_DOTS
+from reports.words.sentences import said
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 
@@ -52,11 +53,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection
             if series.role == ("nonprivate" if without else "private"):
                 rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
     source = view.page.dataset.source_of(where.panel)
-    text = (
-        "Share of test rows misclassified. The paper's numbers are copied from its table, no results of "
-        "this run; what its brackets hold is not said there, probably the standard deviation over splits. "
-        f"Ours are on {source} data, with the standard error in brackets, panel “{where.panel}”."
-    )
+    text = said("printed_table", source=source, panel=where.panel)
     if counts:
         rate = min(counts) / sum(counts)
         text += f" Always predicting the more frequent label is wrong for {num(rate)} of the rows." + _chance(

@@ -11,8 +11,9 @@ from reports.analysis.error_curve import fitted_slope
 from reports.analysis.series import View
 from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import num, setting, slope_text
+from reports.numbers import num, slope_text
 from reports.palette import look
+from reports.words.sentences import said
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
 
@@ -40,11 +41,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         for line, slope in zip(lines, slopes, strict=True)
         if len(line.points) == len(columns)
     )
-    text = (
-        f"The largest error of a coefficient against the number of columns d, at n = {at[1]:,} and "
-        f"ε = {setting(at[0])}. Theory: slope 1 where second moments are private, ½ where they are public or "
-        "gradients are asked for."
-    )
+    text = said("column_growth", n=at[1], epsilon=at[0])
     shown = picture(_figure(lines, columns), "column-growth", text, view.page.dataset.data_source)
     heading = "How fast does the error grow with the number of columns?"
     return (ReportSection(heading, text, shown, ("", *(f"d = {d}" for d in columns), "slope"), table, 1),)

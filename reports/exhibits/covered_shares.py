@@ -16,6 +16,7 @@ from reports import palette
 from reports.analysis.series import View
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import setting
+from reports.words.sentences import said
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
@@ -38,13 +39,13 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     shown = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
     every = cells[cells["epsilon"].notna()]
     private = every[every["coverage"].notna()]
-    low = int(private["low"].sum())
-    answer = (
-        f"In {len(private)} private cells with any interval at 95 %, they cover "
-        f"{_percent(float(private['coverage'].mean()))} % on average; in {low} of them less than 94 % "
-        f"by more than three standard errors. Intervals without the noise, by the book, cover "
-        f"{_percent(float(private['naive'].mean()))} %. A coordinate whose error cannot be known has none: "
-        f"{_percent(float(every['flagged'].mean()))} % over all private cells."
+    answer = said(
+        "coverage",
+        n_cells=len(private),
+        covered=_percent(float(private["coverage"].mean())),
+        low=int(private["low"].sum()),
+        naive=_percent(float(private["naive"].mean())),
+        flagged=_percent(float(every["flagged"].mean())),
     )
     note = (
         f"At n = {n:,} and ε = {setting(epsilon)}; bars are two standard errors; hollow: without the noise."
@@ -55,8 +56,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         ReportSection("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
         ReportSection(
             "Coverage of every estimator",
-            "Over all panels, sizes and ε. The least coverage and the width are of cells in which more than "
-            "a tenth of the coordinates have an interval; coverage without the noise is of those with any.",
+            said("coverage_of_estimators"),
             columns=_OF_ESTIMATOR,
             rows=tuple(
                 _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)

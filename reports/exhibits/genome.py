@@ -14,7 +14,8 @@ import pandas as pd
 from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import count, num, setting
+from reports.numbers import num, setting
+from reports.words.sentences import said
 
 RECALL = "support_recall"
 _MOST_PANELS = 5  # beside the truth
@@ -49,12 +50,8 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> ReportSection |
     truth = np.abs(genome.truth)
     wanted = set(_largest(truth, genome.s))
     facts = [f"{series.label} {len(wanted & set(_largest(answer, genome.s)))}" for series, answer in panels]
-    text = (
-        f"The first repetition at {view.page.x_symbol} = {setting(x)}: the size of the difference at each of "
-        f"{len(truth):,} SNPs, in order of their places on the chromosomes. Rings are at the {genome.s} SNPs "
-        f"that differ most among everybody; so many of them are among the {genome.s} largest entries of an "
-        f"answer: {'; '.join(facts)}."
-    )
+    n_snps = len(truth)
+    text = said("genome_map", symbol=view.page.x_symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts)
     figure = _map_figure(genome, truth, panels)
     shown = picture(figure, "genome", f"Differences along the genome. {text}", view.page.dataset.data_source)
     return ReportSection("Where on the genome", text, shown)
@@ -124,12 +121,8 @@ def _recalls(
     if not rows:
         return None
     symbol = view.page.x_symbol
-    text = (
-        f"Share of the {count(genome.s, 'SNP')} that differ most among everybody found among as many largest "
-        f"entries of an answer, means over repetitions. Counted at {symbol} = {setting(sizes[-1])}, of the "
-        f"{genome.s} are found: {'; '.join(last)}; by choosing at random, "
-        f"{num(genome.s**2 / len(genome.truth))}."
-    )
+    n_snps = len(genome.truth)
+    text = said("genome_recalls", symbol=symbol, x=sizes[-1], n_snps=n_snps, s=genome.s, last=last)
     columns = ("", *(f"{symbol} = {setting(x)}" for x in sizes))
     return ReportSection("Are the largest differences found?", text, None, columns, tuple(rows), 1)
 

@@ -10,7 +10,8 @@ import pandas as pd
 from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.numbers import num, setting, words
+from reports.numbers import num, words
+from reports.words.sentences import said
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
@@ -34,21 +35,14 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         if sure:
             sign = "survives" if same else "wrong"
         rows.append((column, num(coef), ends, num(exact), sign))
-    text = (
-        f"NOT FOR PUBLICATION: the exact answer stands next to the private one. {name} on all "
-        f"{content['n']:,} {view.page.population[1]} at ε = {setting(content['epsilon'])}, one draw, each "
-        "number per standard deviation of its column. "
+    text = said(
+        "own_coefficients",
+        name=name,
+        n=content["n"],
+        units=view.page.population[1],
+        epsilon=content["epsilon"],
+        surviving=surviving,
     )
-    if none_sure:
-        text += (
-            f"No coefficient has an interval; {len(surviving)} of {len(rows)} have the sign that they have "
-            "without privacy, which another draw may not confirm."
-        )
-    else:
-        text += (
-            f"With 95 % intervals the sign of {words(surviving) if surviving else 'no coefficient'}"
-            f" survives{'' if len(surviving) != 1 else ','} with its interval on one side of zero."
-        )
     columns = ("", "private", "95 % interval", "without privacy", "sign")
     return ReportSection("The answer, with and without privacy", text, None, columns, tuple(rows), 1)
 

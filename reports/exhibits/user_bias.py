@@ -9,7 +9,8 @@ import pandas as pd
 
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.numbers import num, setting
+from reports.numbers import num
+from reports.words.sentences import said
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
@@ -30,12 +31,6 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         rows.append((f"{title} ({form})" if form else title, num(bias), error))
     if not rows or where is None:
         return ()
-    text = (
-        "The bias is the distance from the truth of the mean answer over repetitions without noise: what a "
-        "radius or a bound cuts off of users who are not alike, and no ε mends; a few thousandths are left "
-        f"of the draw of rows. The rest of the mean error at ε = {setting(where.epsilon)} is noise and that "
-        "draw. Theorem 10 bounds the bias, for users far more alike than these. Read from the data, without "
-        "protection, for this page."
-    )
+    text = said("user_bias", epsilon=where.epsilon)
     columns = ("", "bias", "mean error")
     return (ReportSection("Bias apart from noise", text, columns=columns, rows=tuple(rows), n_labels=1),)

@@ -16,9 +16,10 @@ from reports.charts.explorer import explorer_data
 from reports.charts.picture import ReportSection
 from reports.charts.study_charts import Pictures, draw_study
 from reports.exhibits import draw_exhibits
-from reports.numbers import num, setting, slope_text
+from reports.numbers import num, slope_text
 from reports.page import StudyPage
 from reports.words.headline import PageHeadline, build_headline, guides_of
+from reports.words.sentences import said
 from reports.words.trends import trends
 
 
@@ -78,11 +79,7 @@ def limit_table(page: StudyPage) -> tuple[ReportSection, ...]:
         moved = (num(here[label].value) if label in here else "" for label in labels)
         floor = next((each.floor for each in here.values() if math.isfinite(each.floor)), math.nan)
         rows.append((panel, *moved, num(floor) if math.isfinite(floor) else ""))
-    text = (
-        "How far deleting the most influential rows moves the answer from all rows. For one row also the "
-        f"mean error below which no private answer at ε = {setting(page.headline['epsilon'])} (and δ = 0) "
-        "can go both on these data and without that row. Computed from the data for research; not private."
-    )
+    text = said("limits", epsilon=page.headline["epsilon"])
     columns = ("Panel", *labels, "no private answer below")
     return (ReportSection("The data's own limits", text, None, columns, tuple(rows), 1),)
 
@@ -99,19 +96,12 @@ def slope_table(view: View) -> tuple[ReportSection, ...]:
             rows.append((series.label, slope_text(measured), _privacy_slope(series, every)))
     if not rows:
         return ()
-    text = (
-        f"Slopes of log error against log {page.x_symbol}, ± one standard error, at ε = "
-        f"{setting(where.epsilon)}. The privacy term is what the mean error has beyond the best one without "
-        "privacy, as the root of the difference of their squares. Where nothing but independent sampling is "
-        "at work a slope is −½, where nothing but the noise of a mean is, −1."
-    )
     predicted = [
         f"{guide.label}: {fit[0]:.2f}".replace("-", "−")
         for guide in guides_of(page, where)
         if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
     ]
-    if predicted:
-        text += f" Over the same sizes, {'; '.join(predicted)}."
+    text = said("slopes", symbol=page.x_symbol, epsilon=where.epsilon, predicted=predicted)
     columns = ("", "error", "privacy term")
     return (ReportSection("How fast does the error fall?", text, None, columns, tuple(rows), 1),)
 

@@ -18,6 +18,7 @@ from reports.page import StudyPage
 from reports.pages.text import render_html, template_text
 from reports.palette import SOLID, look
 from reports.words.headline import PageHeadline
+from reports.words.sentences import said
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 
@@ -106,11 +107,7 @@ def overview(cards: Sequence[Card]) -> Picture | None:
     lines = [Line(card.name, list(card.curve), look("private", i)) for i, card in enumerate(shown)]
     chart = line_chart(lines, frame, [Reference("", [(x, 1.0) for x in ends], SOLID)])
     told = "; ".join(f"{card.name} {times(card.curve[-1][1])} at ε = {card.curve[-1][0]:g}" for card in shown)
-    text = (
-        "Studies on real data, each at its headline’s size and δ: the error of the best private estimator "
-        f"over the best one without privacy, about a large population where that is known. {told}."
-    )
-    return picture(chart, "overview", text, "", png=False)
+    return picture(chart, "overview", said("overview", told=told), "", png=False)
 
 
 def render_index(cards: Sequence[Card]) -> dict[str, bytes]:

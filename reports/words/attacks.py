@@ -16,6 +16,7 @@ from reports.analysis.attacks import (
 )
 from reports.numbers import num, rule_text, setting
 from reports.words.headline import PageHeadline, Tile, data_sentence
+from reports.words.sentences import said
 from reports.words.tables import PlainCell, PlainTable
 
 SHOWN_RATES = (0.1, 0.01, 0.001)
@@ -122,11 +123,9 @@ def attack_headline(view: AttackView) -> PageHeadline:
         )
         allowed = view.facts.allowed.get((cell.cell, AUC), math.nan)
         gaussian = view.facts.allowed_gaussian.get((cell.cell, AUC), math.nan)
-        text = f"The guarantee allows any attack an AUC of at most {num(allowed)}"
         if math.isfinite(gaussian):
-            text += f", and {num(gaussian)} where the noise is Gaussian"
             tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows", "cost"))
-        limits.append(f"{text}; a coin gives {num(CHANCE)}.{_beyond(cell, gaussian)}")
+        limits.append(said("attacks_allowed", cell=cell, allowed=allowed, gaussian=gaussian, coin=CHANCE))
     tiles.append(Tile(num(CHANCE), "a coin", "zero"))
     text = "; ".join(sentences) if sentences else "No attack gave a number"
     broken = tuple(dict.fromkeys(cell for cell, _ in view.facts.exceeding))
@@ -137,17 +136,6 @@ def attack_headline(view: AttackView) -> PageHeadline:
     )
     return PageHeadline(
         text + ".", data, verdict, _panels_sentence(view), limits=tuple(limits), tiles=tuple(tiles)
-    )
-
-
-def _beyond(cell: AttackCell, most: float) -> str:
-    """Say of a measured AUC above the most allowed whether that is within its error."""
-    mean, error = cell.means.get(AUC, (math.nan, math.nan))
-    if not mean > most:
-        return ""
-    within = mean - most <= 2 * error
-    return f" The measured {cell.with_error(AUC)} lies above {num(most)}" + (
-        ", within two standard errors of it." if within else " by more than two standard errors."
     )
 
 

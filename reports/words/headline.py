@@ -10,8 +10,9 @@ import numpy as np
 
 from reports.analysis.ranking import Ranking, population_error, privacy_part, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
-from reports.numbers import count, error_bar, num, rule_text, setting, span, times, words
-from reports.page import Guide, Provenance, StudyPage
+from reports.numbers import count, error_bar, num, rule_text, setting, times, words
+from reports.page import Guide, StudyPage
+from reports.words.sentences import said
 
 _MOST_NAMES = 4  # of estimators in a sentence
 
@@ -87,26 +88,11 @@ def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     start = f"At {condition(view, where)} and {view.page.x_symbol} = {setting(x)}"
     if view.page.dataset.source_of(where.panel) == "stand-in":
         start = f"On a stand-in, not the real data: {start[0].lower()}{start[1:]}"
-    if ranking.best is None:
-        return f"{start}, no private estimator gave an answer; the reasons are listed below."
-    best, point = ranking.best
-    text = f"{start}, the best private estimate ({best.full}) has a mean error of {_with_error(point)}."
-    if ranking.weaker is not None:
-        series, other = ranking.weaker
-        text += f" With a weaker promise ({series.full}) it would be {num(other.mean)}."
-    if ranking.non_private is not None:
-        series, other = ranking.non_private
-        text += f" Without privacy ({series.full}) it would be {num(other.mean)}"
-        if (chance := _chance_of_most(view, x)) is not None:
-            population, units = view.page.population
-            text += (
-                f", since {setting(x)} are most of the {population:,} {units} that it is compared with; "
-                f"about a large population it would be {num(chance)}"
-            )
-        text += "."
-    if math.isfinite(ranking.zero):
-        text += f" Answering zero without looking at the data gives {num(ranking.zero)}."
-    return text
+    error = _with_error(ranking.best[1]) if ranking.best else ""
+    chance, population = _chance_of_most(view, x), view.page.population
+    return said(
+        "headline", start=start, ranking=ranking, error=error, x=x, population=population, chance=chance
+    )
 
 
 def _chance_of_most(view: View, m: float) -> float | None:
@@ -117,20 +103,7 @@ def _chance_of_most(view: View, m: float) -> float | None:
 def _verdict(ranking: Ranking) -> str:
     if ranking.best is None or not math.isfinite(ranking.zero):
         return ""
-    worse, total = ranking.worse_than_zero, len(ranking.private)
-    if ranking.best[1].mean > ranking.zero:
-        return (
-            "No private estimator is worth its noise here: even the best one is further from the truth than "
-            "the zero vector."
-        )
-    if not worse:
-        if total < 2:
-            return ""
-        these = "Both" if total == 2 else f"All {total}"
-        return f"{these} private estimates are better than the zero vector."
-    verb = "is" if len(worse) == 1 else "are"
-    names = "; ".join(s.label for s in worse)
-    return f"{len(worse)} of the {total} private estimates {verb} worse than the zero vector: {names}."
+    return said("verdict", ranking=ranking)
 
 
 def best_by_size(view: View, series: Sequence[Series]) -> str:
@@ -188,28 +161,11 @@ def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
 
 def data_sentence(page: StudyPage) -> str:
     """State whether the data are real, simulated, or a stand-in."""
-    text, simulated = _data_sentence(page.dataset), page.dataset.simulated_too
+    text, simulated = said("about_data", data=page.dataset), page.dataset.simulated_too
     if not simulated:
         return text
     others = text[:1].lower() + text[1:]
     return f"Some panels have simulated data, anew in every repetition: {simulated}. In the others, {others}"
-
-
-def _data_sentence(data: Provenance) -> str:
-    rows = count(data.n_rows, "row")
-    if data.data_source == "stand-in":
-        why = f" Why: {'; '.join(data.reasons)}." if data.reasons else ""
-        return (
-            f"These are not the real data: {data.title} could not be reached, and {rows} of a simulated "
-            f"stand-in with the same columns were used. No number here says anything about them.{why}"
-        )
-    if data.data_source == "simulated":
-        return f"The data are simulated, anew in every repetition: {data.title}. The truth is known."
-    dropped = sum(number for _, number in data.repairs)
-    tail = (
-        f"; {count(dropped, 'row')} dropped or repaired" if dropped else "; nothing was dropped or repaired"
-    )
-    return f"The data are real: {data.title}, {rows}{tail}."
 
 
 def guides_of(page: StudyPage, where: Setting) -> tuple[Guide, ...]:
@@ -315,28 +271,8 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
         return "No ε could be certified for the noise as printed."
     too_small = [r for r in proved if r.certified > asked * 1.001]
     too_large = [r for r in proved if r.certified < asked / 1.25]
-    parts = []
-    if too_small:
-        listed = words(f"{r.name} (proves only ε = {num(r.certified)})" for r in too_small)
-        parts.append(f"Too small for the ε = {setting(asked)} that was asked: the printed noise of {listed}.")
-    if too_large:
-        proofs = span([r.certified for r in too_large])
-        which = (
-            "every estimator"
-            if len(too_large) == len(rows)
-            else words(dict.fromkeys(r.estimator for r in too_large))
-        )
-        parts.append(
-            f"The noise as printed is larger than the guarantee needs for {which}: it proves ε = {proofs}."
-        )
-    if not parts:
-        parts.append(f"The noise as printed proves ε = {span([r.certified for r in proved])}.")
     compared = [r for r in rows if math.isfinite(r.ratio)]
-    if compared:
-        top = max(compared, key=lambda r: r.ratio)
-        effect = f"{times(top.ratio)} times as much" if top.ratio > 1.05 else "hardly any difference"
-        parts.append(
-            f"It matters most for {top.name}: an error of {num(top.printed)} as printed, {num(top.tight)} "
-            f"with the least noise that can be proved enough ({effect})."
-        )
-    return " ".join(parts)
+    top = max(compared, key=lambda r: r.ratio, default=None)
+    return said(
+        "noise", rows=rows, asked=asked, too_small=too_small, too_large=too_large, proved=proved, top=top
+    )
