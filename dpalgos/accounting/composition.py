@@ -25,8 +25,7 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.pld import Cost, pld_epsilon
-from dpalgos.accounting.sampled_gaussian import sampled_gaussian_renyi
+from dpalgos.accounting.pld import Cost, pld_epsilon, sampled_gaussian_renyi
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 

@@ -2,6 +2,34 @@
 
 The numerical work is dp-accounting's, which rounds losses up: the ε is an upper bound. It takes up to
 seconds, so results are cached by the events' costs.
+
+Gaussian sums over a random sample of the rows that stays secret. Every row is drawn with probability q,
+independently (Poisson sampling), and the sum of vectors of the rows drawn, each of ℓ2 norm at most C, is
+released with noise N(0, σ² I). The noise multiplier is z = σ / (2C): 2C is how far replacing a row that was
+drawn moves the sum. (Tools that count adding or removing a row take σ / C; replacing a row costs more than
+what they print.)
+
+Under replacing one row, the release is dominated by the pair
+
+    P = (1 − q) N(0, 1) + q N(s, 1)    against    Q = (1 − q) N(0, 1) + q N(−s, 1),    s = 1 / (2z),
+
+so that compositions are dominated by products of it (Zhu, Dong & Wang 2022, Theorem 10).
+
+Proof. Given who of the others was drawn, which is independent of the row, the release is N(0), or N(g) with
+the row and N(g') with the other row (in units of σ, origin at the sum of the others), ‖g‖, ‖g'‖ ≤ s.
+Hockey-stick divergences are jointly convex, so it suffices to bound, for every a ≥ 1,
+
+    H_a = ∫ [(1 − q) N(0) + q N(g) − a (1 − q) N(0) − a q N(g')]⁺  =  q E (1 − w U − a V)⁺,
+
+w = (a − 1)(1 − q)/q, where x ~ N(g), U = N(0)/N(g) and V = N(g')/N(g) at x. log U and log V are jointly
+Gaussian with mean −½ variance, variances ‖g‖² and ‖g − g'‖² and covariance ⟨g, g − g'⟩. The mean of a convex
+function of a sum of positive multiples of such variables grows with every entry of their covariance matrix,
+since no second derivative is negative, the mixed one included. The entries are at most s², 4s² and 2s², and
+g = −g' of norm s has them all. For a < 1, H_a(P, Q) = 1 − a + a H_(1/a)(Q, P).
+
+The loss log P/Q grows with x, so that its law is known in closed form. It is put on a grid: what lies between
+two points is split among them such that both of its probabilities, under P and under Q, are kept, which
+dominates.
 """
 
 from functools import lru_cache
@@ -10,10 +38,104 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy
 
-from dpalgos.accounting.sampled_gaussian import grid_interval, loss_deviation, sampled_gaussian_losses
+from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+_FAR = 9.0  # standard deviations beyond which losses count as infinite, with probability 1e-19
+_STEPS_PER_DEVIATION = 10.0
+_MOST_POINTS = 1e6
+_LARGE = 300.0  # from which exponentials and their squares overflow
+_INTERVAL = 1e-4
+
+
+def loss_deviation(multiplier: float, rate: float) -> float:
+    """Return about the standard deviation of one release's loss."""
+    s = 1 / (2 * multiplier)
+    with np.errstate(over="ignore"):
+        amplified = 2 * rate * np.sqrt(np.sinh(s * s))
+    return float(min(amplified, 2 * s))
+
+
+def grid_interval(multiplier: float, rate: float) -> float:
+    """Return the step of a grid that is fine enough for many releases together."""
+    s = 1 / (2 * multiplier)
+    widest = 2 * float(_loss(np.array([s + _FAR]), s, rate)[0])
+    return max(loss_deviation(multiplier, rate) / _STEPS_PER_DEVIATION, widest / _MOST_POINTS)
+
+
+def sampled_gaussian_losses(multiplier: float, rate: float, interval: float) -> "PrivacyLossDistribution":
+    """Return a dominating distribution of one release's privacy losses on a grid."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    s = 1 / (2 * multiplier)
+    most = int(np.ceil(float(_loss(np.array([s + _FAR]), s, rate)[0]) / interval))
+    places = np.arange(-most, most + 1)
+    x = _where_loss_is(places * interval, s, rate)
+    on_first, on_second = ((1 - rate) * _between(x) + rate * _between(x - shift) for shift in (s, -s))
+    # Split between the ends of a cell: p = low + high and r = low e^−ε + high e^−(ε + interval).
+    gap = -np.expm1(-interval)
+    losses = places[:-1] * interval
+    high = np.clip((on_first - on_second * np.exp(np.minimum(losses, _LARGE))) / gap, 0, on_first)
+    high = np.where(losses < _LARGE, high, on_first)  # all at the upper end, which dominates, too
+    masses = np.zeros(len(places))
+    masses[:-1] += on_first - high
+    masses[1:] += high
+    masses[0] += (1 - rate) * scipy.special.ndtr(x[0]) + rate * scipy.special.ndtr(x[0] - s)
+    above = (1 - rate) * scipy.special.ndtr(-x[-1]) + rate * scipy.special.ndtr(s - x[-1])
+    kept = masses > 0
+    return pld.PrivacyLossDistribution.create_from_rounded_probability(
+        dict(zip(places[kept].tolist(), masses[kept].tolist(), strict=True)), float(above), interval
+    )
+
+
+def sampled_gaussian_renyi(multiplier: float, rate: float, orders: FloatArray) -> FloatArray:
+    """Return a bound on one release's Rényi divergences, by joint convexity in who was drawn; not tight."""
+    plain = orders * (orders - 1) / (2 * multiplier**2)
+    with np.errstate(divide="ignore"):
+        drawn = np.logaddexp(np.log1p(-rate), np.log(rate) + plain)
+    return np.asarray(drawn / (orders - 1))
+
+
+def _loss(x: FloatArray, s: float, rate: float) -> FloatArray:
+    """Return log P(x)/Q(x)."""
+    if rate == 1 or s * float(np.abs(x).max()) > _LARGE:
+        with np.errstate(divide="ignore"):
+            nobody, drawn = np.log1p(-rate), np.log(rate) - s * s / 2
+        return np.asarray(np.logaddexp(nobody, drawn + s * x) - np.logaddexp(nobody, drawn - s * x))
+    first, second = (rate * np.exp(sign * s * x - s * s / 2) for sign in (1, -1))
+    return np.asarray(np.log1p(-rate + first) - np.log1p(-rate + second))
+
+
+def _where_loss_is(epsilon: FloatArray, s: float, rate: float) -> FloatArray:
+    """Return x with loss ε: e^(sx − s²/2) = a solves q a² − (1 − q)(e^ε − 1) a − q e^(ε − s²) = 0."""
+    size = np.abs(epsilon)  # the loss is odd
+    if float(size.max()) > _LARGE:
+        log_a = _log_root(size, s, rate)
+    else:
+        half = (1 - rate) * np.expm1(size) / 2
+        log_a = np.log((half + np.sqrt(half**2 + rate**2 * np.exp(size - s * s))) / rate)
+    return np.asarray(np.sign(epsilon) * (log_a + s * s / 2) / s)
+
+
+def _log_root(size: FloatArray, s: float, rate: float) -> FloatArray:
+    """Return log a where its powers overflow."""
+    with np.errstate(divide="ignore"):
+        half = np.log1p(-rate) + size + np.log(-np.expm1(-size)) - np.log(2)
+        root = np.log(rate) + (size - s * s) / 2
+        return np.asarray(np.logaddexp(half, np.logaddexp(2 * half, 2 * root) / 2) - np.log(rate))
+
+
+def _between(x: FloatArray) -> FloatArray:
+    """Return the standard normal's probability between neighboring points, with all digits in both tails."""
+    return np.asarray(
+        np.where(
+            x[:-1] > 0,
+            scipy.special.ndtr(-x[:-1]) - scipy.special.ndtr(-x[1:]),
+            scipy.special.ndtr(x[1:]) - scipy.special.ndtr(x[:-1]),
+        )
+    )
 
 
 class Cost(NamedTuple):
@@ -25,15 +147,12 @@ class Cost(NamedTuple):
     rate: float = 1.0
 
 
-_INTERVAL = 1e-4
-
-
 @lru_cache(maxsize=512)
 def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
     """Return an upper bound of ε at δ for the composition.
 
     A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard normal
-    by 1/z, one of a random part of the rows as `dpalgos.accounting.sampled_gaussian` says.
+    by 1/z, one of a random part of the rows as the module says.
     """
     composed = None
     interval = _interval(costs)

@@ -18,8 +18,7 @@ from dpalgos.accounting.events import (
     PureEvent,
     RandomizerEvent,
 )
-from dpalgos.audit.replay import ReleasedVector
-from dpalgos.audit.trials import Runs
+from dpalgos.audit.trials import ReleasedVector, Runs
 from dpalgos.typing import FloatArray
 
 _TINY = 1e-30

@@ -28,8 +28,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params
 from dpalgos.audit.confidence import CONFIDENCE, detectable_fault, epsilon_lower_bound
 from dpalgos.audit.distinguishers import Discriminant, all_scores, declared_divergence
-from dpalgos.audit.pairs import pairs
-from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials
+from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params

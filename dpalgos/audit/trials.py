@@ -1,30 +1,90 @@
-"""Many runs of an estimator on two neighboring data sets, with everything that they release.
+"""The pairs of neighboring data sets that an audit tries, and many runs on both with all that they release.
 
-Each run on one data set is replayed on the other with the same published history: the two give, release
-by release, the private values and the noise scales under both hypotheses, which is what an adversary who
-knows all but the noise can compute.
+Adaptive composition is about the change of each private value *given the same earlier releases*. Each run on
+one data set is replayed on the other and publishes what the recorded run published: the two give, release by
+release, the private values that the sensitivities must bound, and the noise scales under both hypotheses,
+which is what an adversary who knows all but the noise can compute.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, Relation
+from dpalgos.accounting.events import Event, FailureEvent, Relation, UnprotectedEvent
 from dpalgos.api import run
-from dpalgos.audit.replay import RecordingTranscript, ReleasedVector
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
+from dpalgos.local.rounds import neighbors
 from dpalgos.params import Params
 from dpalgos.release.noise_source import Noise, fill_draws
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.blocks import LARGEST_VALUE
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 _BYTES = 48_000_000
 _LARGEST_CHUNK = 50_000
 _FIRST_CHUNK = 500
-
 NoiseFactory = Callable[[np.random.Generator, int], Noise]
+_FAR = 1e6
+_PEOPLE = 6  # enough for the groups that local privacy asks one after the other
+
+
+@dataclass(frozen=True)
+class ReleasedVector:
+    """One release: the private value, what was published, and what it was charged as."""
+
+    value: FloatArray
+    published: FloatArray
+    events: tuple[Event, ...]
+
+
+class RecordingTranscript(Transcript):
+    """A transcript that also keeps every release with its private value; for audits and tests only.
+
+    With a ``script``, what an earlier run published, it publishes that instead of noise; with ``drawn``,
+    which rows an earlier run drew, it draws the same.
+    """
+
+    def __init__(
+        self,
+        noise: Noise,
+        relation: Relation = Relation.CENTRAL,
+        script: Sequence[FloatArray] | None = None,
+        drawn: Sequence[FloatArray] = (),
+    ) -> None:
+        super().__init__(noise, relation)
+        self.releases: list[ReleasedVector] = []
+        self.drawn: list[FloatArray] = []
+        self._script, self._drawn = script or (), drawn
+        self._n_recorded = 0
+
+    @property
+    def values(self) -> list[FloatArray]:
+        """The private values, release by release."""
+        return [release.value for release in self.releases]
+
+    @property
+    def published(self) -> list[FloatArray]:
+        """What was published, release by release."""
+        return [release.published for release in self.releases]
+
+    def _drawn_rows(self, draw: Callable[[], FloatArray]) -> FloatArray:
+        index = len(self.drawn)
+        self.drawn.append(self._drawn[index] if index < len(self._drawn) else super()._drawn_rows(draw))
+        return self.drawn[-1]
+
+    def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
+        silent = FailureEvent | UnprotectedEvent
+        events = [event for event in self.events[self._n_recorded :] if not isinstance(event, silent)]
+        self._n_recorded = len(self.events)
+        # A run on the neighbor may ask for more releases than the script has: caught when compared.
+        index, kept = len(self.releases), np.array(value)
+        published = self._script[index] if index < len(self._script) else noisy()
+        self.releases.append(ReleasedVector(kept, published, tuple(events)))
+        return published
 
 
 class BatchNoise(Noise):
@@ -153,3 +213,88 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
     public = np.random.default_rng(0).uniform(-1, 1, (4 * X.shape[1], X.shape[1]))
     ids = np.zeros(len(X), dtype=np.int64) if estimator.relation is Relation.USER else None
     return Sample(X, y, n_replicates=n_replicates, user_ids=ids, public_rows=public)
+
+
+def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
+    """Return the neighbors that an audit tries."""
+    found = _witness_pairs(estimator, params, n_features, rng)
+    if estimator.relation is not Relation.USER:
+        found += _far_pairs(n_features)
+    if estimator.relation is Relation.LOCAL:
+        found = [pair for pair in found if len(pair.X) == _PEOPLE] + _far_people(n_features)
+    if estimator.task == "glm":
+        found += _far_labels(n_features)
+    if estimator.task == "mean":
+        found = [dataclasses.replace(pair, y=None, other_y=None) for pair in found]
+    by_content = {(_content(pair), _content(pair.swapped)): pair for pair in reversed(found)}
+    return [pair for (one, other), pair in by_content.items() if one != other]
+
+
+def _content(pair: Pair) -> tuple[bytes, bytes]:
+    return pair.X.tobytes(), b"" if pair.y is None else pair.y.tobytes()
+
+
+def _witness_pairs(
+    estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
+) -> list[Pair]:
+    if estimator.witnesses is None:
+        return []
+    published = _publish_few_rows(estimator, params, n_features, rng)
+    last = len(published)
+    stages = {"last": published, "middle": published[: (last + 1) // 2], "first": published[:1]}
+    found = []
+    for stage, history in stages.items():
+        try:
+            witnesses = estimator.witnesses(params, n_features, history)
+        except IndexError:  # needs a whole run's history
+            continue
+        found += [Pair(f"witness of {name!r} at the {stage} release", *w) for name, w in witnesses.items()]
+    return found
+
+
+def _publish_few_rows(
+    estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator
+) -> Sequence[FloatArray]:
+    recorded = RecordingTranscript(BatchNoise(rng, 1), estimator.relation or Relation.CENTRAL)
+    n = _PEOPLE if estimator.relation is Relation.LOCAL else 1
+    X = rng.uniform(-1, 1, (n, n_features))
+    y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
+    run(estimator, trial_sample(estimator, X, y), params, recorded)
+    return recorded.published
+
+
+def _far_pairs(d: int) -> list[Pair]:
+    """Return rows far outside of every bound."""
+    row, far, axes = _FAR * np.eye(1, d), np.full(1, _FAR), _FAR * np.eye(d)
+    responses, lost_axis, flipped = np.full(d, _FAR), axes.copy(), np.full(d, _FAR)
+    lost_axis[-1], flipped[-1] = axes[0], -_FAR
+    beyond = np.full((1, d), LARGEST_VALUE)
+    return [
+        Pair("far rows, opposite responses", row, far, row, -far),
+        Pair("far rows, opposite rows", row, far, -row, far),
+        Pair("far row against zeros", row, far, 0 * row, 0 * far),
+        Pair("far rows, one axis lost", axes, responses, lost_axis, flipped),
+        Pair("largest row against zeros", beyond, LARGEST_VALUE * np.ones(1), 0 * beyond, np.zeros(1)),
+    ]
+
+
+def _far_people(d: int) -> list[Pair]:
+    """Return people alike but for one, far outside of every bound."""
+    far, other, zero = np.full(d, _FAR), -np.full(d, _FAR), np.zeros(d)
+    beyond = np.full(d, LARGEST_VALUE)
+    return [
+        Pair("far people, opposite responses", *neighbors(_PEOPLE, (far, _FAR), (far, -_FAR))),
+        Pair("far people, opposite rows", *neighbors(_PEOPLE, (far, _FAR), (other, _FAR))),
+        Pair("zeros against a far person", *neighbors(_PEOPLE, (zero, 0.0), (far, _FAR))),
+        Pair("zeros against a far axis", *neighbors(_PEOPLE, (zero, 0.0), (_FAR * np.eye(d)[0], _FAR))),
+        Pair("zeros against the largest row", *neighbors(_PEOPLE, (zero, 0.0), (beyond, LARGEST_VALUE))),
+    ]
+
+
+def _far_labels(d: int) -> list[Pair]:
+    """Return far rows whose responses are labels of every family."""
+    row, zero, one = _FAR * np.eye(1, d), np.zeros(1), np.ones(1)
+    return [
+        Pair("far rows, opposite labels", row, zero, row, one),
+        Pair("far rows, opposite rows of a label", row, zero, -row, zero),
+    ]

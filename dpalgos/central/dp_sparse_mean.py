@@ -44,7 +44,7 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.peeling import peeling, printed_multiplier, unmet_conditions
+from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
@@ -53,7 +53,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import box_mean_sensitivity, truncate
 from dpalgos.steps.denoising import james_stein, prune, shrinkage_choice
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.sparse_fit import FitNoise, with_chosen_sparsity
+from dpalgos.tuning.choices import FitNoise, with_chosen_sparsity
 from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models
 from dpalgos.tuning.truncation import (
     LABEL,

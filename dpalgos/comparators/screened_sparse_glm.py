@@ -15,7 +15,7 @@ which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), 
 by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
 β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
 (:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only.
-Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.batched_top_k`), the rest for the
+Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.top_k`), the rest for the
 steps, growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in
 single precision: see `Design.rounding`.
 
@@ -50,11 +50,10 @@ from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
-from dpalgos.mechanisms.batched_top_k import batch_sizes, batched_top_k, screening_multipliers
-from dpalgos.mechanisms.selected_steps import selected_steps
+from dpalgos.mechanisms.selected_steps import SelectedScores, selected_steps
+from dpalgos.mechanisms.top_k import batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.family_params import SparseFamilyParams
 from dpalgos.models.normal_curvature import one_step_factor
-from dpalgos.models.selected_scores import SelectedScores
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_how_many, check_probability
 from dpalgos.release.transcript import Transcript

@@ -19,6 +19,11 @@ The selected values are then released with fresh noise; given the published supp
 
 The exponential mechanism (:func:`exponential_mechanism`) is k = 1, with g = 2λ/ε₀.
 
+:func:`batched_top_k` selects in batches of ever less noise, among what is left: the largest coordinates are
+found under any noise; it is the last ones, near the others, that need the budget. Each coordinate of the last
+of eight batches gets 32 times the ρ of one in the first. These numbers were found on simulated sparse
+regressions; only accuracy depends on them.
+
 References
 ----------
 McSherry & Talwar (2007), Mechanism design via differential privacy.
@@ -27,10 +32,14 @@ Durfee & Rogers (2019), Practical differentially private top-k selection with pa
 Cesar & Rogers (2021), Bounding, concentrating, and truncating.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.release.checks import (
     check_columns,
@@ -42,6 +51,8 @@ from dpalgos.release.transcript import Transcript, plain_sensitivity
 from dpalgos.typing import FloatArray, IntArray
 
 _GROUP_ELEMENTS = 40_000
+_BATCHES = 8
+_GROWTH = 32.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -152,7 +163,7 @@ def noisy_top_k(
 ) -> SparseRelease:
     """Release the coordinates of largest magnitude and their values: Gumbel, then Gaussian.
 
-    Takes the place of :func:`dpalgos.mechanisms.peeling.peeling` at a fraction of its noise.
+    Takes the place of :func:`dpalgos.mechanisms.noisy_iht.peeling` at a fraction of its noise.
 
     Parameters
     ----------
@@ -240,3 +251,81 @@ def _largest_in_order(rows: FloatArray, k: int) -> IntArray:
     order = np.lexsort((-rows[row, column], row))
     starts = np.searchsorted(row, np.arange(len(rows)))
     return np.asarray(column[order[starts[:, None] + np.arange(k)]])
+
+
+def batch_sizes(k: int) -> tuple[int, ...]:
+    """Return how many coordinates each batch selects, k in all."""
+    return tuple(len(batch) for batch in np.array_split(np.arange(k), min(k, _BATCHES)))
+
+
+def batch_shares(k: int) -> tuple[float, ...]:
+    """Return the share of a selection's ρ that each batch gets, so that late coordinates get more each."""
+    sizes = np.array(batch_sizes(k))
+    spent = sizes * _GROWTH ** (np.arange(len(sizes)) / max(len(sizes) - 1, 1))
+    return tuple(float(one) for one in spent / spent.sum())
+
+
+@lru_cache(maxsize=4096)
+def screening_multipliers(
+    epsilon: float,
+    delta: float,
+    screened: tuple[int, ...],
+    fits: tuple[tuple[float, ...], ...],
+    selection_share: float,
+) -> tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]:
+    """Return the least multipliers of all batches, and of the fits, that are together (ε, δ)-DP.
+
+    ``screened`` says how many coordinates each screening selects, ``fits`` for each screening the shares of
+    its releases in the fits' ρ; all selections have ``selection_share`` of ρ.
+    """
+    batches = {
+        (i, j): (size, selection_share * k / sum(screened) * part)
+        for i, k in enumerate(screened)
+        for j, (size, part) in enumerate(zip(batch_sizes(k), batch_shares(k), strict=True))
+    }
+    shares = {f"batch {i} {j}": share for (i, j), (_, share) in batches.items()}
+    for i, fit in enumerate(fits):
+        shares |= {f"fit {i} {t}": (1 - selection_share) * share for t, share in enumerate(fit)}
+    noise = least_noise(
+        Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
+        selections={f"batch {i} {j}": size for (i, j), (size, _) in batches.items()},
+        gaussians={f"fit {i} {t}": 1 for i, fit in enumerate(fits) for t in range(len(fit))},
+    )
+    selections = tuple(
+        tuple(2 / noise[f"batch {i} {j}"] for j in range(len(batch_sizes(k)))) for i, k in enumerate(screened)
+    )
+    return selections, tuple(
+        tuple(noise[f"fit {i} {t}"] for t in range(len(fit))) for i, fit in enumerate(fits)
+    )
+
+
+def batched_top_k(
+    transcript: Transcript,
+    scores: FloatArray,
+    support: IntArray,
+    *,
+    sensitivity: float | FloatArray,
+    sizes: Sequence[int],
+    noise_multipliers: Sequence[float],
+    label: str,
+) -> IntArray:
+    """Release which scores (d, R) outside a public support are largest in magnitude, batch after batch.
+
+    Returns the support (s, R), then the new coordinates, (s + k, R). ``sensitivity`` is how far a neighbor
+    moves any one score; what a batch publishes are places among the coordinates that are left, ascending.
+    """
+    for k, noise_multiplier in zip(sizes, noise_multipliers, strict=True):
+        left = np.ones(scores.shape, dtype=bool)
+        np.put_along_axis(left, support, False, axis=0)
+        candidates = np.nonzero(left.T)[1].reshape(scores.shape[1], -1).T
+        chosen = gumbel_top_k(
+            transcript,
+            np.take_along_axis(scores, candidates, axis=0),
+            sensitivity=sensitivity,
+            noise_multiplier=noise_multiplier,
+            k=k,
+            label=label,
+            by_magnitude=True,
+        )
+        support = np.concatenate([support, np.take_along_axis(candidates, chosen, axis=0)])
+    return support

@@ -47,8 +47,14 @@ from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, ball_square
 from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation_noise import Halves, planned_halves, planned_steps, users_budget
-from dpalgos.user_level.settings import AggregationParams, check_range_is_found
+from dpalgos.user_level.settings import (
+    AggregationParams,
+    Halves,
+    check_range_is_found,
+    planned_halves,
+    planned_steps,
+    users_budget,
+)
 
 
 class UserAggregation:

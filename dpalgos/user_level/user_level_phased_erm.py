@@ -29,8 +29,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import UserAggregation
-from dpalgos.user_level.first_order import Scheme, UserObjective, minimize
-from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, minimize
 from dpalgos.user_level.settings import users_of
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 

@@ -53,8 +53,7 @@ from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
 from dpalgos.user_level.curvature import ClippedUsers
-from dpalgos.user_level.first_order import Scheme, UserObjective, minimize
-from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, minimize
 from dpalgos.user_level.settings import AggregationParams, users_of
 
 _STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval

@@ -38,7 +38,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+from dpalgos.user_level.first_order import LINEAR_LOSSES
 from dpalgos.user_level.settings import UserLevelParams, check_range_is_found, users_of
 
 

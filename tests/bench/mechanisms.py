@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.mechanisms.peeling import peeling, printed_multiplier
+from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.top_k import SparseRelease, noisy_top_k
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript

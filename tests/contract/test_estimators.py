@@ -21,7 +21,7 @@ from dpalgos.accounting.events import (
     SampledGaussianEvent,
 )
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.params import describe
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript

@@ -7,7 +7,7 @@ from scipy.stats import ks_2samp
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, BoxNoiseEvent, DiscreteGaussianEvent
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.release import hardened_noise as secure
 from dpalgos.release.hardened_noise import SecureTranscript

@@ -6,8 +6,7 @@ import pytest
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.audit.trials import BatchNoise
+from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import EVERY, FAMILIES, IDS, response, whose
 

@@ -6,7 +6,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, FailureEvent, GaussianEvent
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 

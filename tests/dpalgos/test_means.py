@@ -3,7 +3,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.mechanisms.peeling import unmet_conditions
+from dpalgos.mechanisms.noisy_iht import unmet_conditions
 from dpalgos.steps.denoising import prune
 from tests.dpalgos.silence import estimated, silent
 

@@ -8,7 +8,7 @@ from scipy.special import expit
 import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_delta
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.comparators import objective_perturbation_glm
 from dpalgos.comparators.objective_perturbation_glm import (
     printed_noise,

@@ -9,9 +9,9 @@ from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.comparators.coinpress_whitened_mean import whitening
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
-from dpalgos.mechanisms.coinpress_covariance import whitening
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent

@@ -6,7 +6,7 @@ import statsmodels.api as sm
 
 import dpalgos
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.release.noise_source import Noise

@@ -9,10 +9,9 @@ from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianEvent, PureEvent, SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.pld import Cost, pld_epsilon
-from dpalgos.accounting.sampled_gaussian import grid_interval, sampled_gaussian_losses
+from dpalgos.accounting.pld import Cost, grid_interval, pld_epsilon, sampled_gaussian_losses
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample

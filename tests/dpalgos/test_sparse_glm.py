@@ -17,7 +17,7 @@ from dpalgos.comparators.screened_sparse_glm import (
     sampling_variance,
     screening_multipliers,
 )
-from dpalgos.mechanisms.batched_top_k import batch_shares, batch_sizes
+from dpalgos.mechanisms.top_k import batch_shares, batch_sizes
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
 

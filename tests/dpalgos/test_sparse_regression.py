@@ -6,11 +6,10 @@ import pytest
 import dpalgos
 from dpalgos.accounting.odometer import spending
 from dpalgos.central.dp_sparse_linear_regression import step_sensitivity
-from dpalgos.comparators.screened_sparse_regression import moment_sensitivity
+from dpalgos.comparators.screened_sparse_regression import kendall_tau, moment_sensitivity
 from dpalgos.mechanisms.noisy_iht import planned_multipliers
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.kendall import kendall_tau
 from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}

@@ -6,7 +6,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params, run
-from dpalgos.audit.replay import RecordingTranscript
+from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample

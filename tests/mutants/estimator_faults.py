@@ -133,6 +133,9 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/comparators/coinpress_whitened_mean.py": {
+        "differences of rows are not clipped": Fault(
+            "_clipped_grams", without("maximum"), neighbors("coinpress_whitened_mean-tight")
+        ),
         "whitened rows are centered at their own mean": Fault(
             "_offsets",
             operation("-", "{left} - {left}.mean(axis=1, keepdims=True)"),
@@ -408,7 +411,7 @@ ESTIMATOR_FAULTS = {
             "UserAggregation.__init__", operation("and", "{left}"), _INTERVALS
         ),
     },
-    "dpalgos/user_level/aggregation_noise.py": {
+    "dpalgos/user_level/settings.py": {
         "squares of a single column of users get half of the noise that is paid for": Fault(
             "planned_halves",
             argument("Halves", "squares", "2 * {all}"),

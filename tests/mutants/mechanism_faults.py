@@ -84,8 +84,6 @@ MECHANISM_FAULTS = {
         "where losses are large the grid is coarser than a ten-thousandth of them": Fault(
             "_interval", argument("max", 1, "10 * {all}", nth=0), _PRIVACY_LOSSES
         ),
-    },
-    "dpalgos/accounting/sampled_gaussian.py": {
         "random rows are accounted for adding one": Fault(
             "sampled_gaussian_losses", number(2, 4), _SAMPLED_GAUSSIAN
         ),
@@ -154,17 +152,12 @@ MECHANISM_FAULTS = {
             replayed("clipped_mean: private radius-tight"),
         ),
     },
-    "dpalgos/mechanisms/coinpress_covariance.py": {
-        "differences of rows are not clipped": Fault(
-            "_clipped_grams", without("maximum"), neighbors("coinpress_whitened_mean-tight")
-        ),
-    },
     "dpalgos/mechanisms/glm_levels.py": {
         "the searches for the scores' level cost one count": Fault(
             "GLMLevels._searched", operation("counts_needed", "1"), certified("preconditioned_glm-tight")
         ),
     },
-    "dpalgos/mechanisms/peeling.py": {
+    "dpalgos/mechanisms/noisy_iht.py": {
         "peeling takes a coordinate twice": Fault("peeling.draw", without("arange"), _TOP_K),
     },
     "dpalgos/mechanisms/private_range.py": {

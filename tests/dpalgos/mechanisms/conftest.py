@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dpalgos.audit.replay import RecordingTranscript
-from dpalgos.audit.trials import BatchNoise
+from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.release.noise_source import Noise, NoNoise
 from dpalgos.release.transcript import Transcript
 

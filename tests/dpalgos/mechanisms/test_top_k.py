@@ -11,7 +11,7 @@ import dpalgos
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, GaussianEvent, PureEvent
-from dpalgos.mechanisms.peeling import peeling, printed_multiplier
+from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier
 from dpalgos.mechanisms.top_k import (
     exponential_mechanism,
     gumbel_top_k,

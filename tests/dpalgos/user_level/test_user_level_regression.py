@@ -7,8 +7,7 @@ from scipy.optimize import check_grad
 import dpalgos
 from dpalgos.accounting.odometer import spending
 from dpalgos.rows.sample import Sample
-from dpalgos.user_level.first_order import Scheme
-from dpalgos.user_level.linear_losses import LINEAR_LOSSES
+from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme
 from tests.dpalgos.silence import estimated
 
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
