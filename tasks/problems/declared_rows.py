@@ -35,7 +35,7 @@ _STATED_ROWS = 50  # per column, of which stated correlations are as sure as
 _STATED_EXPLAINED = 0.3  # on the logit scale
 _STATED_EFFECT = 0.35  # of the effects' root mean square
 
-_SCORES = np.linspace(-6, 6, 2401)  # normal scores at which quantiles are looked up: dense in both tails
+_SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
 _FAR = 2.0  # by which factor a scale may miss the standard deviation
@@ -234,12 +234,12 @@ def _beta(column: Column, mean: float, std: float, scores: np.ndarray) -> np.nda
     width = column.upper - column.lower
     center, variance = (mean - column.lower) / width, (std / width) ** 2
     if variance >= 0.999 * center * (1 - center):
-        return np.where(scores > scipy.stats.norm.ppf(1 - center), column.upper, column.lower)
+        return np.where(scores > scipy.special.ndtri(1 - center), column.upper, column.lower)
     total = center * (1 - center) / variance - 1
     a, b = center * total, (1 - center) * total
     quantiles = np.where(
         _SCORES < 0,
-        scipy.stats.beta.ppf(scipy.special.ndtr(_SCORES), a, b),
-        scipy.stats.beta.isf(scipy.special.ndtr(-_SCORES), a, b),
+        scipy.special.betaincinv(a, b, scipy.special.ndtr(_SCORES)),
+        scipy.special.betainccinv(a, b, scipy.special.ndtr(-_SCORES)),
     )
     return np.asarray(column.lower + width * np.interp(scores, _SCORES, quantiles))
