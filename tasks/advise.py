@@ -393,7 +393,8 @@ def _range(errors: np.ndarray) -> tuple[float, float, float]:
     """Return the geometric mean, and the 90 % prediction interval of one more table."""
     logs = np.log(np.maximum(errors, 1e-300))
     spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
-    reach = float(scipy.special.stdtrit(max(1, len(logs) - 1), _UPPER)) * spread * math.sqrt(1 + 1 / len(logs))
+    t = float(scipy.special.stdtrit(max(1, len(logs) - 1), _UPPER))
+    reach = t * spread * math.sqrt(1 + 1 / len(logs))
     middle = float(logs.mean())
     return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
 

@@ -42,9 +42,8 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_glm import BoundedGLM, check_has_interval, step_witnesses
-from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
-from dpalgos.intervals.newton import step_with_interval
+from dpalgos.intervals.newton import CURVATURE, step_with_interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.risk import Risk

@@ -48,9 +48,8 @@ from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.clipped_scores import BoundedRegression, score_witnesses
-from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
-from dpalgos.intervals.newton import step_with_interval
+from dpalgos.intervals.newton import CURVATURE, step_with_interval
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -38,7 +38,7 @@ The clip levels
     a pair ``(C_A, C)`` of public levels.
 
 Interval (``interval=.95``; no classes): four steps with two fifths of what is left, and then a Newton step
-whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.intervals.glm`); scores are
+whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.intervals.newton`); scores are
 clipped at twice the level, and nothing is shrunk.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
@@ -56,8 +56,8 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_glm import check_has_interval
-from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.newton import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.glm_levels import GLMLevels, with_one
 from dpalgos.mechanisms.private_whitening import private_whitening

@@ -44,8 +44,8 @@ The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
 
 With an interval (``interval=.95``) steps are three and grow faster, the gradients' level is doubled (what
 clipping does cannot be known), nothing is shrunk, and the last step is a Newton step on second moments of the
-whitened rows that are released for it, so that its error is known (:mod:`dpalgos.intervals.glm`, with what it
-releases besides): they resolve directions that the whitening's noise hides.
+whitened rows that are released for it, so that its error is known (:mod:`dpalgos.intervals.newton`, with what
+it releases besides): they resolve directions that the whitening's noise hides.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
 stay near the ridge regression; ``diagnostics["unresolved_directions"]`` counts them. A direction in which
@@ -68,8 +68,8 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.glm import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.half_widths import INTERVAL_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.newton import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.mechanisms.private_whitening import check_released_moments, private_whitening

@@ -62,9 +62,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_glm import BoundedGLM, step_witnesses
-from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares
-from dpalgos.intervals.newton import step_with_interval
+from dpalgos.intervals.newton import CURVATURE, step_with_interval
 from dpalgos.models.families import Family, check_labels
 from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.ridge import reached_minimum

@@ -14,8 +14,8 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
-from dpalgos.intervals.glm import CURVATURE
 from dpalgos.intervals.half_widths import SCORE_MOMENTS
+from dpalgos.intervals.newton import CURVATURE
 from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level
 from dpalgos.models.families import Family
 from dpalgos.rows.sample import Group, Sample

@@ -4,7 +4,7 @@
     g_u = the mean over user u's rows of ∂ℓ(x'θ, y)/∂z · x,         shortened to ℓ2 norm G
 
 Replacing a user moves the mean of the H_u, positive semidefinite, by at most √2 K/n
-(:func:`dpalgos.intervals.glm.curvature_sensitivity`: their inner products are not negative), the second
+(:func:`dpalgos.intervals.newton.curvature_sensitivity`: their inner products are not negative), the second
 moments of the g_u by √2 G²/n (:func:`dpalgos.intervals.half_widths.score_moment_sensitivity`), and the
 share of users of
 whom anything was clipped by 1/n.

@@ -291,7 +291,7 @@ ESTIMATOR_FAULTS = {
             "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),
     },
-    "dpalgos/intervals/glm.py": {
+    "dpalgos/intervals/newton.py": {
         "curvature moves by its level": Fault(
             "curvature_sensitivity",
             returns("{all} / np.sqrt(2)"),
