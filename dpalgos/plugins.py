@@ -18,15 +18,7 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True)
 class Plugins:
-    """The modules of a package.
-
-    Attributes
-    ----------
-    modules : mapping of str to module
-        Those that could be imported, by name.
-    broken : mapping of str to str
-        Name of each other module → file and reason.
-    """
+    """The modules of a package that could be imported, by name; file and reason of each ``broken`` one."""
 
     modules: Mapping[str, ModuleType]
     broken: Mapping[str, str]

@@ -55,16 +55,9 @@ class Event:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GaussianEvent(Event):
-    """A vector was released with isotropic Gaussian noise.
+    """A vector was released with isotropic Gaussian noise, ``count`` times, adaptively.
 
-    Attributes
-    ----------
-    noise_multiplier : float
-        Noise standard deviation over ℓ2 sensitivity (the least over all replicates).
-    l2_sensitivity : float or (R,) array
-        The sensitivity that the multiplier refers to.
-    count : int
-        How many such releases, adaptively composed.
+    ``noise_multiplier`` is the standard deviation over ``l2_sensitivity`` (the least over all replicates).
     """
 
     noise_multiplier: float

@@ -40,18 +40,11 @@ _ABOVE = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.
 
 @dataclass(frozen=True, kw_only=True)
 class AttackRisk:
-    """What an attacker can learn of one unit.
+    """What an attacker can learn of one unit: a row, a user or a report.
 
-    Attributes
-    ----------
-    unit : str
-        What neighbors differ in: a row, a user, a report.
-    delta : float
-        The probability with which posteriors may be larger.
-    log_odds : float
-        t: by how much the log-odds of a suspicion grow at most; infinite where nothing is proved.
-    true_positive_rate : dict
-        Rate of false alarms → the largest rate of true ones.
+    ``log_odds`` is t, by how much the log-odds of a suspicion grow at most but with probability ``delta``;
+    infinite where nothing is proved. ``true_positive_rate`` maps rates of false alarms to the largest of true
+    ones.
     """
 
     unit: str

@@ -118,16 +118,11 @@ class LinearModelAttack:
     """A = (y − ψ'(x'β)) ⟨(M − β)_S, x⟩ / c, for regression and generalized linear models.
 
     Paper A, (4.2) and (4.5): the identity as ψ' (``mean_response``) and c = 1. Paper B, (4.7) and (4.9): c =
-    c(σ), the ``dispersion``. A ``support`` of None stands for all coordinates.
-
-    Attributes
-    ----------
-    information : (d,) or (d, d) array
-        Covariance of the score (y − ψ'(x'β)) x / c, or its diagonal if it is diagonal: σ² E[xx'] for
-        regression with c = 1, the Fisher information E[ψ''(x'β) xx'] / c for a generalized linear model.
-    score_sum : float
-        Σ_i E ⟨e_j, S(z_i)⟩ M_j for an unbiased M, per attacked coordinate: σ² for regression with c = 1, and
-        1 for a true score.
+    c(σ), the ``dispersion``. A ``support`` of None stands for all coordinates. ``information`` is the
+    covariance (d, d) of the score (y − ψ'(x'β)) x / c, or its diagonal if it is diagonal: σ² E[xx'] for
+    regression with c = 1, the Fisher information E[ψ''(x'β) xx'] / c for a generalized linear model.
+    ``score_sum`` is Σ_i E ⟨e_j, S(z_i)⟩ M_j for an unbiased M, per attacked coordinate: σ² for regression
+    with c = 1, and 1 for a true score.
     """
 
     coef: FloatArray

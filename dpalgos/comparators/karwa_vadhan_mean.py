@@ -172,12 +172,7 @@ def interval_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
     """Return the ℓ2 sensitivity of means of truncated columns, each scaled by its width^(−1/2): √Σ width / n.
 
     Column j's mean moves by at most width_j / n, scaled by width_j^(−1/2); attained by rows beyond opposite
-    ends of every interval.
-
-    Parameters
-    ----------
-    widths : (d, R) array
-    n_rows : (R,) array
+    ends of every interval. ``widths`` are (d, R), ``n_rows`` (R,).
     """
     return np.asarray(np.sqrt(widths.sum(axis=0)) / n_rows)
 

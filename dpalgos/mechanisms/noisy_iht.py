@@ -91,18 +91,11 @@ def peeling(
     noise_multiplier: float,
     label: str,
 ) -> SparseRelease:
-    """Release the ``sparsity`` coordinates of about largest magnitude and their values.
+    """Release the ``sparsity`` coordinates of about largest magnitude of ``values`` (d, R), and their values.
 
-    Parameters
-    ----------
-    values : (d, R) array
-        Private vectors v.
-    linf_sensitivity : float or (R,) array
-        λ. Witness for the selection: one coordinate up, another down; for the values: all up.
-    noise_multiplier : float
-        b/λ; :func:`printed_multiplier` for the papers' own.
-    label : str
-        The events are named ``"<label>: selection"`` and ``"<label>: values"``.
+    ``linf_sensitivity`` is λ, () or (R,); witness for the selection: one coordinate up, another down; for the
+    values: all up. ``noise_multiplier`` is b/λ; :func:`printed_multiplier` for the papers' own. The events
+    are named ``"<label>: selection"`` and ``"<label>: values"``.
     """
     values = check_columns("values", values, transcript.n_replicates)
     d, n_replicates = values.shape

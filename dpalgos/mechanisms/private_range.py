@@ -52,16 +52,9 @@ def private_range(
 ) -> FloatArray:
     """Release the middle (k, R) of a bin near the middle of every column.
 
-    Parameters
-    ----------
-    values : sequence of R arrays (n_r, k)
-        Private, finite; one array per replicate, which may be one and the same.
-    bound : float
-        B, public: values are truncated to ±B.
-    bin_width : (R,) array
-        w, public; more than 2^52 bins are refused.
-    epsilon : float
-        Of each column: k events of this bounded range.
+    ``values`` are private arrays (n_r, k), one per replicate, which may be one and the same. Public:
+    ``bound`` B, to which values are truncated, and ``bin_width`` w (R,); more than 2^52 bins are refused.
+    ``epsilon`` is that of each column: k events of this bounded range.
     """
     epsilon = check_positive("epsilon", epsilon)
     bin_width = np.asarray(bin_width, dtype=float)

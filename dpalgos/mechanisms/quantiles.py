@@ -44,21 +44,11 @@ def exponential_quantiles(
 ) -> FloatArray:
     """Release quantiles of columns on a public range, (m, Q, R).
 
-    Drawn independently, so two may come back reversed; see :func:`ordered_interval`.
-
-    Parameters
-    ----------
-    values : (n, m) array
-        Private, finite; truncated to the range.
-    levels : sequence of Q floats
-        In (0, 1).
-    epsilon : float
-        Of each quantile of each column: Q m events of this bounded range.
-    row_mask : (n, R) bool array, optional
-        The rows that each replicate uses.
-    columns : (k, R) int array, optional
-        Released indices of the k different columns that each replicate asks about; then m is k in all that
-        is said here of costs and of the result. All columns if omitted.
+    ``values`` (n, m) are private and truncated to the range, ``levels`` lie in (0, 1), ``row_mask`` (n, R)
+    says which rows each replicate uses. Each quantile of each column is an event of bounded range
+    ``epsilon``. ``columns`` (k, R) are released indices of the k different columns that each replicate asks
+    about; then m is k. Quantiles are drawn independently, so two may come back reversed; see
+    :func:`ordered_interval`.
     """
     n_replicates = transcript.n_replicates
     weights = np.ones((len(values), 1)) if row_mask is None else row_mask.astype(float)

@@ -83,24 +83,11 @@ def gumbel_top_k(
     label: str,
     by_magnitude: bool = False,
 ) -> IntArray:
-    """Release which k scores are largest, in order.
+    """Release which k scores (d, R) are largest, in order, (k, R).
 
-    Parameters
-    ----------
-    scores : (d, R) array
-        Private scores.
-    sensitivity : float or (R,) array
-        λ: how far a neighbor moves any one score.
-    noise_multiplier : float
-        Gumbel scale over sensitivity, g/λ: k events of bounded range ε₀ = 2/noise_multiplier.
-    k : int
-        How many, at most d.
-    by_magnitude : bool
-        Whether |score| decides, which moves by no more than the score: ||v| − |v'|| ≤ |v − v'|.
-
-    Returns
-    -------
-    (k, R) int array
+    ``sensitivity`` is λ, () or (R,): how far a neighbor moves any one score. ``noise_multiplier`` is the
+    Gumbel scale over it, g/λ: k events of bounded range ε₀ = 2/noise_multiplier. With ``by_magnitude``
+    |score| decides, which moves by no more than the score: ||v| − |v'|| ≤ |v − v'|.
     """
     scores = check_columns("scores", scores, transcript.n_replicates)
     k = check_how_many("k", k, len(scores))
@@ -161,23 +148,13 @@ def noisy_top_k(
     release_multiplier: float,
     label: str,
 ) -> SparseRelease:
-    """Release the coordinates of largest magnitude and their values: Gumbel, then Gaussian.
+    """Release the coordinates of largest magnitude of (d, R) and their values: Gumbel, then Gaussian.
 
     Takes the place of :func:`dpalgos.mechanisms.noisy_iht.peeling` at a fraction of its noise.
-
-    Parameters
-    ----------
-    values : (d, R) array
-        Private vectors.
-    linf_sensitivity : float or (R,) array
-        λ: how far a neighbor moves any one coordinate.
-    sparsity : int
-        How many coordinates, k.
-    selection_multiplier, release_multiplier : float
-        Gumbel scale over λ, and Gaussian standard deviation over √k λ: ρ is half of k over the square of the
-        first plus 1 over that of the second.
-    label : str
-        The events are named ``"<label>: selection"`` and ``"<label>: values"``.
+    ``linf_sensitivity`` is λ: how far a neighbor moves any one coordinate. ``selection_multiplier`` is the
+    Gumbel scale over λ, ``release_multiplier`` the Gaussian standard deviation over √k λ, k the ``sparsity``:
+    ρ is half of k over the square of the first plus 1 over that of the second. The events are named
+    ``"<label>: selection"`` and ``"<label>: values"``.
     """
     values = check_columns("values", values, transcript.n_replicates)
     support = gumbel_top_k(

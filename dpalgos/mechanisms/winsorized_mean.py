@@ -156,13 +156,9 @@ def rotated_radius(radius: FloatArray, size: int, n_rows: FloatArray, failure: f
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RefinedMean:
-    """A released mean of vectors clipped to a ball around a center released before; or of columns.
+    """A released mean (d, R) of vectors clipped to a ball around a center released before; or of columns.
 
-    Attributes
-    ----------
-    mean, center : (d, R) array
-    radius, noise_std : (R,) array
-        Of the ball, and of the noise in each coordinate of the mean.
+    ``radius`` and ``noise_std`` (R,) are those of the ball, and of the noise in each coordinate of the mean.
     """
 
     mean: FloatArray

@@ -56,13 +56,8 @@ _TOO_LARGE = "a released quantity is too large for its sensitivity; declare tigh
 class SecureTranscript(Transcript):
     """One run whose noise is hardened.
 
-    Parameters
-    ----------
-    relation : Relation
-        The neighboring relation of the run.
-    inflation : float
-        Factor ≥ 1 on every noise scale, by which the accounting above is met where an estimator was
-        calibrated for continuous noise.
+    ``inflation`` ≥ 1 is a factor on every noise scale, by which the accounting above is met where an
+    estimator was calibrated for continuous noise.
     """
 
     lists_candidates = True

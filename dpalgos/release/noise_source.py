@@ -48,17 +48,10 @@ def fill_draws(kind: str, rng: np.random.Generator, out: FloatArray) -> None:
 
 
 class Noise:
-    """Standard draws for R independent replicates.
+    """Standard draws for R independent replicates, from one generator each.
 
-    Parameters
-    ----------
-    rngs : sequence of numpy.random.Generator
-        One generator per replicate.
-
-    Notes
-    -----
-    Each generator is asked for blocks, which are then used in order and never twice: asking a
-    hundred generators for six numbers each, fifty times over, would cost more than the algebra.
+    Each generator is asked for blocks, which are then used in order and never twice: asking a hundred
+    generators for six numbers each, fifty times over, would cost more than the algebra.
     """
 
     def __init__(self, rngs: Sequence[np.random.Generator]) -> None:

@@ -54,25 +54,10 @@ def combined_steps(
     noise of variance s_t² and, together with the other steps, by v (θ* − θ_t)'(θ* − θ_u), which v g_t'g_u
     estimates. The weights are those of generalized least squares (Anderson 1965 has them without noise).
 
-    Parameters
-    ----------
-    iterates, gradients : (T, d, R) arrays
-        θ_t and g_t, released.
-    noise_stds : (T, R) array
-        s_t, public.
-    step_size : float
-        η, at most 1.
-    curvature : (R, d) array
-        h, of each of some orthonormal directions, 0 to 1.
-    start_variance : (R,) array
-        Of the noise in the start θ_0, per coordinate.
-
-    Returns
-    -------
-    (d, R) array
-        θ̄.
-    (d, R) array
-        Variance along each direction: of a step's noise, and of the start's, a later step leaves 1 − η h.
+    ``iterates`` and ``gradients`` (T, d, R) are released, ``noise_stds`` (T, R) and η ≤ 1 public;
+    ``curvature`` (R, d) is h, 0 to 1, of each of some orthonormal directions, ``start_variance`` (R,) that of
+    the noise in the start. Of a step's noise, and of the start's, a later step leaves 1 − η h along a
+    direction, (d, R).
     """
     n_steps, own = len(iterates), noise_stds.T**2
     covariance = _ENTRY_VARIANCE * np.einsum("tjr,ujr->rtu", gradients, gradients)

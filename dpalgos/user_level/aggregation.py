@@ -116,10 +116,7 @@ class UserAggregation:
     ) -> FloatArray:
         """Release the mean of each replicate's vectors (n_r, d), (d, R), or that with weights (n_r,) each.
 
-        Raises
-        ------
-        InputError
-            If there are too few users to find the range; says how many are needed.
+        Too few users to find the range are refused, with the number that is needed.
         """
         n_users = np.array([len(X) for X in vectors], dtype=float)
         for n in set(n_users.tolist()):

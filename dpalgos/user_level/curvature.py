@@ -27,12 +27,7 @@ from dpalgos.user_level.first_order import UserObjective
 class ClippedUsers:
     """Users of an objective, as :class:`dpalgos.intervals.newton.BoundedScores` wants them.
 
-    Attributes
-    ----------
-    objective : UserObjective
-        Of a loss with a second derivative; without a ridge.
-    score_bound, curvature_bound : float
-        G and K.
+    Its loss has a second derivative, and there is no ridge; the bounds are G and K.
     """
 
     objective: UserObjective

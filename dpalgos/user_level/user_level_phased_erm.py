@@ -95,13 +95,7 @@ def user_level_phased_erm(
 
 
 def phase_sizes(n_users: int, d: int, params: UserLevelPhasedERMParams) -> list[int]:
-    """Return the numbers of users of the phases; all is public.
-
-    Raises
-    ------
-    InputError
-        If there are too few users for the first.
-    """
+    """Return the public numbers of users of the phases; too few users for the first are refused."""
     if params.schedule == "equal":
         n_phases = min(params.n_phases or 4, n_users)
         return [n_users // n_phases] * n_phases
