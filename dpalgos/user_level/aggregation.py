@@ -34,6 +34,7 @@ from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
+    HadamardRotation,
     RefinedMean,
     Window,
     WinsorizedNoise,
@@ -45,7 +46,6 @@ from dpalgos.mechanisms.winsorized_mean import (
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.steps.denoising import coordinate_std, normal_equivalent
-from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.settings import (
     AggregationParams,

@@ -42,11 +42,10 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.private_range import bin_middles
-from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW
+from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.rotation import HadamardRotation
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
 from dpalgos.user_level.settings import AggregationParams, users_of

@@ -24,7 +24,7 @@ where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose an
 
     quantity                             sensitivity    share of μ²
     users' mean gradient, clipped to G   2G/n           .45
-    users' mean curvature, clipped to K  √2 K/n         .15 (:mod:`dpalgos.user_level.curvature`)
+    users' mean curvature, clipped to K  √2 K/n         .15 (:mod:`dpalgos.user_level.first_order`)
     score moments, shares by size        (:mod:`dpalgos.intervals.half_widths`)
 
 Public then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'. Without it no answer of a few steps
@@ -51,8 +51,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
-from dpalgos.user_level.curvature import ClippedUsers
-from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, minimize
+from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, minimize
 from dpalgos.user_level.settings import AggregationParams, users_of
 
 _STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval

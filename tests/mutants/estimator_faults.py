@@ -419,7 +419,7 @@ ESTIMATOR_FAULTS = {
             "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
         ),
     },
-    "dpalgos/user_level/curvature.py": {
+    "dpalgos/user_level/first_order.py": {
         "curvatures of users are not clipped": Fault(
             "ClippedUsers.mean_curvature",
             call("clip_factor", "np.ones_like({0})"),

@@ -7,12 +7,12 @@ from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
+    HadamardRotation,
     WinsorizedNoise,
     winsorized_mean,
     winsorized_means_by_column,
 )
 from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity
-from dpalgos.steps.rotation import HadamardRotation
 
 HALF = {"range_epsilon": 0.5, "mean_epsilon": 0.5, "label": "mean"}
 
