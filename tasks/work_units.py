@@ -15,8 +15,6 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One estimator at one setting."""
-
     estimator: str
     panel: str
     form: str = ""  # which setting of the estimator, e.g. "residual-clipped"; empty where it has one only
@@ -90,7 +88,6 @@ class Replicates:
         return [replicate_generator(seed, number) for number in self.numbers]
 
     def seed_of(self, cell: Cell) -> int:
-        """Return the seed of a cell's noise."""
         return derive_seed(self.seed, self.study, cell.question)
 
 

@@ -258,5 +258,4 @@ def _full_disk() -> Path | None:
 
 
 def _scheduler(engine: str) -> str | None:
-    """Return the address of the scheduler that an engine names, if it names one."""
     return engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None

@@ -120,7 +120,6 @@ def server_process(home: Path, port: int, environment: Mapping[str, str]) -> Chi
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -33,7 +33,6 @@ _LAST = "Empty: the last run's."
 
 
 def _several(description: str, names: list[str]) -> Any:
-    """Return what the form says about a list of some names."""
     return shown(description, items={"type": "string", "enum": names}, uniqueItems=True)
 
 

@@ -36,8 +36,6 @@ Designs = dict[str, Record | None]  # by panel; None where data are simulated
 
 
 class Job(NamedTuple):
-    """A task to be run next to others."""
-
     arguments: tuple[Any, ...]  # the first is the key of the result
     work: int = 0  # in any unit
     again: bool = False  # although the result may be stored
@@ -76,8 +74,6 @@ class Tasks(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of a run: the parameters of :func:`flows.study.run_study`."""
-
     study: str
     out: str | None
     profile: Profile = "standard"

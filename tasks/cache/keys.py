@@ -34,7 +34,6 @@ class CacheKey:
             )
 
     def code(self) -> dict[str, Any]:
-        """Return the code's modules and digest, as a record stores them."""
         sha256 = code_digest(self.modules, of_page=self.of_page)
         return {"modules": list(self.modules), "of_page": self.of_page, "sha256": sha256}
 

@@ -83,8 +83,6 @@ class IntervalProblem(Problem):
 
 
 class IntervalSimulation(IntervalProblem, RowSimulation):
-    """Intervals for the truth of a simulation."""
-
     kind: Literal["interval_simulation"]
     estimates: Literal["mean", "linear_regression", "glm"] = "linear_regression"  # what is estimated
 

@@ -62,13 +62,10 @@ class Traced(Draw):
 
 
 def _chosen(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the masked entries of each column, (k, R)."""
     return np.asarray(scores.T[mask.T].reshape(scores.shape[1], -1).T)
 
 
 class _FindingMembers(Problem):
-    """The metrics of membership inference."""
-
     layout: ClassVar[str] = "attack_page"
     in_one_block: ClassVar[bool] = True
     metric: ClassVar[str] = AUC

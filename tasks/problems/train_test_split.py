@@ -205,7 +205,6 @@ def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) ->
 
 
 def _film(ref: FramesRef) -> list[dict[str, Any]]:
-    """Return frames of the first simulation of either label."""
     from data.prepare.frame_features import stream_frames
 
     length, columns = ref.frames_per_simulation, ("x", "y", "x_velocity", "y_velocity")

@@ -185,7 +185,6 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
 
 
 def _entries(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return events with equal numbers together."""
     counts: dict[tuple[Any, ...], int] = {}
     for event in events:
         sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))

@@ -121,7 +121,6 @@ def _risk(spec: StudySpec) -> str:
 
 
 def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    """Return how many rows or users there are in the population after ingestion."""
     if not isinstance(problem, DrawsFromPopulation):
         return 0, "rows"
     declared, units = problem.population

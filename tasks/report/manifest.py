@@ -28,7 +28,6 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "a
 def build_manifest(
     spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the manifest as plain data."""
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
     cell = _example_cell(spec, context["profile"])
@@ -104,7 +103,6 @@ def _file(study: str) -> str:
 
 
 def _below_home(path: str) -> str:
-    """Return a path without the part that only this machine has."""
     file = Path(path)
     return file.relative_to(home()).as_posix() if file.is_relative_to(home()) else file.name
 

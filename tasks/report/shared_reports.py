@@ -44,7 +44,6 @@ def share_report(folder: Path) -> None:
 
 
 def _place(out: Path) -> str:
-    """Return where the shared store has the reports of a folder."""
     whole = out.resolve()
     below = whole.relative_to(REPORTS.resolve()) if whole.is_relative_to(REPORTS.resolve()) else whole.name
     return (PurePosixPath(FOLDER) / below).as_posix()

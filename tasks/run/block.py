@@ -49,8 +49,6 @@ def compute_block(
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
-    """The result of a cell on a draw."""
-
     draw: Draw
     measured: np.ndarray | None  # None where there is no answer
     certified: float

@@ -47,7 +47,6 @@ def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> 
 
 
 def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
-    """Count in how many repetitions each cell selected each column."""
     total: dict[str, dict[str, int]] = {}
     for part in parts:
         path = selections_path(located(part))

@@ -53,7 +53,6 @@ def _stored_block(key: CacheKey, block: Block, design: Record | None, path: str,
 
 
 def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd.DataFrame:
-    """Return the stored rows with those of one cell replaced."""
     stored = pd.read_parquet(path)
     order = {cell.key: place for place, cell in enumerate(block.cells)}
     together = pd.concat([stored[stored["cell"] != only], rows])

@@ -240,8 +240,6 @@ class Claim(Strict):
 
 
 class Scorecard(Strict):
-    """All claims, by paper."""
-
     title: str
     question: str
     papers: dict[str, str]  # key → name

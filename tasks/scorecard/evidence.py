@@ -23,15 +23,12 @@ class Place:
     steps: int | None = None
 
     def rows_of(self, table: pd.DataFrame) -> pd.Series:
-        """Return a mask of the table's rows at this place."""
         steps = table["steps"].isna() if self.steps is None else (table["steps"] == self.steps).fillna(False)
         return (table["panel"] == self.panel) & (table["form"] == self.form) & steps
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The results of a study, and its file."""
-
     spec: StudySpec
     results: pd.DataFrame
 
@@ -41,7 +38,6 @@ class Evidence:
         return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.size_symbol
 
     def on_a_stand_in(self, place: Place) -> bool:
-        """Whether the data were a stand-in for real ones."""
         used = self.results.loc[place.rows_of(self.results), "data_source"]
         return bool((used == "stand-in").any())
 

@@ -32,7 +32,6 @@ class Block:
         return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
 
     def described(self) -> dict[str, Any]:
-        """Return the block as plain data, e.g. for the key of its result."""
         return {
             **vars(self),
             "replicates": asdict(self.replicates),

@@ -64,8 +64,6 @@ class AssumptionSpec(Strict):
 
 
 class Note(Strict):
-    """A remark for the report."""
-
     text: str
 
 
@@ -136,7 +134,6 @@ class StudySpec(Strict):
         return self
 
     def _check_steps(self) -> None:
-        """Check that all panels have steps on the horizontal axis, or none has."""
         named = {step for panel in self.panels for item in self.estimators_of(panel) for step in item.steps}
         steps = self.headline.steps
         if named:
@@ -224,7 +221,6 @@ class StudySpec(Strict):
         return self.datasets_at("paper")
 
     def _on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, DatasetProblem]]:
-        """Yield the panels that read datasets, with their problems."""
         for panel in self.panels_at(profile):
             if isinstance(panel.problem, DatasetProblem):
                 yield panel, panel.problem
@@ -352,7 +348,6 @@ class StudySpec(Strict):
 
 
 def _check_named(key: str, value: object, allowed: Collection[object]) -> None:
-    """Check that a key of the headline is one of the study's."""
     if value not in allowed:
         words = ", ".join(map(str, allowed)) or "none: leave it out"
         raise ValueError(f"headline.{key} must be one of the study's ({words}), got {value!r}")

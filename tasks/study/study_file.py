@@ -76,7 +76,6 @@ def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
-    """Return a sentence about the fault of one key."""
     place = error["loc"]
     where = _where(place, plain)
     if place and place[-1] == "[key]":
