@@ -24,11 +24,14 @@ MEANS = {
 
 
 def covered(name, rows, truth, n_runs, epsilon, seed=0, **keywords):
-    """Return which coordinates of which runs an interval covers, nan where there is none; and the widths."""
+    """Return which coordinates of which runs an interval covers, nan where there is none; and the widths.
+
+    ``rows`` makes X and y, and keywords of their own if need be.
+    """
     hits, widths = [], []
     for rng in np.random.default_rng(seed).spawn(n_runs):
-        X, y = rows(rng)
-        ask = {"epsilon": epsilon, "delta": 1e-6, **keywords} if epsilon else keywords
+        X, y, *own = rows(rng)
+        ask = {"epsilon": epsilon, "delta": 1e-6, **keywords, **(own[0] if own else {})}
         lower, upper = dpalgos.estimate(name, X, y, rng=rng, interval=0.95, **ask).interval
         hits.append(np.where(np.isnan(lower), np.nan, (lower < truth) & (truth < upper)))
         widths.append(upper - lower)
@@ -294,14 +297,12 @@ def local_rows(rng, n=20_000):
 
 def test_local_intervals_count_that_public_rows_are_a_sample_too():
     """Few of them: their sampling error is most of the error."""
-    coef, hits = np.array([0.5, -0.3, 0.2]), []
-    for rng in np.random.default_rng(0).spawn(25):
-        X, y = local_rows(rng, 30_000)
-        asked = {**LOCAL, "covariance_eigenvalue_bounds": (0.1, 0.4), "public_X": local_rows(rng, 20)[0]}
-        lower, upper = dpalgos.estimate(
-            "ldp_nldp_public", X, y, epsilon=60.0, delta=1e-6, rng=rng, interval=0.95, **asked
-        ).interval
-        hits.append(np.where(np.isnan(lower), np.nan, (lower < coef) & (coef < upper)))
+
+    def rows(rng):
+        return *local_rows(rng, 30_000), {"public_X": local_rows(rng, 20)[0]}
+
+    asked = {**LOCAL, "covariance_eigenvalue_bounds": (0.1, 0.4)}
+    hits, _ = covered("ldp_nldp_public", rows, np.array([0.5, -0.3, 0.2]), 25, 60.0, **asked)
     assert np.isfinite(hits).mean() > 0.9
     assert np.nanmean(hits) > 0.88
 
@@ -343,41 +344,46 @@ def test_local_intervals_cover_and_keep_those_of_every_replicate(name):
 @pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
 def test_intervals_over_users_count_the_users(aggregation):
     """Users of 5 rows whose own means differ: the sampling error is that of 1500 users, not of their rows."""
-    truth, n_users, hits = np.array([0.3, -0.2, 0.0]), 1500, []
-    for rng in np.random.default_rng(0).spawn(50):
+    truth, n_users = np.array([0.3, -0.2, 0.0]), 1500
+
+    def rows(rng):
         own = truth + 0.5 * rng.standard_normal((n_users, 1, 3))
-        X = (own + 0.1 * rng.standard_normal((n_users, 5, 3))).reshape(-1, 3)
-        lower, upper = dpalgos.estimate(
-            "user_level_mean",
-            X,
-            user_ids=np.repeat(np.arange(n_users), 5),
-            epsilon=8.0,
-            delta=1e-6,
-            value_bound=2.0,
-            concentration_radius=2.0,
-            range_failure=1.0,
-            aggregation=aggregation,
-            interval=0.95,
-            rng=rng,
-        ).interval
-        hits.append(np.where(np.isnan(lower), np.nan, (lower < truth) & (truth < upper)))
+        return (own + 0.1 * rng.standard_normal((n_users, 5, 3))).reshape(-1, 3), None
+
+    asked = {"user_ids": np.repeat(np.arange(n_users), 5), "value_bound": 2.0, "concentration_radius": 2.0}
+    asked |= {"range_failure": 1.0, "aggregation": aggregation}
+    hits, _ = covered("user_level_mean", rows, truth, 50, 8.0, **asked)
     assert np.isfinite(hits).mean() > 0.9
-    check_coverage(np.array(hits))
+    check_coverage(hits)
+
+
+@pytest.mark.parametrize("aggregation", ["winsorized", "clipped"])
+def test_intervals_of_one_column_of_users_cover(aggregation):
+    """Users whose own means differ; whether any was clipped must stand out from Laplace noise."""
+
+    def rows(rng):
+        return 0.3 + 0.5 * rng.standard_normal((1000, 1)), None
+
+    asked = {"user_ids": np.arange(1000), "value_bound": 4.0, "concentration_radius": 3.0}
+    asked |= {"range_failure": 1.0, "aggregation": aggregation}
+    hits, _ = covered("user_level_mean", rows, 0.3, 150, 2.0, **asked)
+    assert np.isfinite(hits).mean() > 0.5
+    assert np.nanmean(hits) > 0.88
 
 
 @pytest.mark.parametrize("name", ["adassp", "dp_linear_regression"])
 def test_rows_that_are_clipped_far_along_a_column_leave_it_without_an_interval(name):
     """Less than a hundredth of the rows, which say many standard deviations of a row about it."""
-    hits, coef = [], np.array([1.0, -0.5, 0.5])
-    for rng in np.random.default_rng(0).spawn(20):
+    coef = np.array([1.0, -0.5, 0.5])
+
+    def rows(rng):
         X = rng.standard_normal((20_000, 3))
         X[:150, 2] = 10.0
-        y = X @ coef + 0.7 * rng.standard_normal(len(X))
-        bounds = {"covariate_bound": 7.0, "response_bound": 12.0}
-        asked = {**REGRESSIONS[name], **bounds, "epsilon": 3.0, "delta": 1e-6, "interval": 0.95}
-        lower, upper = dpalgos.estimate(name, X, y, rng=rng, **asked).interval[:, 2]
-        hits.append(np.isnan(lower) or lower < coef[2] < upper)
-    assert np.mean(hits) > 0.85
+        return X, X @ coef + 0.7 * rng.standard_normal(len(X))
+
+    bounds = {"covariate_bound": 7.0, "response_bound": 12.0}
+    hits, _ = covered(name, rows, coef, 20, 3.0, **{**REGRESSIONS[name], **bounds})
+    assert (hits[:, 2] != 0).mean() > 0.85
 
 
 USERS = {
@@ -402,14 +408,15 @@ def users_of_signs(rng, n_users, coef):
 
 @pytest.mark.parametrize("epsilon", [0.7, 30.0])  # noise, and users' differences, decide
 def test_intervals_of_regressions_over_users_cover_and_count_the_users(epsilon):
-    hits, coef = [], np.array([0.6, 0.0, -0.4])
-    for rng in np.random.default_rng(0).spawn(60):
+    coef = np.array([0.6, 0.0, -0.4])
+
+    def rows(rng):
         X, y, ids = users_of_signs(rng, 1500, coef)
-        ask = {"epsilon": epsilon, "delta": 1e-6, "user_ids": ids, "interval": 0.95, **USERS}
-        lower, upper = dpalgos.estimate("user_level_regression", X, y, rng=rng, **ask).interval
-        hits.append(np.where(np.isnan(lower), np.nan, (lower < coef) & (coef < upper)))
+        return X, y, {"user_ids": ids}
+
+    hits, _ = covered("user_level_regression", rows, coef, 60, epsilon, **USERS)
     assert np.isfinite(hits).mean() > 0.9
-    check_coverage(np.array(hits))
+    check_coverage(hits)
 
 
 @pytest.mark.parametrize("bound", ["gradient_bound", "curvature_bound"])

@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
-from accountant import epsilon_of_rho, rho_of
 
 import dpalgos
 import tasks.release.draw
 from data.ledger import open_ledger
 from tasks.release.config import is_bound
+from tests.independent.accountant import epsilon_of_rho, rho_of
 
 N_FAST = 60
 HEADER = '[dataset]\nname = "people"\n[columns]\n'

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from accountant import epsilon_of
 
 import dpalgos
 import tasks.run.block
@@ -22,6 +21,7 @@ from tasks.cache.keys import UNCACHED
 from tasks.cache.records import located
 from tasks.problems.problem import DatasetProblem
 from tasks.run.prepare import prepare
+from tests.independent.accountant import epsilon_of
 
 # Where the certificate is by privacy-loss distributions, losses are rounded up to a grid: it exceeds ε by
 # a share of it, and by about the grid's step where ε itself is hardly more.

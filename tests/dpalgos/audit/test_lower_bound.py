@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,10 +20,8 @@ from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.top_k import exponential_mechanism, noisy_top_k
 from dpalgos.release.noise_source import Noise, NoNoise
 from tests.contract.forms import IDS, PRIVATE
-
-sys.path.insert(0, str(Path(__file__).parent))
-from faults import FAULTS
-from toys import audit_toy, column_sums
+from tests.dpalgos.audit.faults import FAULTS
+from tests.dpalgos.audit.toys import audit_toy, column_sums
 
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 faults = pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}: {fault.estimator}")

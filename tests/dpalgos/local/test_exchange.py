@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from local_problems import BUDGET, people
 
 from dpalgos import InputError
 from dpalgos.local import ldp_iht, ldp_nldp
 from dpalgos.local.rounds import device_reports, first_state, mean_reports, report_epsilon, report_size
 from dpalgos.release.noise_source import Noise
+from tests.dpalgos.local.local_problems import BUDGET, people
 
 BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from local_problems import BUDGET, errors, estimate, people, without_noise
 
 from dpalgos.accounting.amplification import aggregated_epsilon, shuffled_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.local import ldp_iht, ldp_iht_general
 from dpalgos.local.gradient_rounds import project_l1_ball
 from dpalgos.local.rounds import PublicState, public_groups
+from tests.dpalgos.local.local_problems import BUDGET, errors, estimate, people, without_noise
 
 PRINTED = {"calibration": "paper", "sparsity": 2, "n_rounds": 5, "step_size": 0.5, "working_sparsity": 2}
 

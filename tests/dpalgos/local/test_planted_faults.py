@@ -1,8 +1,6 @@
 """Faults that someone could make in a randomizer or a device, one at a time, and what sees each."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +8,7 @@ import pytest
 import dpalgos
 from dpalgos.api import build_params
 from dpalgos.audit.lower_bound import audit
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
-from faults import HalvedNoise
+from tests.dpalgos.audit.faults import HalvedNoise
 
 
 def audited(name, epsilon=2.0, n_trials=20_000, noise=None, **keywords):
