@@ -12,7 +12,8 @@ import math
 from reports.analysis.error_curve import first_below
 from reports.analysis.ranking import population_error, privacy_part, rank
 from reports.analysis.series import Series, View
-from reports.numbers import error_bar, num, setting, times
+from reports.numbers import error_bar
+from reports.words.sentences import said
 
 _BEYOND = 16.0  # how far beyond the largest size the last slope is followed
 _BEYOND_EPSILON = 4.0  # how far beyond the largest ε
@@ -32,28 +33,24 @@ def enough_epsilon(view: View) -> str:
             deviations[each.epsilon] = best[1].mean * best[1].se / part if part > 0 else 0.0
     if not parts:
         return ""
-    start = (
-        f"{setting(m)} {view.page.population[1]} drawn from a large population miss its answer by "
-        f"{num(chance)} without any privacy."
-    )
     enough = [epsilon for epsilon in sorted(parts) if all(parts[e] <= chance for e in parts if e >= epsilon)]
-    if enough:
-        first = enough[0]
-        least = " the smallest that was tried," if first == min(parts) else ""
-        added, deviation = parts[first], deviations[first]
-        told = chance - added > 2 * deviation or not math.isfinite(deviation)
-        amount = "less than that" if told else "about as much or less"
-        near = "" if told else f", standard error {error_bar(deviation, added)}"
-        return f"{start} From ε = {setting(first)} on,{least} privacy adds {amount} ({num(added)}{near})."
-    last = max(parts)
-    text = (
-        f"{start} Privacy adds more at every ε that was tried; {times(parts[last] / chance)} times as much "
-        f"at ε = {setting(last)}"
+    first, last = enough[0] if enough else None, max(parts)
+    added = parts[first or last]
+    deviation = deviations[first or last]
+    return said(
+        "enough_epsilon",
+        m=m,
+        units=view.page.population[1],
+        chance=chance,
+        first=first,
+        least=first == min(parts),
+        added=added,
+        unsure=math.isfinite(deviation) and chance - added <= 2 * deviation,
+        deviation=error_bar(deviation, added),
+        ratio=added / chance,
+        last=last,
+        needed=first_below(chance, list(parts.items()), _BEYOND_EPSILON),
     )
-    needed = first_below(chance, list(parts.items()), _BEYOND_EPSILON)
-    if math.isfinite(needed):
-        return f"{text}. It would add as much at about ε = {needed:.1g}, if errors go on falling as they do."
-    return f"{text}."
 
 
 def rows_for_the_same(view: View) -> str:
@@ -68,18 +65,18 @@ def rows_for_the_same(view: View) -> str:
     errors = _population_errors(view, best[0])
     if m not in errors or errors[m] <= chance:
         return ""
-    units = view.page.population[1]
-    text = (
-        f"At ε = {setting(where.epsilon)}, {setting(m)} {units} tell with privacy ({best[0].full}) what "
-        f"about {_rounded(m * (chance / errors[m]) ** 2)} tell without."
-    )
     needed = first_below(chance, list(errors.items()), _BEYOND)
-    if math.isfinite(needed):
-        return (
-            f"{text} About {_rounded(needed)} {units} would make up for privacy, {times(needed / m)} times "
-            "as many, if errors go on falling as they do."
-        )
-    return f"{text} More than {times(_BEYOND)} times as many {units} would be needed to make up for it."
+    return said(
+        "rows_for_the_same",
+        epsilon=where.epsilon,
+        m=m,
+        units=view.page.population[1],
+        name=best[0].full,
+        worth=_rounded(m * (chance / errors[m]) ** 2),
+        needed=_rounded(needed),
+        ratio=needed / m,
+        beyond=_BEYOND,
+    )
 
 
 def _population_errors(view: View, series: Series) -> dict[float, float]:

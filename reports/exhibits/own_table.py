@@ -10,7 +10,7 @@ import pandas as pd
 from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.numbers import num, words
+from reports.numbers import num
 from reports.words.sentences import said
 
 
@@ -48,25 +48,11 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
 
 
 def _missing(view: View, content: Mapping[str, Any]) -> ReportSection | None:
-    reasons = []
-    if content["left_out"]:
-        reasons.append(
-            f"errors leave out {words(content['left_out'])}: constant in these rows, or so rare that the "
-            "likelihood has no maximum"
-        )
-    if not content["rows"]:
-        reasons.append(f"no coefficients are shown: {content['missing']}")
-    if not enough_epsilon(view):
-        reasons.append(
-            "from which ε on privacy stops mattering, and how many more rows would make up for it, is not "
-            "known: no answer without privacy at these sizes says what chance alone costs"
-        )
-    elif not rows_for_the_same(view):
-        reasons.append(
-            "how many more rows would make up for privacy is not said: privacy adds hardly anything, or no "
-            "private estimate beats answering zero"
-        )
-    if not reasons:
-        return None
-    text = "; ".join(reasons)
-    return ReportSection("What is missing here, and why", f"{text[0].upper()}{text[1:]}.")
+    text = said(
+        "own_missing",
+        left_out=content["left_out"],
+        no_rows="" if content["rows"] else content["missing"],
+        enough=enough_epsilon(view),
+        rows=rows_for_the_same(view),
+    )
+    return ReportSection("What is missing here, and why", text) if text else None

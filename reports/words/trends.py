@@ -5,6 +5,7 @@ from __future__ import annotations
 from reports.analysis.ranking import rank
 from reports.analysis.series import Setting, View
 from reports.numbers import num, rule_text, setting
+from reports.words.sentences import said
 
 
 def trends(view: View) -> list[str]:
@@ -42,10 +43,6 @@ def _trend(view: View, name: str, items: list[tuple[str, Setting]]) -> str:
             )
     if not found:
         return ""
-    several = len({x for _, _, x in found}) > 1
-    parts = [
-        f"{num(best[1].mean)} at {caption}{f', {symbol} = {setting(x)}' if several else ''} ({best[0].name})"
-        for best, caption, x in found
-    ]
-    common = "" if several else f", at {symbol} = {setting(found[0][2])}"
-    return " ".join([f"Smallest mean private error by {name}{common}: {'; '.join(parts)}.", *useless])
+    sizes = {x for _, _, x in found}
+    common = sizes.pop() if len(sizes) == 1 else None
+    return " ".join([said("trend", name=name, symbol=symbol, found=found, x=common), *useless])
