@@ -13,7 +13,7 @@ import pandas as pd
 from reports.analysis.series import Series, Setting, View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import num, rule_text, setting, words
+from reports.numbers import num, rule_text, setting
 from reports.palette import ZERO_DOTS
 from reports.words.sentences import said
 
@@ -56,9 +56,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection
     text = said("printed_table", source=source, panel=where.panel)
     if counts:
         rate = min(counts) / sum(counts)
-        text += f" Always predicting the more frequent label is wrong for {num(rate)} of the rows." + _chance(
-            view, where, rate
-        )
+        text += " " + _chance(view, where, rate)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
     return ReportSection("The paper's table beside ours", text, None, columns, tuple(rows), 3)
 
@@ -72,10 +70,8 @@ def _chance(view: View, where: Setting, rate: float) -> str:
         for series, point in points
         if point is not None and point.answered and point.mean + 2 * point.se >= rate
     ]
-    if not lost or x is None:
-        return ""
-    at = f"ε = {setting(where.epsilon)} and {view.page.x_symbol} = {setting(x)}"
-    return f" No better than that, within two standard errors, at {at}: {words(lost)}."
+    symbol = view.page.x_symbol
+    return said("lost_to_chance", rate=rate, epsilon=where.epsilon, symbol=symbol, x=x, lost=lost)
 
 
 def _mean(series: Series, s: float) -> str:

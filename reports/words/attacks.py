@@ -97,13 +97,9 @@ def attack_headline(view: AttackView) -> PageHeadline:
         return PageHeadline("No attack has run in this study yet.", data)
     other, best = panel.without_privacy, panel.best_private(view.epsilon)
     where = f"ε = {setting(view.epsilon)}, δ = {rule_text(view.rule, view.page.rows_symbol)}"
-    sentences, tiles, limits = [], [], []
+    tiles, limits = [], []
     if other is not None:
         value = other.mean(AUC)
-        sentences.append(
-            f"Without privacy an attacker tells members from others with an AUC of {other.with_error(AUC)} "
-            f"({panel.title})"
-        )
         tiles.append(Tile(num(value), "AUC without privacy", "nonprivate"))
         if other.cell in view.facts.predicted:
             limits.append(
@@ -112,7 +108,6 @@ def attack_headline(view: AttackView) -> PageHeadline:
             )
     if best is not None:
         line, cell = best
-        sentences.append(f"at {where} the highest is {cell.with_error(AUC)} ({line.label})")
         tiles.append(
             Tile(
                 num(cell.mean(AUC)),
@@ -127,15 +122,14 @@ def attack_headline(view: AttackView) -> PageHeadline:
             tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows", "cost"))
         limits.append(said("attacks_allowed", cell=cell, allowed=allowed, gaussian=gaussian, coin=CHANCE))
     tiles.append(Tile(num(CHANCE), "a coin", "zero"))
-    text = "; ".join(sentences) if sentences else "No attack gave a number"
-    broken = tuple(dict.fromkeys(cell for cell, _ in view.facts.exceeding))
-    verdict = (
-        "No attack passes what its certificate allows (all tests together at 99 % confidence)."
-        if not broken
-        else f"More than the certificate allows, at 99 % confidence: {'; '.join(broken)}."
-    )
+    broken = list(dict.fromkeys(cell for cell, _ in view.facts.exceeding))
     return PageHeadline(
-        text + ".", data, verdict, _panels_sentence(view), limits=tuple(limits), tiles=tuple(tiles)
+        said("attacks_found", without=other, panel=panel, where=where, best=best),
+        data,
+        said("attacks_verdict", broken=broken),
+        _panels_sentence(view),
+        limits=tuple(limits),
+        tiles=tuple(tiles),
     )
 
 

@@ -115,17 +115,13 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
     runs: dict[Series, list[float]] = {}
     for x, ranking in found.items():
         runs.setdefault(ranking.private[0][0], []).append(x)
-    if len(runs) == 1:
-        text = f"The smallest private error comes from {next(iter(runs)).full} at every {symbol}."
-    else:
-        listed = "; ".join(f"{one.label} at {symbol} = {_sizes(xs, sizes)}" for one, xs in runs.items())
-        text = f"The smallest private error comes from: {listed}."
-    zero_wins = [x for x, ranking in found.items() if ranking.private[0][1].mean > ranking.zero]
-    if len(zero_wins) == len(found):
-        text += f" The zero vector beats them all at every {symbol}."
-    elif zero_wins:
-        text += f" At {symbol} = {words(setting(x) for x in zero_wins)} the zero vector beats them all."
-    return text
+    return said(
+        "best_by_size",
+        symbol=symbol,
+        runs=[(one, _sizes(xs, sizes)) for one, xs in runs.items()],
+        n_sizes=len(found),
+        zero_wins=[x for x, ranking in found.items() if ranking.private[0][1].mean > ranking.zero],
+    )
 
 
 def _ties(view: View, x: float, ranking: Ranking) -> str:
@@ -189,16 +185,11 @@ def guide_at(guide: Guide, x: float) -> float:
 
 def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str, ...]:
     out = []
-    symbol = view.page.x_symbol
     for guide in guides_of(view.page, where):
         value = guide_at(guide, x)
-        if not math.isfinite(value):
-            continue
-        text = f"Theory ({guide.label}) draws its line at {num(value)} for {symbol} = {setting(x)}"
-        if ranking.best is not None:
-            ratio = ranking.best[1].mean / value
-            text += f"; the best private error is {times(ratio)} times that"
-        out.append(f"{text}.")
+        if math.isfinite(value):
+            best, symbol = ranking.best, view.page.x_symbol
+            out.append(said("theory_line", label=guide.label, value=value, symbol=symbol, x=x, best=best))
     for private, note in ((False, ""), (True, " (computed from the data for research; not private)")):
         for about in dict.fromkeys(finding.about for finding in view.page.findings):
             texts = [
