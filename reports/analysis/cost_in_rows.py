@@ -13,7 +13,7 @@ from reports.analysis.error_curve import first_below
 from reports.analysis.ranking import population_error, privacy_part, rank
 from reports.analysis.series import Series, View
 from reports.numbers import error_bar
-from reports.words.sentences import said
+from reports.sentences import said
 
 _BEYOND = 16.0  # how far beyond the largest size the last slope is followed
 _BEYOND_EPSILON = 4.0  # how far beyond the largest ε

@@ -13,7 +13,7 @@ from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import setting, short
-from reports.words.sentences import said
+from reports.sentences import said
 
 _MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
 _MOST_PANELS = 5

@@ -10,7 +10,7 @@ import pandas as pd
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
 from reports.numbers import num, setting
-from reports.words.sentences import said
+from reports.sentences import said
 
 _DIFFERENT = ["estimator", "calibration", "panel", "form", "epsilon", "metric"]
 

@@ -15,7 +15,7 @@ from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import num, rule_text, setting
 from reports.palette import ZERO_DOTS
-from reports.words.sentences import said
+from reports.sentences import said
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 

@@ -13,7 +13,7 @@ from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import num, slope_text
 from reports.palette import look
-from reports.words.sentences import said
+from reports.sentences import said
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
 

@@ -16,7 +16,7 @@ from reports import palette
 from reports.analysis.series import View
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import setting
-from reports.words.sentences import said
+from reports.sentences import said
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by

@@ -15,7 +15,7 @@ from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.numbers import num, setting
-from reports.words.sentences import said
+from reports.sentences import said
 
 RECALL = "support_recall"
 _MOST_PANELS = 5  # beside the truth

@@ -11,7 +11,7 @@ from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
 from reports.numbers import num
-from reports.words.sentences import said
+from reports.sentences import said
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:

@@ -18,8 +18,8 @@ from reports.charts.study_charts import Pictures, draw_study
 from reports.exhibits import draw_exhibits
 from reports.numbers import num, slope_text
 from reports.page import StudyPage
+from reports.sentences import said
 from reports.words.headline import PageHeadline, build_headline, guides_of
-from reports.words.sentences import said
 from reports.words.trends import trends
 
 

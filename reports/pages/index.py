@@ -17,8 +17,8 @@ from reports.numbers import duration, times, when
 from reports.page import StudyPage
 from reports.pages.text import render_html, template_text
 from reports.palette import SOLID, look
+from reports.sentences import said
 from reports.words.headline import PageHeadline
-from reports.words.sentences import said
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 

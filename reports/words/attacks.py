@@ -15,8 +15,8 @@ from reports.analysis.attacks import (
     AttackView,
 )
 from reports.numbers import num, rule_text, setting
+from reports.sentences import said
 from reports.words.headline import PageHeadline, Tile, data_sentence
-from reports.words.sentences import said
 from reports.words.tables import PlainCell, PlainTable
 
 SHOWN_RATES = (0.1, 0.01, 0.001)

@@ -12,7 +12,7 @@ from reports.analysis.ranking import Ranking, population_error, privacy_part, ra
 from reports.analysis.series import Point, Series, Setting, View
 from reports.numbers import count, error_bar, num, rule_text, setting, times, words
 from reports.page import Guide, StudyPage
-from reports.words.sentences import said
+from reports.sentences import said
 
 _MOST_NAMES = 4  # of estimators in a sentence
 

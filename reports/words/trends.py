@@ -5,7 +5,7 @@ from __future__ import annotations
 from reports.analysis.ranking import rank
 from reports.analysis.series import Setting, View
 from reports.numbers import num, rule_text, setting
-from reports.words.sentences import said
+from reports.sentences import said
 
 
 def trends(view: View) -> list[str]:
