@@ -49,7 +49,6 @@ from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.settings import (
     AggregationParams,
-    Halves,
     check_range_is_found,
     planned_halves,
     planned_steps,
@@ -247,7 +246,7 @@ class UserAggregation:
             label=label,
         )
         if self._rotation.size == 1:
-            self._column_mean_with_interval(transcript, turned, released, self._halves.squares)
+            self._column_mean_with_interval(transcript, turned, released, self._halves[1])
         return self._rotation.rotate_back(released.mean)
 
     def _columns(self, n_users: FloatArray) -> tuple[Window, FloatArray, float]:
@@ -255,13 +254,13 @@ class UserAggregation:
         params, size = self._params, self._rotation.size
         radius = np.full(len(n_users), params.concentration_radius)
         if params.calibration == "tight":
-            return FINE_WINDOW, radius, self._halves.each
+            return FINE_WINDOW, radius, self._halves[0]
         if size > 1:
             radius = printed_radius(radius, size, n_users, params.failure_probability)
         return PRINTED_WINDOW, radius, self._printed_epsilon() / 2
 
     @property
-    def _halves(self) -> Halves:
+    def _halves(self) -> tuple[float, float]:
         params, interval = self._params, self._interval is not None
         return planned_halves(params.epsilon, params.delta, self._n_queries, interval)
 

@@ -122,17 +122,14 @@ def planned_steps(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Halves:
-    """ε of each range and of each Laplace release of one-dimensional means; and of an interval's squares."""
-
-    each: float
-    squares: float
-
-
 @lru_cache(maxsize=1024)
-def planned_halves(epsilon: float, delta: float, n_queries: int, interval: bool = False) -> Halves:
-    """Return how ε is spent on T one-dimensional winsorized means, with an interval of a single one."""
+def planned_halves(
+    epsilon: float, delta: float, n_queries: int, interval: bool = False
+) -> tuple[float, float]:
+    """Return the ε of each range, and of each mean, of T winsorized means of one column; and of squares.
+
+    The latter are for an interval of a single mean.
+    """
     reserved = {INTERVAL: CUBE_SHARE} if interval else {}
     budget = users_budget(epsilon, delta, {"ranges": 0.5, "means": 0.5}, reserved)
     half = budget.split_epsilon("means", n_queries)
@@ -150,7 +147,7 @@ def planned_halves(epsilon: float, delta: float, n_queries: int, interval: bool 
 
     by_renyi = least_noise_factor(events, epsilon, delta, most=_START, renyi_only=True)
     factor = least_noise_factor(events, epsilon, delta, most=min(by_renyi, 1.0))
-    return Halves(each=half / factor, squares=squares / factor)
+    return half / factor, squares / factor
 
 
 def users_budget(

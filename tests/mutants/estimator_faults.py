@@ -414,7 +414,7 @@ ESTIMATOR_FAULTS = {
     "dpalgos/user_level/settings.py": {
         "squares of a single column of users get half of the noise that is paid for": Fault(
             "planned_halves",
-            argument("Halves", "squares", "2 * {all}"),
+            returns("(lambda each, squares: (each, 2 * squares))(*{all})"),
             "tests/dpalgos/user_level/test_user_level_mean.py::"
             "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
         ),

@@ -81,15 +81,6 @@ def select(transcript, values, epsilon, most_draws=None):
     )
 
 
-def test_the_best_of_twenty_is_found(transcripts):
-    """n = 2,000 users of 100 samples, ε = .5: the digest's excess is .0011 ± .0010."""
-    values = losses(2000, 100)
-    chosen, scores = select(transcripts.seeded(2, 20), values, 0.5)
-    risk = values.mean(axis=0)
-    assert (risk[chosen.astype(int)] - risk.min()).mean() <= 0.005
-    assert np.abs(scores - risk[chosen.astype(int)]).max() < 0.5
-
-
 def test_the_record_is_one_pure_event_of_three_scores(transcripts):
     transcript = transcripts.seeded(3)
     select(transcript, losses(100, 10), 0.6, most_draws=5)

@@ -82,16 +82,6 @@ def test_printed_noise_with_quantiles_on_top_proves_less_than_was_asked():
     assert alone.certified_epsilon < beside.certified_epsilon
 
 
-def test_quantiles_at_a_large_epsilon_are_those_of_the_sample():
-    X = np.random.default_rng(0).standard_normal((5000, 2))
-    transcript = Transcript(Noise([np.random.default_rng(1)]))
-    released = exponential_quantiles(
-        transcript, X, levels=(0.025, 0.975), lower=-8, upper=8, epsilon=50.0, label=LABEL
-    )
-    lower, upper = interval_of(released, 8.0)
-    np.testing.assert_allclose([lower[:, 0], upper[:, 0]], np.quantile(X, (0.025, 0.975), axis=0), atol=0.02)
-
-
 def test_replicates_ask_about_columns_of_their_own():
     X = np.random.default_rng(0).standard_normal((400, 5)) + 10 * np.arange(5)
     columns = np.array([[4, 0, 2], [1, 3, 0]])
