@@ -21,6 +21,7 @@ Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²),
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from math import floor, log2, sqrt
 from secrets import randbelow
 from typing import Any, cast
@@ -50,6 +51,7 @@ _STEPS_PER_SENSITIVITY = 2.0**12
 # Where float64 still resolves a step to 2⁻¹²: what rounding adds to a value stays far below half a step.
 _LARGEST_INDEX = 2.0**40
 _FAR = 40.0  # scales that noise never reaches
+_SAMPLERS = 256  # kept by their scales, which are public: making one takes longer than drawing from it
 _TOO_LARGE = "a released quantity is too large for its sensitivity; declare tighter bounds"
 
 
@@ -195,6 +197,7 @@ def grid_step(sensitivity: float, size: int) -> float:
     return 2.0 ** floor(log2(sensitivity / (_STEPS_PER_SENSITIVITY * sqrt(size))))
 
 
+@lru_cache(maxsize=_SAMPLERS)
 def gaussian_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's exact discrete Gaussian mechanism on integer vectors."""
     space = vector_domain(atom_domain(T=i64)), l2_distance(T=f64)
@@ -202,6 +205,7 @@ def gaussian_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     return sampler
 
 
+@lru_cache(maxsize=_SAMPLERS)
 def laplace_sampler(scale: float) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's exact discrete Laplace mechanism on integer vectors."""
     space = vector_domain(atom_domain(T=i64)), l1_distance(T=i64)
@@ -235,6 +239,7 @@ def box_sampler(scale: float, size: int) -> Callable[[list[int]], list[int]]:
     return add_noise
 
 
+@lru_cache(maxsize=_SAMPLERS)
 def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
     """Return OpenDP's noisy top-k on integer scores: Gumbel noise, the k largest in order."""
     space = vector_domain(atom_domain(T=i64)), linf_distance(T=i64)
