@@ -12,7 +12,8 @@ from reports import numbers
 
 
 @cache
-def _macros() -> Any:
+def macros() -> Any:
+    """Return the template's macros, by name."""
     env = Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined)
     for name in ("num", "setting", "times", "words", "count", "span"):
         env.filters[name] = getattr(numbers, name)
@@ -22,4 +23,4 @@ def _macros() -> Any:
 
 def said(macro: str, **values: Any) -> str:
     """Return what a macro says of some values, as one line."""
-    return " ".join(getattr(_macros(), macro)(**values).split())
+    return " ".join(getattr(macros(), macro)(**values).split())

@@ -16,8 +16,8 @@ from reports.sentences import said
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
     """Return a table of spreads, as they are and with rows dealt at random, and a sentence."""
     rows = content["rows"]
-    ends = {"first": rows[0], "last": rows[-1]}
-    text = said("user_spread", n_users=content["n_users"], degrees=content["degrees"], **ends)
+    n_users, degrees = content["n_users"], content["degrees"]
+    text = said("user_spread", n_users=n_users, degrees=degrees, first=rows[0], last=rows[-1])
     table = tuple((str(m), num(apart), num(dealt), num(apart / dealt)) for m, apart, dealt in rows)
     columns = ("rows of a user, m", "spread of users' means", "rows dealt at random", "ratio")
     return (

@@ -34,26 +34,14 @@ def _compared(*, d: int, s: int, small: bool) -> Measurement:
     release = budget.gaussian_multiplier("values")
     printed = printed_multiplier(EPSILON, DELTA, s)
 
+    public = {"linf_sensitivity": SENSITIVITY, "sparsity": s}
+    noise = {"selection_multiplier": selection, "release_multiplier": release}
+
     def one_shot(transcript: Transcript) -> SparseRelease:
-        return noisy_top_k(
-            transcript,
-            values,
-            linf_sensitivity=SENSITIVITY,
-            sparsity=s,
-            selection_multiplier=selection,
-            release_multiplier=release,
-            label="one shot",
-        )
+        return noisy_top_k(transcript, values, **public, **noise, label="one shot")
 
     def as_printed(transcript: Transcript) -> SparseRelease:
-        return peeling(
-            transcript,
-            values,
-            linf_sensitivity=SENSITIVITY,
-            sparsity=s,
-            noise_multiplier=printed,
-            label="peeling",
-        )
+        return peeling(transcript, values, **public, noise_multiplier=printed, label="peeling")
 
     seconds: dict = {one_shot: [], as_printed: []}
     for repeat in range(repeats):

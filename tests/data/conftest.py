@@ -12,21 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from data.dataset import Dataset, Source
+from data.dataset import Source
 from data.datasets import housing
 from data.fetch.raw_files import EMBEDDED
 from data.registry import get_dataset
 
 STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
-
-
-@dataclass(frozen=True)
-class Published:
-    """The published file, which ships with the package."""
-
-    dataset: Dataset
-    tgz: bytes
-    n_capped: int
 
 
 def rows_of(table, columns, number, separator):
@@ -58,7 +49,9 @@ def with_tgz(dataset, payload, url="http://127.0.0.1:9/data"):
 
 @pytest.fixture(scope="session")
 def published():
-    return Published(get_dataset("housing"), (EMBEDDED / "housing" / "cal_housing.tgz").read_bytes(), 965)
+    """The published file, which ships with the package."""
+    tgz = (EMBEDDED / "housing" / "cal_housing.tgz").read_bytes()
+    return SimpleNamespace(dataset=get_dataset("housing"), tgz=tgz, n_capped=965)
 
 
 @pytest.fixture(scope="session")

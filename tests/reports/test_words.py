@@ -1,10 +1,13 @@
 """Numbers, sentences, and the table behind them."""
 
+import ast
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import reports
 from reports import numbers
 from reports.analysis.ranking import rank
 from reports.analysis.results import summarize
@@ -12,6 +15,7 @@ from reports.analysis.series import View
 from reports.page import Finding, Guide
 from reports.pages.error_page import limit_table
 from reports.pages.text import manifest_rows
+from reports.sentences import macros
 from reports.words.headline import build_headline, guide_at
 from reports.words.tables import error_table, failure_table
 from reports.words.trends import trends
@@ -60,6 +64,17 @@ def test_other_numbers():
     assert numbers.duration(125) == "2 min 5 s"
     assert numbers.words(["a", "b", "c"]) == "a, b and c"
     assert numbers.setting(20000) == "20,000"
+
+
+def test_every_sentence_of_the_template_is_said_somewhere_with_its_arguments():
+    said = set()
+    for path in Path(reports.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "said":
+                macro = call.args[0].value
+                assert {each.arg for each in call.keywords} == set(getattr(macros(), macro).arguments), macro
+                said.add(macro)
+    assert said == {name for name in vars(macros()) if not name.startswith("_")}
 
 
 def test_headline_is_computed_from_the_table(results, view):
