@@ -7,8 +7,8 @@ import csv
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -32,12 +32,13 @@ DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$"
 Watch = Callable[[pa.RecordBatch], None]
 """Is shown every piece of a file, with all columns and as the file has them, e.g. to fingerprint it."""
 
+Source = Path | str
+"""A path, or an address that fsspec understands, such as ``s3://bucket/table.parquet``."""
+
 Numbers = dict[str, npt.NDArray[np.float64]]
 
 
-def load_numbers(
-    path: Path | str, columns: Sequence[str] = (), *, watch: Watch | None = None
-) -> pd.DataFrame:
+def load_numbers(path: Source, columns: Sequence[str] = (), *, watch: Watch | None = None) -> pd.DataFrame:
     """Return columns of numbers as ``float64``, and refuse a file with any fault, see `pieces_of_numbers`."""
     pieces: dict[str, list[Any]] = defaultdict(list)
     for piece in pieces_of_numbers(path, columns, watch=watch):
@@ -48,14 +49,13 @@ def load_numbers(
 
 
 def pieces_of_numbers(
-    path: Path | str, columns: Sequence[str] = (), *, watch: Watch | None = None
+    path: Source, columns: Sequence[str] = (), *, watch: Watch | None = None
 ) -> Iterator[Numbers]:
     """Yield some rows after the other of a file that is opened and read once; at the end refuse its faults.
 
     CSV is UTF-8 with a header, separated by commas, tabs, or semicolons and then with decimal commas or
     points.
     """
-    path = Path(path)
     with opened_table(path) as (names, batches):
         require_columns(path, names, columns, "check the header and the spelling")
         wanted = list(columns) or names
@@ -91,7 +91,7 @@ class StreamedTable:
     (Inode, size and time of change can be those of another file.)
     """
 
-    def __init__(self, path: Path, columns: Sequence[str], response: str = "") -> None:
+    def __init__(self, path: Source, columns: Sequence[str], response: str = "") -> None:
         self._path, self._response = path, response
         self._columns = [*columns, response] if response else list(columns)
         self._checked: list[bytes] = []
@@ -137,29 +137,29 @@ def _update(digests: list[Any], piece: Numbers) -> None:
         digest.update(values.tobytes())
 
 
-def cells_of(path: Path, batch: pa.RecordBatch, name: str, shown: str) -> Cells:
+def cells_of(path: Source, batch: pa.RecordBatch, name: str, shown: str) -> Cells:
     try:
         return canonical_cells(batch.column(name))
     except TypeError:
         raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
 
 
-def require_columns(path: Path, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
+def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
     for name in wanted:
         if name not in names:
             raise DataError(f"{path} has no column {name!r} among its {len(names)}; {advice}")
 
 
 @contextmanager
-def opened_table(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+def opened_table(path: Source) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
     """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces."""
-    suffix = path.suffix.lower()
+    suffix = PurePath(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise DataError(f"{path} must end in {' or '.join(SUFFIXES)}, got {suffix!r}; convert the file")
-    if not path.is_file():
+    if not is_address(path) and not Path(path).is_file():
         raise DataError(f"{path} is not a file; check the path")
     try:
-        with path.open("rb") as handle:
+        with _opened(path) as handle:
             names, batches = _csv(path, handle) if suffix == ".csv" else _parquet(handle)
             if len(set(names)) != len(names):
                 raise DataError(f"{path} has two columns of the same name; rename one")
@@ -171,10 +171,23 @@ def opened_table(path: Path) -> Iterator[tuple[list[str], Iterator[pa.RecordBatc
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
 
 
-def _malformed(path: Path) -> DataError:
+def is_address(source: Source) -> bool:
+    return "://" in str(source)
+
+
+def _opened(path: Source) -> AbstractContextManager[BinaryIO]:
+    if not is_address(path):
+        return Path(path).open("rb")
+    import fsspec
+
+    opened: AbstractContextManager[BinaryIO] = fsspec.open(str(path), "rb")
+    return opened
+
+
+def _malformed(path: Source) -> DataError:
     return DataError(
-        f"{path} is not a well-formed {path.suffix} file (damaged, rows of different lengths, or not UTF-8); "
-        "mend it"
+        f"{path} is not a well-formed {PurePath(path).suffix} file (damaged, rows of different lengths, "
+        "or not UTF-8); mend it"
     )
 
 
@@ -185,7 +198,7 @@ def _parquet(handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     return names, file.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
 
 
-def _csv(path: Path, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+def _csv(path: Source, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     """Return the header and the rows, all cells as text (see `data.formats.canonical`).
 
     The header says what separates cells. Where it is the semicolon, a comma within a number is its decimal

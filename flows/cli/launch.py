@@ -62,6 +62,14 @@ def check_engine(engine: str) -> None:
             ) from None
 
 
+def check_scheduler(engine: str) -> None:
+    """Refuse a standing cluster whose workers cannot share this process's work."""
+    if scheduler := _scheduler(engine):
+        from flows.server.dask_workers import check_workers
+
+        check_workers(scheduler)
+
+
 def check_folder(what: str, folder: Path, space: int, *, private: bool = False) -> None:
     """Refuse a folder that cannot be written or is as good as full, before anything is started."""
     probe = folder / f".probe-{os.getpid()}"
@@ -116,10 +124,7 @@ def launch(
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
     check_index(out or REPORTS)
     check_shared_store()
-    if scheduler := _scheduler(engine):
-        from flows.server.dask_workers import check_workers
-
-        check_workers(scheduler)
+    check_scheduler(engine)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
@@ -137,7 +142,7 @@ def launch(
         if left:
             with (
                 prefect_server(home(), say=say, when_lost=way_out, meanwhile=partial(_load, left)),
-                _workers(workers, engine, way_out) as at_once,
+                workers_of(workers, engine, way_out) as at_once,
             ):
                 index = _run_each(left, given, at_once)
     if folder := _full_disk():
@@ -164,7 +169,7 @@ def _tell(outcome: dict[str, str]) -> None:
     say(f"{outcome['headline']}\nreport: {outcome['report']}")
 
 
-def _workers(workers: int, engine: str, when_lost: Say) -> AbstractContextManager[int]:
+def workers_of(workers: int, engine: str, when_lost: Say) -> AbstractContextManager[int]:
     """Provide what computes blocks, and say how many of them are to be under way at a time."""
     if engine == "local":
         return nullcontext(workers)

@@ -1,21 +1,24 @@
 """The commands that spend privacy: ``dpcost release``, ``dpcost ledger``."""
 
 import json
+import os
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson
+from flows.cli.options import AsJson, Engine, Workers
 
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
+    from data.tables.reading import Source
     from tasks.study.spec import StudySpec
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
@@ -26,7 +29,7 @@ ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of 
 def release(
     estimator: Annotated[str, typer.Argument(help="A private estimator. Or: approve, with a charge.")],
     charge: Annotated[str | None, typer.Argument(help="After approve: whose answer waits.")] = None,
-    data: Annotated[Path | None, typer.Option(help="CSV or Parquet file.")] = None,
+    data: Annotated[str | None, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML: dataset, columns, bounds, params.")] = None,
     delta: Annotated[float | None, typer.Option(help="δ, well below 1 over the number of rows.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss ε, positive.")] = None,
@@ -48,6 +51,8 @@ def release(
     yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
     hold: Annotated[bool, typer.Option("--hold", help="Show it once a second person approves it.")] = False,
     record: Annotated[Path | None, typer.Option(help="Folder for release.json and release.html.")] = None,
+    engine: Engine = "local",
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget.
@@ -55,6 +60,8 @@ def release(
     With an interval and a study file, it says first how many coefficients will have one, and asks. With
     --hold, the answer is drawn, charged and stored, and shown once a second person ran: dpcost release
     approve CHARGE.
+
+    Of a folder, or its address, workers of --engine dask make the partial sums; the noise is drawn here.
     """
     from tasks.faults import SpecError
 
@@ -67,6 +74,7 @@ def release(
         )
     from data.ledger import open_ledger
     from data.store.processes import person
+    from data.tables.reading import is_address
     from flows.record.progress import counter
     from tasks.release.draw import WISHED_LEVEL
     from tasks.release.draw import release as release_one
@@ -82,21 +90,23 @@ def release(
         raise SpecError(
             "--epsilon must be given, or in its place --max-epsilon with --half-width or --relative-error"
         )
-    answer = release_one(
-        open_ledger(home()),
-        estimator,
-        data,
-        config,
-        epsilon=most,
-        delta=delta,
-        interval=interval,
-        again=again,
-        allow_new_content=new_content,
-        progress=counter(f"reading {data.name}", "rows"),
-        confirm=partial(_confirm_intervals, estimator, most, delta, yes),
-        wish=wish,
-        hold_by=person() if hold else "",
-    )
+    source = data if is_address(data) else Path(data)
+    with _where_sums_are_made(engine, workers, source):
+        answer = release_one(
+            open_ledger(home()),
+            estimator,
+            source,
+            config,
+            epsilon=most,
+            delta=delta,
+            interval=interval,
+            again=again,
+            allow_new_content=new_content,
+            progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
+            confirm=partial(_confirm_intervals, estimator, most, delta, yes),
+            wish=wish,
+            hold_by=person() if hold else "",
+        )
     if record:
         write_record(answer.record, record)
     if as_json:
@@ -128,6 +138,34 @@ def release(
     )
     if answer.spent_note:
         typer.echo(answer.spent_note)
+
+
+def _where_sums_are_made(
+    engine: str, workers: int | None, source: "Source"
+) -> AbstractContextManager[object]:
+    """Provide the workers of an engine for a folder's files; refuse them for one file."""
+    if engine == "local":
+        return nullcontext()
+    from data.tables.partitions import is_folder
+    from flows.cli.launch import check_engine, check_scheduler, workers_of
+    from tasks.faults import SpecError
+
+    check_engine(engine)
+    if not is_folder(source):
+        raise SpecError(
+            f"--engine {engine} needs a folder of Parquet files as --data, got one file, which one process "
+            "reads; leave --engine out, or write the rows into several files"
+        )
+    check_scheduler(engine)
+    return workers_of(workers or os.cpu_count() or 1, engine, _leave_release)
+
+
+def _leave_release(sentence: str) -> NoReturn:
+    """End a release that waits for a scheduler which is gone."""
+    from flows.record.progress import say
+
+    say(f"dpcost: {sentence}; dpcost ledger show says whether the release was charged, --again repeats it")
+    os._exit(1)
 
 
 def _approve(charge: str | None) -> None:

@@ -9,21 +9,25 @@ from typing import Any
 import numpy as np
 
 from data.ledger import Charge, Ledger, Request, Verdict
-from data.tables.reading import StreamedTable
+from data.tables.partitions import PartitionedTable
+from data.tables.reading import Source, StreamedTable
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.catalog import Estimator
 from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from dpalgos.until_plan import UntilPlan, plan_until
+from tasks.faults import SpecError
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
 from tasks.release.record import Answer, facts_at_charge, record_of
 from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
 from tasks.release.rows import ReleaseRows, read_rows
 from tasks.release.table import FileUnits
 from tasks.release.wish import Wish, draw_wish, reservation
+from tasks.run.resources import each_computed
 from tasks.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
@@ -36,7 +40,7 @@ _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing e
 def release(
     ledger: Ledger,
     estimator: str,
-    data: Path,
+    data: Source,
     config: Path,
     *,
     epsilon: float,
@@ -170,7 +174,10 @@ def release(
 def _planned(
     estimator: str, keywords: dict[str, Any], rows: ReleaseRows, wish: Wish | None
 ) -> tuple[ReleasePlan | UntilPlan, Sample]:
-    """Plan a release and return its data: streamed where file and estimator allow it, else in memory."""
+    """Plan a release and return its data: streamed where file and estimator allow it, else in memory.
+
+    The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
+    """
     shape = rows.n_rows, len(rows.units.names)
 
     def plan_of(**how: Any) -> ReleasePlan | UntilPlan:
@@ -180,6 +187,14 @@ def _planned(
         how |= {"first_epsilon": wish.first_epsilon, "growth": wish.growth}
         return plan_until(estimator, *shape, others, max_epsilon=keywords["epsilon"], **how)
 
+    if isinstance(rows.X, PartitionedTable):
+        try:
+            return plan_of(streamed=True), Sample(PartitionedRows(rows.X.partitions, each_computed))
+        except StreamRefused:
+            raise SpecError(
+                f"{estimator} with these parameters needs all rows in memory, so --data must be one file, "
+                "got a folder; choose an estimator that passes over the rows, or write them into one file"
+            ) from None
     if isinstance(rows.X, StreamedTable):
         try:
             return plan_of(streamed=True), Sample(StreamedRows(rows.X, rows.n_rows))

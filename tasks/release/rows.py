@@ -7,8 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from data.ledger import Fingerprint, Fingerprinter, Ledger
-from data.tables.reading import StreamedTable, load_numbers, opened_table
+from data.tables.partitions import PartitionedTable, alike, files_of, is_folder
+from data.tables.reading import Source, StreamedTable, load_numbers, opened_table
 from data.tables.user_ids import UserIds
+from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystTable
 from tasks.release.config import ReleaseConfig
 from tasks.release.table import FileUnits, TableInUnits, table_as_declared
@@ -28,14 +30,19 @@ class ReleaseRows(TableInUnits):
 
 def read_rows(
     ledger: Ledger,
-    data: Path,
+    data: Source,
     asked: ReleaseConfig,
     analyst_table: AnalystTable | None,
     progress: Callable[[int], None] | None,
 ) -> ReleaseRows:
     """Read and check the file once; of a Parquet file without users keep no number."""
     x, y, user_id = asked.columns.x, asked.columns.y, asked.columns.user_id
-    ids = UserIds(data, user_id) if user_id and not analyst_table else None
+    if is_folder(data) and (user_id or analyst_table):
+        raise SpecError(
+            "--data must be one file where users are protected or a study file declares the columns, got "
+            f"the folder {data}; write its rows into one"
+        )
+    ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
     reader: Fingerprinter | None = None
     n_rows = 0
 
@@ -51,9 +58,9 @@ def read_rows(
 
     if analyst_table:
         family = str(asked.params.get("family", ""))
-        table = table_as_declared(data, analyst_table, x, y, user_id, family=family, watch=watch)
-    elif data.suffix.lower() == ".parquet" and data.is_file() and not user_id:
-        stream = StreamedTable(data, x, y or "")
+        table = table_as_declared(Path(data), analyst_table, x, y, user_id, family=family, watch=watch)
+    elif is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):
+        stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, x, y or "")
         stream.check(watch)
         table = TableInUnits(X=stream, units=FileUnits.unchanged(x))
     else:
@@ -68,14 +75,22 @@ def read_rows(
     return ReleaseRows(content=reader.fingerprint(), n_rows=n_rows, **vars(table))
 
 
-def known_as(ledger: Ledger, data: Path) -> str:
-    """Return the name under which the ledger has charged a file's rows, or "": no value of them is kept."""
+def known_as(ledger: Ledger, data: Source) -> str:
+    """Return the name under which the ledger has charged these rows, or "": no value of them is kept."""
     if not any(dataset["contents"] for dataset in ledger.show()):
         return ""
-    with opened_table(data) as (names, batches):
-        reader = ledger.fingerprinter(names)
-        n_rows = 0
-        for batch in batches:
-            reader.add(batch)
-            n_rows += batch.num_rows
-    return next(iter(ledger.names_of(reader.fingerprint())), "") if n_rows else ""
+    reader: Fingerprinter | None = None
+    n_rows = 0
+
+    def watch(batch: pa.RecordBatch) -> None:
+        nonlocal reader, n_rows
+        reader = reader or ledger.fingerprinter(batch.schema.names)
+        reader.add(batch)
+        n_rows += batch.num_rows
+
+    of_all_files = alike(watch)
+    for file in files_of(data) if is_folder(data) else [data]:
+        with opened_table(file) as (_, batches):
+            for batch in batches:
+                of_all_files(batch)
+    return next(iter(ledger.names_of(reader.fingerprint())), "") if reader and n_rows else ""

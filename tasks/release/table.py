@@ -18,6 +18,7 @@ import numpy as np
 from data.dataset import Column
 from data.errors import DataError
 from data.tables.declared import DeclaredTable, read_declared
+from data.tables.partitions import PartitionedTable
 from data.tables.reading import StreamedTable, Watch
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
@@ -49,7 +50,7 @@ class FileUnits:
 class TableInUnits:
     """Rows in public units, and the way back."""
 
-    X: FloatArray | StreamedTable  # (n, k); a stream brings responses, too
+    X: FloatArray | StreamedTable | PartitionedTable  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits

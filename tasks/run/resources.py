@@ -7,14 +7,16 @@ of Prefect, so that a standing cluster serves any number of runs.
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 P = ParamSpec("P")
 T = TypeVar("T")
+A = TypeVar("A")
 
 _SHARE = 0.5  # of the machine's memory, for data
 
@@ -80,6 +82,30 @@ def on_cluster(client: Any) -> Iterator[None]:
         yield
     finally:
         _clusters.remove(client)
+
+
+def each_computed(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T]:
+    """Yield what a function returns for each item, in order; any of the cluster's workers may compute it.
+
+    What a worker had under way when it died is computed by another one. Results have no key of their content,
+    so that one pass's are never taken for another's.
+    """
+    one_blas_thread()
+    if not _clusters:
+        yield from map(function, items)
+        return
+    futures = _clusters[-1].map(partial(_on_one_thread, function), items, pure=False)
+    try:
+        while futures:
+            yield futures[0].result()
+            futures.pop(0).release()
+    finally:
+        _clusters[-1].cancel(futures)
+
+
+def _on_one_thread(function: Callable[[A], T], item: A) -> T:
+    one_blas_thread()
+    return function(item)
 
 
 def computed(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

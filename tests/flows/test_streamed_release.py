@@ -1,7 +1,9 @@
 """``dpcost release`` of a Parquet file: rows are streamed, checked before the charge, and have to stay."""
 
 import json
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from small_project import sentence
 
+import dpalgos
 import tasks.release.draw
+from data.formats.row_groups import RowBlocks
 from data.tables.reading import StreamedTable
+from dpalgos.rows.partitions import PartitionedRows
+from flows.server.dask_workers import own_workers
+from tasks.run.resources import each_computed
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
 MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"
@@ -43,11 +50,11 @@ def parquet(tmp_path):
     return path
 
 
-def ask(dpcost, data, tmp_path, estimator="dp_mean", config=MEAN, epsilon=5):
+def ask(dpcost, data, tmp_path, estimator="dp_mean", config=MEAN, epsilon=5, options=()):
     path = tmp_path / "release.toml"
     path.write_text(config)
-    options = ["--data", data, "--config", path, "--epsilon", epsilon, "--delta", 1e-6, "--json"]
-    return dpcost("release", estimator, *options)
+    asked = ["--data", data, "--config", path, "--epsilon", epsilon, "--delta", 1e-6, "--json"]
+    return dpcost("release", estimator, *asked, *options)
 
 
 @pytest.fixture
@@ -148,6 +155,123 @@ def test_a_file_that_changes_before_it_is_read_into_memory_is_noticed(dpcost, pa
     config = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
     assert "changed while it was read" in sentence(ask(dpcost, parquet, tmp_path, "dp_sparse_mean", config))
     assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The same rows in three files, and what other programs leave next to them."""
+    folder = tmp_path / "rides"
+    folder.mkdir()
+    for part, (start, stop) in enumerate([(0, 7_001), (7_001, 7_002), (7_002, 20_000)]):
+        plain_parquet(rides()[start:stop], folder / f"part-{part}.parquet")
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
+@pytest.mark.usefixtures("never_in_memory")
+def test_a_folder_is_the_same_data_as_a_file(dpcost, folder, parquet, tmp_path):
+    first = json.loads(ask(dpcost, folder, tmp_path)[1])
+    assert first["estimate"] == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
+    for same in (parquet, folder.as_uri()):
+        status, out, err = ask(dpcost, same, tmp_path)
+        assert status == 0, err
+        again = json.loads(out)
+        assert (again["replayed"], again["estimate"]) == (True, first["estimate"])
+    status, out, err = ask(dpcost, folder, tmp_path, "adassp", REGRESSION)
+    assert status == 0, err
+    assert json.loads(out)["estimate"] == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.05)
+    status, _, err = dpcost("ledger", "open", "again", "--epsilon", 1, "--delta", 1e-5, "--data", folder)
+    assert (status, "are known to the ledger as 'rides'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["part-0.parquet", "part-2.parquet"])
+def test_a_file_of_a_folder_that_changes_after_the_charge_is_not_answered(
+    dpcost, folder, tmp_path, monkeypatch, name
+):
+    original = tasks.release.draw.draw_release
+
+    def after_a_swap(*arguments):
+        swap(folder / name, pd.read_parquet(folder / name).assign(hours=1.0))
+        return original(*arguments)
+
+    monkeypatch.setattr(tasks.release.draw, "draw_release", after_a_swap)
+    status, out, err = ask(dpcost, folder, tmp_path)
+    assert status == 2
+    assert "changed while it was read, so nothing is released of it" in err
+    assert "estimate" not in out
+
+
+def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path):
+    holdout = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
+    users = MEAN.replace('"steps"]', '"steps"]\nuser_id = "driver"')
+    for estimator, config, data, options, message in (
+        ("dp_sparse_mean", holdout, folder, [], "needs all rows in memory, so --data must be one file"),
+        ("user_level_mean", users, folder, [], "must be one file where users are protected"),
+        ("dp_mean", MEAN, tmp_path / "absent", [], "must end in .csv or .parquet"),
+        ("dp_mean", MEAN, tmp_path, [], "has folders inside"),
+        ("dp_mean", MEAN, "memory://nothing", [], "cannot be listed (FileNotFoundError)"),
+        ("dp_mean", MEAN, parquet, ["--engine", "dask"], "needs a folder of Parquet files as --data"),
+    ):
+        status, _, err = ask(dpcost, data, tmp_path, estimator, config, options=options)
+        assert status == 2
+        assert message in err
+    plain_parquet(rides(5).assign(more=1), folder / "part-3.parquet")
+    status, _, err = ask(dpcost, folder, tmp_path)
+    assert (status, "must all have the same columns" in err) == (2, True)
+    assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
+
+
+def part(path, response, deadly):
+    """Return a file's rows, whose first reader on a worker dies like one that runs out of memory."""
+    read = RowBlocks(path, ["hours", "steps"], response)
+
+    def read_or_die():
+        if deadly and not deadly.exists() and multiprocessing.parent_process():
+            deadly.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read()
+
+    return read_or_die, read.n_rows
+
+
+@pytest.mark.server
+def test_workers_give_the_bits_of_one_process_even_if_one_dies(folder, tmp_path):
+    """Of a mean, two regressions, a generalized linear model and searches of levels."""
+    files = sorted(folder.glob("*.parquet"))
+    linear = {"covariate_bound": 9.0, "response_bound": 4.0}
+    questions = {
+        "dp_mean": {"value_bound": 9.0},
+        "clipped_mean": {"mean_bound": 10.0, "std_bounds": (0.1, 10.0)},
+        "karwa_vadhan_mean": {"mean_bound": 10.0, "std_bounds": (0.1, 10.0)},
+        "dp_linear_regression": {**linear, "coef_bound": 2.0},
+        "dp_glm": {**linear, "family": "gaussian", "n_iterations": 3},
+        "preconditioned_regression": {},
+        "ols": None,
+    }
+
+    def answers(mapper, deadly=None):
+        for name, bounds in questions.items():
+            response = "" if name.endswith("mean") else "cost"
+            parts = [part(file, response, deadly) for file in files]
+            budget = {} if bounds is None else {"epsilon": 1.0, "delta": 1e-6, **bounds}
+            rows, rng = PartitionedRows(parts, mapper), np.random.default_rng(0)
+            yield dpalgos.estimate(name, rows, rng=rng, **budget).estimate
+
+    expected = list(answers(map))
+    deadly = tmp_path / "killed"
+    with own_workers(2):
+        found = list(answers(each_computed, deadly))
+    assert deadly.exists()
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.server
+def test_a_folder_is_released_by_workers(dpcost, folder, tmp_path):
+    options = ["--engine", "dask", "--workers", 2]
+    status, out, err = ask(dpcost, folder, tmp_path, "adassp", REGRESSION, options=options)
+    assert status == 0, err
+    assert json.loads(out)["estimate"] == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.05)
 
 
 @pytest.mark.slow
