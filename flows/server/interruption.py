@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -22,6 +23,7 @@ from flows.server.processes import STOP_SIGNALS, end_own_processes
 
 GRACE = 8.0
 _TELL_TIMEOUT = 5.0
+_RECORDED = 1.5  # seconds: the server writes down every second which task runs have begun
 
 
 @contextlib.contextmanager
@@ -49,6 +51,7 @@ def leave(home: Path, sentence: str) -> NoReturn:
     try:
         say(f"\ndpcost: {sentence}; finished blocks are stored, run the same command again to go on")
         if answers(os.environ.get("PREFECT_API_URL", "")):
+            time.sleep(_RECORDED)
             telling = threading.Thread(
                 target=mark_dead_runs, args=(home, lambda _: None), kwargs={"own": True}, daemon=True
             )
