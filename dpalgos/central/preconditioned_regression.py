@@ -32,9 +32,9 @@ s²/h_j where the curvature h_j, the released moment over the floor, is small. A
 than the released second moment of y allows, or than 1 where noise hides that.
 
 ``released_moments`` are ``diagnostics["second_moments"]`` and ``["second_moments_std"]`` of an earlier answer
-about the same rows, never moments of the rows themselves: what is released for the whitening is averaged
-with them. They add no event; what the earlier answer has spent stays spent. After an answer at
-ε = 1 one at .1 has .3 to .7 times the excess risk on six tables of 5,000 rows or more, 1.7 on one of 755.
+about the same rows, never moments of the rows themselves: they add no event, and what that answer has spent
+stays spent. The two moments are averaged, and θ̄ shrinks towards their ridge regression, not to zero; all
+the way where the earlier noise is a third of today's, which alone would hide y.
 
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
     ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at each
@@ -42,16 +42,15 @@ The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
     ``"rule"``: constants found on the California housing data, hence no independent evidence there.
     a pair ``(C_A, C)`` of public levels.
 
-With an interval (``interval=.95``) steps are three and grow faster, the gradients' level is doubled (what
-clipping does cannot be known), nothing is shrunk, and the last step is a Newton step on second moments of the
-whitened rows that are released for it, so that its error is known (:mod:`dpalgos.intervals.newton`, with what
-it releases besides): they resolve directions that the whitening's noise hides.
+With an interval (``interval=.95``) steps are three and grow faster, the gradients' level is doubled, nothing
+is shrunk, and the last step is a Newton step on second moments of the whitened rows that are released for
+it, so that its error is known (:mod:`dpalgos.intervals.newton`, with what it releases besides).
 
-What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
-stay near the ridge regression; ``diagnostics["unresolved_directions"]`` counts them. A direction in which
-only a few rows of huge leverage differ (four of 16,599 in the table `elevators`) can't be told from one
-without any: what is predicted for such rows is shrunk towards zero. Constants were chosen on thirteen tables
-(n = 442 to 40,000, d = 8 to 61), ten of them of real rows.
+What to expect: directions of X whose second moment lies below the noise floor stay near the ridge
+regression; ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge
+leverage differ (four of 16,599 in the table `elevators`) can't be told from one without: what is predicted
+for such rows is shrunk towards zero. Below nμ = 14 an answer is mostly noise, and close to zero. Constants
+were chosen on thirteen tables (n = 442 to 40,000, d = 8 to 61), ten of them of real rows.
 
 Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning).
@@ -80,11 +79,12 @@ from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
-from dpalgos.steps.denoising import combined_steps, shrunk_directions
+from dpalgos.steps.denoising import combined_steps, shrinkage_choice, shrunk_directions
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
+_TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
 _WANTED = WantedRows(rows=120)
 
@@ -158,11 +158,7 @@ class PreconditionedRegressionParams(IntervalParams):
         (None, 1, 2),
         default=None,
     )
-    shrinkage: str | None = choice(
-        "'james_stein' (with the known noise level) or None; none with an interval",
-        ("james_stein", None),
-        default="james_stein",
-    )
+    shrinkage: str | None = shrinkage_choice("james_stein")
     released_moments: tuple[FloatArray, float] | None = checked(
         "second moments of [x, y], (d + 1, d + 1), that an earlier answer about the same rows released, and "
         "the standard deviation of their noise; None: none",
@@ -315,13 +311,12 @@ def preconditioned_regression(
         start_variance,
     )
     if params.shrinkage == "james_stein":
-        along = np.einsum("rij,ir->jr", white.directions, theta)
-        theta = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
-        size, noise_std = first.moments[:, -1, -1], first.noise_std
-        hidden = size < 2 * noise_std  # then y is taken to be of order one, as its unit should make it
-        longest = np.maximum(size, 0) + noise_std
-        longest = np.sqrt(np.where(hidden, np.minimum(longest, 1), longest))
-        theta = theta * clip_factor(np.linalg.norm(theta, axis=0), longest)
+        towards = np.zeros_like(theta) if params.released_moments is None else steps[0].before
+        along = np.einsum("rij,ir->jr", white.directions, theta - towards)
+        moved = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
+        theta = towards + np.where(first.needs_no_steps, 0, moved)
+        few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
+        theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
 
 

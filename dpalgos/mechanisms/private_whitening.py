@@ -42,8 +42,9 @@ class Whitening:
     """Released second moments M (R, p, p) of the rows, and the whitening matrix W (R, d, d) that follows.
 
     ``floor`` (R,) is that of the eigenvalues of the moments of x, or of u; ``noise_std`` (R,) is that of the
-    noise in svec(M). ``directions`` (R, d, d) are orthonormal in white coordinates, one a column;
-    ``curvature`` (R, d) is 1 for those above the floor, else released moment over floor, 0 to 1.
+    noise in svec(M), ``own_std`` (R,) what it is without moments that were released before. ``directions``
+    (R, d, d) are orthonormal in white coordinates, one a column; ``curvature`` (R, d) is 1 for those above
+    the floor, else released moment over floor, 0 to 1.
     """
 
     moments: FloatArray
@@ -52,11 +53,26 @@ class Whitening:
     noise_std: FloatArray
     directions: FloatArray
     curvature: FloatArray
+    own_std: FloatArray
 
     @property
     def unresolved(self) -> FloatArray:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
+
+    @property
+    def needs_no_steps(self) -> FloatArray:
+        """Whether earlier moments are three times as exact as own ones, whose noise hides y, (R,)."""
+        return np.asarray((self.moments[:, -1, -1] < 2 * self.own_std) & (self.noise_std < self.own_std / 3))
+
+    def longest(self, unit: FloatArray) -> FloatArray:
+        """Return how long white coefficients can be by the moment of y, (R,).
+
+        Where noise hides it, y is taken to be of order ``unit`` (R,), as its unit should make it.
+        """
+        size = self.moments[:, -1, -1]
+        squared = np.maximum(size, 0) + self.noise_std
+        return np.sqrt(np.where(size < 2 * self.noise_std, np.minimum(squared, unit**2), squared))
 
     def ridge_start(self) -> tuple[FloatArray, FloatArray]:
         """Return a ridge regression of rows [x, y], (R, d, 1), and its noise's variance in white units, (R,).
@@ -124,6 +140,7 @@ def private_whitening(
     # The noise matrix has spectral norm about √(2d) of its diagonal standard deviation.
     std = noise_multiplier * sensitivity
     noise_std = transcript.noise_std(sensitivity, noise_multiplier, len(value))
+    own_std = noise_std
     if known is not None:
         before, before_std = known
         if before.shape != moments.shape[1:]:
@@ -157,6 +174,7 @@ def private_whitening(
         noise_std=noise_std,
         directions=directions,
         curvature=np.clip(eigenvalues / raised, 0, 1),
+        own_std=own_std,
     )
 
 

@@ -210,6 +210,27 @@ def released_before(result):
     return result.diagnostics["second_moments"][0], float(result.diagnostics["second_moments_std"][0])
 
 
+def few_rows(n, epsilon, **keywords):
+    """Return the mean excess risk of 200 answers about n rows over that of zero, and the answers."""
+    rng, d = np.random.default_rng(4), 6
+    rotation = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    X = rng.standard_normal((n, d)) @ rotation * np.sqrt(np.arange(1, d + 1))
+    beta = np.full(d, 1 / d)
+    keywords |= {"epsilon": epsilon, "delta": n**-2.0, "rng": rng, "replicates": 200}
+    y = X @ beta + rng.standard_normal(n)
+    found = dpalgos.estimate("preconditioned_regression", X, y, **keywords)
+    return ((X @ (found.estimate - beta[:, None])) ** 2).mean() / ((X @ beta) ** 2).mean(), found
+
+
+def test_an_answer_about_very_few_rows_is_near_zero():
+    assert few_rows(100, 0.1)[0] < 1.25
+
+
+def test_moments_of_an_earlier_answer_lower_the_error_of_few_rows():
+    known = released_before(few_rows(700, 1.0)[1])
+    assert few_rows(700, 0.1, released_moments=known)[0] < 0.75 * few_rows(700, 0.1)[0]
+
+
 def test_moments_of_an_earlier_answer_cost_nothing_and_lower_the_error():
     rng, beta = np.random.default_rng(0), np.linspace(1, -1, 8)
     X = rng.standard_normal((10_000, 8)) @ (rng.standard_normal((8, 8)) * np.geomspace(1, 0.1, 8))
