@@ -32,7 +32,7 @@ def moments_to_store(drawn: Release) -> dict[str, Any]:
 def start_from_ledger(
     ledger: Ledger, request: Request, plan: ReleasePlan | UntilPlan
 ) -> tuple[ReleasePlan, str]:
-    """Return the plan with the stored moments that have the least noise, and the charge that released them.
+    """Return the plan with the moments that the answer of the largest ε released, and its charge.
 
     Raises
     ------
@@ -47,21 +47,24 @@ def start_from_ledger(
         raise InputError(
             f"params.reuse must be left out for {request.estimator}, which starts from no moments"
         )
-    stored = {
-        charge.id: charge.release[_STORED]
+    found = [
+        charge
         for charge in ledger.answers(request)
         if charge.release and _STORED in charge.release and _kind(charge) == _kind(request)
-    }
-    if not stored:
+    ]
+    if not found:
         raise InputError(
             f"params.reuse needs an answer of {request.estimator} in the ledger that may be shown, about the "
             "same rows, columns in the same order, units, bounds and clip levels, and there is none; leave "
             "reuse out"
         )
-    source = min(stored, key=lambda charge: float(stored[charge]["std"]))
-    moments = np.array(stored[source]["values"], dtype=float), float(stored[source]["std"])
+    # Not the least noise: that may be due to a clip level which a small budget found too low.
+    source = max(found, key=lambda charge: charge.epsilon)
+    assert source.release is not None
+    stored = source.release[_STORED]
+    moments = np.array(stored["values"], dtype=float), float(stored["std"])
     known: dict[str, Any] = {"released_moments": moments}
-    return replace(plan, params=replace(plan.params, **known)), source
+    return replace(plan, params=replace(plan.params, **known)), source.id
 
 
 def _kind(asked: Request | Charge) -> dict[str, Any]:

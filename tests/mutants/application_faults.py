@@ -195,10 +195,10 @@ APPLICATION_FAULTS = {
         "moments of other columns are taken": Fault(
             "_kind", returns("{{}}"), f"{_REUSED}::test_moments_of_anything_else_are_not_taken"
         ),
-        "moments are taken although their noise is not the least": Fault(
+        "moments are taken although others cost more": Fault(
             "start_from_ledger",
-            call("min", "max({0}, key={key})"),
-            f"{_REUSED}::test_an_answer_starts_from_the_moments_with_the_least_noise_and_costs_no_more",
+            call("max", "min({0}, key={key})"),
+            f"{_REUSED}::test_an_answer_starts_from_the_moments_of_the_largest_epsilon_and_costs_no_more",
         ),
     },
     "tasks/release/table.py": {
