@@ -40,8 +40,6 @@ class Genotypes:
     """Calls in memory, at all SNPs or at some."""
 
     calls: Calls  # (n_people, n_snps): copies of allele_1, or MISSING
-    people: npt.NDArray[np.str_]
-    labels: npt.NDArray[np.str_]
     group: npt.NDArray[np.int8]  # (n_people,): 0 or 1, or NO_GROUP
     missing: npt.NDArray[np.int64]  # missing calls of each person among all SNPs of the dataset
     n_snps_stored: int  # all SNPs of the dataset
@@ -135,8 +133,6 @@ def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) 
             start = end
     return Genotypes(
         calls=np.concatenate([block.calls for block in blocks]).T,
-        people=np.array(people["id"]),
-        labels=np.array(people["label"]),
         group=np.array(people["group"], dtype=np.int8),
         missing=np.array(people["missing"], dtype=np.int64),
         n_snps_stored=ref.n_snps,

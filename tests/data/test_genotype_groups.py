@@ -30,8 +30,6 @@ def cohort(calls, group, missing=None):
     calls, group = np.asarray(calls, dtype=np.int8), np.asarray(group, dtype=np.int8)
     return Genotypes(
         calls=calls,
-        people=np.array([f"p{i}" for i in range(len(calls))]),
-        labels=group.astype(str),
         group=group,
         missing=(calls == MISSING).sum(axis=1) if missing is None else np.asarray(missing),
         n_snps_stored=calls.shape[1],

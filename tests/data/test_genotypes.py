@@ -153,11 +153,10 @@ def test_every_call_label_and_count_arrives(files, tmp_path):
     np.testing.assert_array_equal(genotypes.calls, files.calls)
     np.testing.assert_array_equal(genotypes.missing, (files.calls == MISSING).sum(axis=1))
     assert genotypes.calls.dtype == np.int8
-    assert genotypes.people.tolist() == [f"{5000 + i}" for i in range(22)]
+    people = json.loads(pq.ParquetFile(ref.path).metadata.metadata[b"dpcost.people"])
+    assert people["id"] == [f"{5000 + i}" for i in range(22)]
     labels_of = [group.labels for group in files.dataset.groups]
-    assert all(
-        label in labels_of[code] for label, code in zip(genotypes.labels, genotypes.group, strict=True)
-    )
+    assert all(label in labels_of[code] for label, code in zip(people["label"], genotypes.group, strict=True))
     assert genotypes.snps["snp"].tolist() == [f"rs{j}" for j in range(31)]
     assert genotypes.snps["position"].tolist() == [100 + j for j in range(31)]
     assert set(genotypes.snps["allele_1"]) == {"A"}
