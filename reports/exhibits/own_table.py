@@ -42,6 +42,8 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         units=view.page.population[1],
         epsilon=content["epsilon"],
         surviving=surviving,
+        none_sure=none_sure,
+        n_rows=len(rows),
     )
     columns = ("", "private", "95 % interval", "without privacy", "sign")
     return ReportSection("The answer, with and without privacy", text, None, columns, tuple(rows), 1)
