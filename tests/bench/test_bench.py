@@ -9,7 +9,7 @@ from tests.bench.goals import Goal, Measurement
 
 FUNCTIONS = dict(bench.benchmarks([]))
 SLOW = ("orchestration_cost", "release_widths", "empty_blocks", "two_workers_on_swarm", "make_run", "advice")
-SLOW += ("streamed_rows", "swarm_loader")
+SLOW += ("streamed_rows", "partitions", "swarm_loader")
 
 
 @pytest.mark.parametrize(
