@@ -239,6 +239,7 @@ class _History:
         self._names: dict[str, str] = {}  # dataset of each content
         self._attempts: Counter[str] = Counter()
         self._charges: dict[str, str] = {}  # dataset of each charge
+        self._about: dict[str, tuple[str, str]] = {}  # content and estimator of each charge
         self._opened: set[str] = set()
         self._ended: set[str] = set()
         self._released: set[str] = set()
@@ -278,9 +279,12 @@ class _History:
             return "charges another request than it says"
         if self._names.get(question["content"]) != entry.dataset:
             return f"charges {entry.dataset!r} for data that are not bound to it"
+        self._about[charge] = question["content"], question["estimator"]
         source = entry.body["accounting"].get("facts", {}).get("started_from")
-        if source and (self._charges.get(source) != entry.dataset or not self._is_shown(source)):
+        if source and not self._is_shown(source):
             return "starts from an answer that was not released"
+        if source and self._about[source] != self._about[charge]:
+            return "starts from an answer about other rows, or of another estimator"
         return ""
 
     def _is_shown(self, charge: str) -> bool:

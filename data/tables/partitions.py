@@ -70,10 +70,14 @@ def files_of(folder: Source) -> list[Source]:
         raise DataError(
             f"{folder} has folders inside, and which rows are meant is not clear; keep files only"
         )
-    files = sorted((source for source, _ in seen if str(source).endswith(".parquet")), key=str)
-    if not files:
+    if others := [source for source, _ in seen if not str(source).lower().endswith(".parquet")]:
+        raise DataError(
+            f"{folder} may hold .parquet files only, since each is a part of the table, got "
+            f"{PurePosixPath(others[0]).name!r}; move it away"
+        )
+    if not seen:
         raise DataError(f"{folder} has no .parquet files; check the path")
-    return files
+    return sorted((source for source, _ in seen), key=str)
 
 
 def _at_address(folder: str) -> list[tuple[Source, bool]]:

@@ -63,7 +63,8 @@ class PartitionedRows(StreamedRows):
 
     def mapped(self, function: Callable[[StreamedRows], T]) -> Iterable[T]:
         """Apply a function to each partition; the results come in order."""
-        return self._mapper(function, self._parts)
+        results = self._mapper(function, self._parts)
+        return (result for result, _ in zip(results, self._parts, strict=True))
 
     def pieces(self) -> Iterator[Piece]:
         for start, part in self._placed():

@@ -331,9 +331,10 @@ class Sample:
         """Apply a function to each partition of the rows as a sample of its own, in order; or to this one.
 
         It may run in another process: it reads no rows but those of its argument, and draws no noise. Rows
-        with an array next to them, of responses or a mask, are not partitioned: it would be sent every time.
+        with an array next to them, of responses, a mask or moved cells, are not partitioned: it would be
+        sent every time.
         """
-        alone = self._held_y is None and self.row_mask is None
+        alone = self._held_y is None and self.row_mask is None and self.moved is None
         if not (alone and isinstance(self.rows, PartitionedRows)):
             return [made(self)]
         return self.rows.mapped(partial(_of_partition, made, self.n_replicates))

@@ -126,10 +126,13 @@ def release(
     if answer.interval_note:
         typer.echo(answer.interval_note)
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
-    typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
-    typer.echo(str(answer.risk["sentence"]))
+    typer.echo(f"\n({answer.together_epsilon:g}, {answer.delta:g})-differentially private; {how}")
     if answer.started_from:
-        typer.echo(f"started, at no cost, from second moments that charge {answer.started_from} released")
+        typer.echo(
+            f"epsilon {answer.epsilon:g} of it was charged for this answer; the rest is that of charge "
+            f"{answer.started_from} and what it builds on, from whose second moments this answer starts"
+        )
+    typer.echo(str(answer.risk["sentence"]))
     if answer.until:
         typer.echo(str(answer.until["sentence"]))
     typer.echo(

@@ -26,7 +26,7 @@ _distributed: Any = distributed  # without types
 _CONFIG = {
     # Or workers give each freed array back to the kernel, a third of their time.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
-    # Partial sums show what the rows are; they never go to a disk.
+    # Partial sums show what the rows are; own workers never write them to a disk.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     # What nobody looks at, and what need not be known ten times a second: half of what idle workers cost.

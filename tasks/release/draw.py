@@ -22,7 +22,7 @@ from dpalgos.typing import FloatArray
 from dpalgos.until_plan import UntilPlan, plan_until
 from tasks.faults import SpecError
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
-from tasks.release.record import Answer, facts_at_charge, record_of
+from tasks.release.record import Answer, facts_at_charge, facts_of_all, record_of
 from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
 from tasks.release.rows import ReleaseRows, read_rows
 from tasks.release.table import FileUnits
@@ -107,7 +107,9 @@ def release(
         },
     )
     if REUSE in asked.params:
-        plan, facts["started_from"] = start_from_ledger(ledger, request, plan)
+        plan, sources = start_from_ledger(ledger, request, plan)
+        # The answer shows something of what they released, so that its own events do not bound its risk.
+        facts |= facts_of_all(sources[0].id, plan.cost + spending_of(sources), delta, facts["risk"]["unit"])
         request = replace(request, accounting={**request.accounting, "facts": facts})
 
     charged_before = any(each.request_id == request.id for each in ledger.charges(budget.name))
@@ -162,6 +164,7 @@ def release(
         interval_note=str(shown.get("interval_note", "")),
         risk=facts["risk"],
         started_from=facts.get("started_from", ""),
+        together_epsilon=facts.get("together_epsilon", epsilon),
         until=made,
         held=charge.is_held,
     )

@@ -26,7 +26,8 @@ import dpalgos
 from data.ledger import Charge
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.risk import risk_of_events
+from dpalgos.accounting.odometer import Spending
+from dpalgos.accounting.risk import risk_of_events, risk_of_profile
 from dpalgos.catalog import Estimator
 from tasks.faults import SpecError
 from tasks.release.config import ReleaseConfig, is_bound
@@ -59,6 +60,7 @@ class Answer:
     interval_note: str  # why some have none
     risk: dict[str, Any]  # what the events let an attacker learn: `dpalgos.accounting.risk.AttackRisk`
     started_from: str  # the charge that released the second moments which the answer starts from, if any
+    together_epsilon: float  # proved of this answer and those that it builds on, at ``delta``
     until: dict[str, Any]  # of an answer by its accuracy: largest budget, number of attempts, a sentence
     held: bool  # the answer waits for the approval of a second person, and is not here
     record: dict[str, Any] = field(default_factory=dict)  # what can be published
@@ -79,6 +81,16 @@ def facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[s
     }
 
 
+def facts_of_all(started_from: str, cost: Spending, delta: float, unit: str) -> dict[str, Any]:
+    """Return the facts that differ for an answer which starts from others; ``cost`` is that of them all."""
+    return {
+        "started_from": started_from,
+        "together_epsilon": cost.epsilon(delta),
+        "rho": cost.rho,
+        "risk": risk_of_profile(cost.epsilon, delta, unit).to_dict(),
+    }
+
+
 def record_of(
     answer: Answer,
     estimator: Estimator,
@@ -96,6 +108,11 @@ def record_of(
     columns = ", ".join(filter(None, (*asked.columns.x, asked.columns.y)))
     by = f"; users by the column {asked.columns.user_id}" if asked.columns.user_id else ""
     guarantee = "a fixed guarantee, charged before anything was drawn"
+    if answer.started_from:
+        guarantee += (
+            f"; of this answer together with charge {answer.started_from}, whose second moments it starts "
+            f"from, and those which that one builds on: it was charged ε = {answer.epsilon:g} beyond them"
+        )
     deployment = {
         "product": {
             "name": asked.dataset.name,
@@ -114,7 +131,11 @@ def record_of(
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
             "privacy_unit_description": f"{relation.neighboring_relation}: {_GOES_BACK[relation]}{by}",
-            "privacy_parameters": {"epsilon": answer.epsilon, "delta": charge.delta, "rho": facts["rho"]},
+            "privacy_parameters": {
+                "epsilon": answer.together_epsilon,
+                "delta": charge.delta,
+                "rho": facts["rho"],
+            },
             "privacy_parameters_description": (
                 f"the largest budget of a sequence; {until['sentence']}" if until else guarantee
             ),

@@ -2,7 +2,7 @@
 
 They are numbers that were drawn with noise, charged, stored with their answer, and may be shown, so that to
 start from them costs nothing more. They are those of the same rows (by content), columns, units, bounds and
-clip levels, or else no moments of what is asked: everything in the question decides but ``_FREE``.
+rule for clip levels, or else no moments of what is asked: everything in the question decides but ``_FREE``.
 """
 
 from dataclasses import replace
@@ -31,8 +31,10 @@ def moments_to_store(drawn: Release) -> dict[str, Any]:
 
 def start_from_ledger(
     ledger: Ledger, request: Request, plan: ReleasePlan | UntilPlan
-) -> tuple[ReleasePlan, str]:
-    """Return the plan with the moments that the answer of the largest ε released, and its charge.
+) -> tuple[ReleasePlan, list[Charge]]:
+    """Return the plan with the moments that the answer of the largest ε released, and the charges behind it.
+
+    The first charge released the moments; each of the others, those that the one before started from.
 
     Raises
     ------
@@ -47,24 +49,28 @@ def start_from_ledger(
         raise InputError(
             f"params.reuse must be left out for {request.estimator}, which starts from no moments"
         )
+    answers = ledger.answers(request)
     found = [
         charge
-        for charge in ledger.answers(request)
+        for charge in answers
         if charge.release and _STORED in charge.release and _kind(charge) == _kind(request)
     ]
     if not found:
         raise InputError(
             f"params.reuse needs an answer of {request.estimator} in the ledger that may be shown, about the "
-            "same rows, columns in the same order, units, bounds and clip levels, and there is none; leave "
+            "same rows, columns in the same order, units, bounds and clip, and there is none; leave "
             "reuse out"
         )
     # Not the least noise: that may be due to a clip level which a small budget found too low.
-    source = max(found, key=lambda charge: charge.epsilon)
-    assert source.release is not None
-    stored = source.release[_STORED]
+    sources = [max(found, key=lambda charge: charge.epsilon)]
+    by_id = {charge.id: charge for charge in answers}
+    while earlier := sources[-1].accounting["facts"].get("started_from"):
+        sources.append(by_id[earlier])
+    assert sources[0].release is not None
+    stored = sources[0].release[_STORED]
     moments = np.array(stored["values"], dtype=float), float(stored["std"])
     known: dict[str, Any] = {"released_moments": moments}
-    return replace(plan, params=replace(plan.params, **known)), source.id
+    return replace(plan, params=replace(plan.params, **known)), sources
 
 
 def _kind(asked: Request | Charge) -> dict[str, Any]:

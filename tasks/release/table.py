@@ -118,7 +118,11 @@ def table_as_declared(
         names=(*names, AT_CENTERS),
         factor=np.append(scale / scales, scale),
         offset=np.append(np.zeros(len(names)), center),
-        declared={**declared, "response": [center, scale]},
+        declared={
+            **declared,
+            "response": [center, scale],
+            **({"response_transform": known[y].transform} if known[y].transform else {}),
+        },
     )
     rows, y_declared = np.zeros((len(read.kept), X.shape[1] + 1)), np.zeros(len(read.kept))
     rows[read.kept] = np.column_stack([X, np.ones(len(X))])

@@ -442,6 +442,27 @@ def test_a_partition_of_another_length_is_refused(n_rows):
         dpalgos.estimate("dp_mean", rows, value_bound=1.0, epsilon=1, delta=1e-5, rng=np.random.default_rng())
 
 
+@pytest.mark.parametrize(
+    "wrong", [lambda f, parts: map(f, parts[:1]), lambda f, parts: map(f, [*parts, *parts])]
+)
+def test_partial_sums_that_a_mapper_loses_or_repeats_are_noticed(wrong):
+    rows = PartitionedRows([(lambda: [np.ones((3, 1))], 3)] * 2, wrong)
+    with pytest.raises(ValueError, match="zip"):
+        dpalgos.estimate("dp_mean", rows, value_bound=1.0, epsilon=1, delta=1e-5, rng=np.random.default_rng())
+
+
+def test_moved_cells_count_once_however_the_rows_are_cut():
+    X, moved = np.zeros((8, 1)), np.zeros((8, 1), dtype=np.int8)
+    moved[1] = 1
+    rows = PartitionedRows([(lambda: [X[:4]], 4), (lambda: [X[4:]], 4)])
+    keywords = {"value_bound": 1.0, "epsilon": 1, "delta": 1e-5, "interval": 0.9}
+    answers = [
+        dpalgos.estimate("dp_mean", Sample(given, moved=moved), rng=np.random.default_rng(0), **keywords)
+        for given in (X, rows)
+    ]
+    np.testing.assert_allclose(answers[0].interval, answers[1].interval)
+
+
 def test_partitions_and_no_partition():
     X = np.arange(12.0).reshape(6, 2)
     rows = PartitionedRows([(lambda: [X[:4]], 4), (lambda: [X[4:]], 2)])

@@ -170,6 +170,14 @@ def test_other_units_of_the_response_are_another_question(tmp_path, ledger):
     assert not asked(tmp_path, ledger).replayed
 
 
+def test_a_response_on_another_scale_is_another_question(tmp_path, ledger):
+    file = study(tmp_path, people().clip({"cost": 1.0}), response="cost")
+    edited(file, "lower = -5000", "center = 5\nscale = 5\nlower = 1")
+    asked(tmp_path, ledger)
+    edited(file, "center = 5", 'transform = "log"\ncenter = 5')
+    assert not asked(tmp_path, ledger).replayed
+
+
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     spec = find_study(str(study(tmp_path, response="cost")))
     table, path = people(), tmp_path / "table.csv"

@@ -11,7 +11,7 @@ from data.errors import AnswerLost, ContentRefused, LedgerBroken
 from data.ledger import Fingerprint, Request, Verdict, open_ledger
 from dpalgos import InputError
 from tasks.release import draw
-from tasks.release.draw import release
+from tasks.release.draw import release, spent_epsilon
 from tasks.release.wish import Wish
 
 ESTIMATOR = "preconditioned_regression"
@@ -85,6 +85,21 @@ def test_an_answer_starts_from_the_moments_of_the_largest_epsilon_and_costs_no_m
     assert stored(ledger, reused.charge)[1] < std  # its own are a part of what it releases
     assert ask(REUSE, epsilon=0.4).started_from == best.charge
     assert ledger.verify().ok
+
+
+def test_risk_and_guarantee_are_those_of_all_answers_that_one_builds_on(ledger, ask):
+    first = ask(epsilon=3.0)
+    second = ask(REUSE, epsilon=4.0)
+    third = ask(REUSE, epsilon=0.1)
+    assert third.started_from == second.charge
+    together = spent_epsilon(ledger.charges("mine"), 1e-7)
+    for answer in (third, ask(REUSE, epsilon=0.1)):
+        assert answer.together_epsilon == pytest.approx(together)
+        assert answer.record["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == together
+        assert (
+            answer.risk["posterior"]["0.1"] > second.risk["posterior"]["0.1"] > first.risk["posterior"]["0.1"]
+        )
+    assert first.together_epsilon == 3.0
 
 
 def test_the_same_question_gets_the_stored_answer_although_there_are_better_moments_now(ask):
@@ -191,6 +206,18 @@ def test_verify_finds_a_charge_that_starts_from_no_released_answer(ledger):
     assert ledger.verify().ok
     charged(held.id, n=1)
     assert "was not released" in ledger.verify().problems[0]
+
+
+def test_verify_finds_a_charge_that_starts_from_an_answer_about_other_rows(ledger):
+    def charged(content, source):
+        facts = {"facts": {"started_from": source}} if source else {}
+        request = Request("mine", Fingerprint(content * 64, "b" * 64), ESTIMATOR, {}, 1.0, 0.0, facts)
+        return ledger.charge(request, lambda *_: Verdict(True, 0.0, 0.0), allow_new_content=True)
+
+    first = charged("a", "")
+    ledger.store_release(first.id, {"estimate": 1.0})
+    charged("c", first.id)
+    assert "other rows" in ledger.verify().problems[0]
 
 
 def test_moments_with_hardly_any_noise_do_not_make_a_release_of_large_rows_fail(ask, tmp_path):

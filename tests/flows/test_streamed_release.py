@@ -215,7 +215,12 @@ def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path
         status, _, err = ask(dpcost, data, tmp_path, estimator, config, options=options)
         assert status == 2
         assert message in err
-    plain_parquet(rides(5).assign(more=1), folder / "part-3.parquet")
+    (folder / "_SUCCESS").touch()
+    (folder / "more.csv").touch()
+    status, _, err = ask(dpcost, folder, tmp_path)
+    assert (status, "may hold .parquet files only" in err) == (2, True)
+    (folder / "more.csv").unlink()
+    plain_parquet(rides(5).assign(more=1), folder / "part-3.PARQUET")
     status, _, err = ask(dpcost, folder, tmp_path)
     assert (status, "must all have the same columns" in err) == (2, True)
     assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
