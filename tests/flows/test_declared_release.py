@@ -171,7 +171,7 @@ def test_other_units_of_the_response_are_another_question(tmp_path, ledger):
 
 
 def test_a_response_on_another_scale_is_another_question(tmp_path, ledger):
-    file = study(tmp_path, people().clip({"cost": 1.0}), response="cost")
+    file = study(tmp_path, people().assign(cost=lambda table: table["cost"].clip(lower=1)), response="cost")
     edited(file, "lower = -5000", "center = 5\nscale = 5\nlower = 1")
     asked(tmp_path, ledger)
     edited(file, "center = 5", 'transform = "log"\ncenter = 5')
