@@ -27,7 +27,7 @@ from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
 from tasks.release.rows import ReleaseRows, read_rows
 from tasks.release.table import FileUnits
 from tasks.release.wish import Wish, draw_wish, reservation
-from tasks.run.resources import each_computed
+from tasks.run.resources import each_computed, one_blas_thread
 from tasks.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ def release(
     ``wish`` the smallest of a sequence of budgets up to ``epsilon`` that fulfills it is charged. ``hold_by``
     is the person who asks, if a second one has to approve the answer: it is stored, and not shown before.
     """
+    one_blas_thread()
     asked, study = read_release(config, estimator, interval)
     if wish and "interval" not in asked.params:
         asked = asked.model_copy(update={"params": {**asked.params, "interval": WISHED_LEVEL}})
