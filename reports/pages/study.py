@@ -143,7 +143,7 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         steps.append(("Table", [rows, f"{dropped:,} dropped or repaired", checks]))
     if not page.data_cards:
         steps.append(("Simulated rows", [page.dataset.title, "anew in every repetition"]))
-    panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": ") for name in view.panels if name]
+    panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]
     if panels:
         steps.append(("Designs", panels[:4]))
     cells = count(view.table["cell"].nunique(), "cell")
