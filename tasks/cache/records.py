@@ -46,7 +46,11 @@ _log = logging.getLogger(__name__)
 def written(
     key: CacheKey, path: Path, content: bytes, beside: Mapping[str, bytes] | None = None, **facts: Any
 ) -> Record:
-    """Write a file whole, after those ``beside`` it in its folder; return path, sha256, code and facts."""
+    """Write a file atomically, and before it other files of its folder; return its record.
+
+    ``beside`` maps the names of those files to their contents. The record has the file's path below the home,
+    the sha256 of each file, a digest of the code, and ``facts``.
+    """
     digests = {}
     for name, other in (beside or {}).items():
         atomic_write(path.parent / name, other)

@@ -28,6 +28,20 @@ class ReleaseRows(TableInUnits):
         return None if self.users is None else int(self.users.max()) + 1
 
 
+class _SeenRows:
+    """The fingerprint and the number of rows that were read so far; ``reader`` is None before the first."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.reader: Fingerprinter | None = None
+        self.n_rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self.reader = self.reader or self._ledger.fingerprinter(batch.schema.names)
+        self.reader.add(batch)
+        self.n_rows += batch.num_rows
+
+
 def read_rows(
     ledger: Ledger,
     data: Source,
@@ -43,18 +57,14 @@ def read_rows(
             f"the folder {data}; write its rows into one"
         )
     ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
-    reader: Fingerprinter | None = None
-    n_rows = 0
+    seen = _SeenRows(ledger)
 
     def watch(batch: pa.RecordBatch) -> None:
-        nonlocal reader, n_rows
-        reader = reader or ledger.fingerprinter(batch.schema.names)
-        reader.add(batch)
+        seen.add(batch)
         if ids:
             ids.add(batch)
-        n_rows += batch.num_rows
         if progress and not user_id:  # how many rows users have is private
-            progress(n_rows)
+            progress(seen.n_rows)
 
     if analyst_table:
         family = str(asked.params.get("family", ""))
@@ -71,26 +81,18 @@ def read_rows(
             users=ids.codes() if ids else None,
             units=FileUnits.unchanged(x),
         )
-    assert reader is not None
-    return ReleaseRows(content=reader.fingerprint(), n_rows=n_rows, **vars(table))
+    assert seen.reader is not None
+    return ReleaseRows(content=seen.reader.fingerprint(), n_rows=seen.n_rows, **vars(table))
 
 
 def known_as(ledger: Ledger, data: Source) -> str:
     """Return the name under which the ledger has charged these rows, or "": no value of them is kept."""
     if not any(dataset["contents"] for dataset in ledger.show()):
         return ""
-    reader: Fingerprinter | None = None
-    n_rows = 0
-
-    def watch(batch: pa.RecordBatch) -> None:
-        nonlocal reader, n_rows
-        reader = reader or ledger.fingerprinter(batch.schema.names)
-        reader.add(batch)
-        n_rows += batch.num_rows
-
-    of_all_files = alike(watch)
+    seen = _SeenRows(ledger)
+    of_all_files = alike(seen.add)
     for file in files_of(data) if is_folder(data) else [data]:
         with opened_table(file) as (_, batches):
             for batch in batches:
                 of_all_files(batch)
-    return next(iter(ledger.names_of(reader.fingerprint())), "") if reader and n_rows else ""
+    return next(iter(ledger.names_of(seen.reader.fingerprint())), "") if seen.reader and seen.n_rows else ""
