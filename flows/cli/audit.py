@@ -24,26 +24,37 @@ _OTHERS = {
 
 def audit(
     context: typer.Context,
-    estimator: Annotated[str | None, typer.Argument(help="A private estimator of the catalog.")] = None,
+    estimator: Annotated[
+        str | None, typer.Argument(help="A private estimator; see dpcost estimators.")
+    ] = None,
     trials: Annotated[
         int | None,
         typer.Option(
-            parser=whole_number(1000, MAX_TRIALS), help="Runs on each of two neighboring data sets."
+            parser=whole_number(1000, MAX_TRIALS),
+            help="Runs on each of two neighboring data sets: 100,000 by default, 10,000 of --callable.",
         ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy loss ε, positive.")] = 0.5,
     delta: Annotated[float, typer.Option(help="δ, below 1; 0 for a foreign mechanism of pure ε.")] = 1e-5,
-    seed: Annotated[int, typer.Option(parser=whole_number(), help="Of the trials.")] = 0,
-    interval: Annotated[float | None, typer.Option(help="Audit intervals at this level, e.g. 0.95.")] = None,
+    seed: Annotated[int, typer.Option(parser=whole_number(), help="Seed of the trials.")] = 0,
+    interval: Annotated[
+        float | None, typer.Option(help="Audit answers with intervals at this confidence level, e.g. 0.95.")
+    ] = None,
     foreign: Annotated[
         str | None,
         typer.Option("--callable", help="MODULE:FUNCTION of a table (rows × columns) and a seed, to attack."),
     ] = None,
-    rows: Annotated[int, typer.Option(parser=whole_number(2), help="Of a foreign mechanism's table.")] = 10,
-    columns: Annotated[int, typer.Option(parser=whole_number(1), help="Of it; responses come last.")] = 2,
-    bound: Annotated[float, typer.Option(help="Its numbers lie within ± this.")] = 1.0,
-    label: Annotated[bool, typer.Option("--label", help="Its last column is 0 or 1.")] = False,
-    one_run: Annotated[bool, typer.Option("--one-run", help="A single run, on a table of canaries.")] = False,
+    rows: Annotated[
+        int, typer.Option(parser=whole_number(2), help="Rows of the table that a foreign mechanism is given.")
+    ] = 10,
+    columns: Annotated[
+        int, typer.Option(parser=whole_number(1), help="Columns of that table; responses come last.")
+    ] = 2,
+    bound: Annotated[float, typer.Option(help="The numbers of that table lie within ± this.")] = 1.0,
+    label: Annotated[bool, typer.Option("--label", help="The last column of that table is 0 or 1.")] = False,
+    one_run: Annotated[
+        bool, typer.Option("--one-run", help="A single run on a table of canaries, for slow mechanisms.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Audit an estimator: an empirical lower bound on ε next to the certified one.

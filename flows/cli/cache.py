@@ -50,10 +50,15 @@ def cache_verify(as_json: AsJson = False) -> None:
 
 @cache_app.command("prune")
 def cache_prune(
-    everything: Annotated[bool, typer.Option("--all", help="Also what is up to date.")] = False,
-    keep_size: Annotated[str | None, typer.Option(help="Keep the latest used, e.g. 2GB.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Delete also what is up to date.")] = False,
+    keep_size: Annotated[
+        str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
+    ] = None,
     out: Out = None,
-    store: Annotated[bool, typer.Option("--store", help="At DPCOST_STORE, not here.")] = False,
+    store: Annotated[
+        bool,
+        typer.Option("--store", help="At DPCOST_STORE, not here; with --keep-size the oldest goes first."),
+    ] = False,
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
     from flows.record.inventory import n_bytes, prune, prune_shared

@@ -251,7 +251,9 @@ def _full_disk_told() -> Iterator[None]:
         raise
     except Exception:
         if folder := _full_disk():
-            raise StoreError(f"the disk of {folder} is full; free some space and run it again") from None
+            raise StoreError(
+                f"the disk of {folder} is full; free some space and run the same command again"
+            ) from None
         raise
 
 

@@ -27,7 +27,9 @@ def local_report(
     out: Annotated[Path, typer.Option(help="Arrow file of reports.")],
     config: Config = None,
     state: State = None,
-    max_epsilon: Annotated[float | None, typer.Option(help="The most that a report may cost.")] = None,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="The most that a report may cost, whatever the state asks.")
+    ] = None,
 ) -> None:
     """Write one private report for each row; with several rounds, for each person of the open round.
 

@@ -48,12 +48,20 @@ ProfileOption = Annotated[Profile, typer.Option(parser=_profile, help="One of sm
 LastProfile = Annotated[str | None, typer.Option(parser=_profile, help="The last run's by default.")]
 _REPS, _WORKERS = whole_number(1, MAX_REPLICATES), whole_number(1, MAX_WORKERS)
 Reps = Annotated[
-    int | None, typer.Option(parser=_REPS, help="Replicates per cell; the profile's by default.")
+    int | None,
+    typer.Option(parser=_REPS, help="Replicates per cell; as many as the profile says by default."),
 ]
-Seed = Annotated[int | None, typer.Option(parser=whole_number(), help="All randomness derives from it.")]
-Workers = Annotated[int | None, typer.Option(parser=_WORKERS, help="Blocks at a time; one per core.")]
+Seed = Annotated[
+    int | None, typer.Option(parser=whole_number(), help="All randomness of the run derives from it.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(parser=_WORKERS, help="Blocks of work at a time; the number of cores by default."),
+]
 Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
-Out = Annotated[Path | None, typer.Option(parser=_folder, help="Of the reports; reports/out by default.")]
+Out = Annotated[
+    Path | None, typer.Option(parser=_folder, help="Folder of the reports; reports/out by default.")
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
 

@@ -27,30 +27,48 @@ ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of 
 
 
 def release(
-    estimator: Annotated[str, typer.Argument(help="A private estimator. Or: approve, with a charge.")],
-    charge: Annotated[str | None, typer.Argument(help="After approve: whose answer waits.")] = None,
+    estimator: Annotated[
+        str, typer.Argument(help="A private estimator; see dpcost estimators. Or: approve, with a charge.")
+    ],
+    charge: Annotated[
+        str | None, typer.Argument(help="After approve: the charge whose answer waits.")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")] = None,
-    config: Annotated[Path | None, typer.Option(help="TOML: dataset, columns, bounds, params.")] = None,
-    delta: Annotated[float | None, typer.Option(help="δ, well below 1 over the number of rows.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file: [dataset], [columns], [bounds], [params].")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Privacy loss ε, positive.")] = None,
-    half_width: Annotated[float | None, typer.Option(help="Widest half-width wanted, in place of ε.")] = None,
-    relative_error: Annotated[float | None, typer.Option(help="The same, over the estimate's size.")] = None,
-    max_epsilon: Annotated[float | None, typer.Option(help="With a width: the largest ε, reserved.")] = None,
+    half_width: Annotated[
+        float | None, typer.Option(help="Widest half-width of an interval that is wanted, in place of ε.")
+    ] = None,
+    relative_error: Annotated[
+        float | None, typer.Option(help="The same, over the size of the estimate.")
+    ] = None,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="With a wanted width: the largest ε, reserved until the answer.")
+    ] = None,
     growth: Annotated[float | None, typer.Option(help="Factor from one budget to the next.")] = None,
     columns: Annotated[
         list[str] | None,
         typer.Option("--column", help="A column of which the width is wanted; all by default."),
     ] = None,
     interval: Annotated[
-        float | None, typer.Option(help="Level, e.g. 0.95: an interval, paid from ε.")
+        float | None, typer.Option(help="Confidence level, e.g. 0.95: also an interval, paid for from ε.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Pay again for an answer that was lost.")] = False,
     new_content: Annotated[
         bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
-    hold: Annotated[bool, typer.Option("--hold", help="Show it once a second person approves it.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Folder for release.json and release.html.")] = None,
+    hold: Annotated[
+        bool, typer.Option("--hold", help="Show the answer only after a second person approves it.")
+    ] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
+    ] = None,
     engine: Engine = "local",
     workers: Workers = None,
     as_json: AsJson = False,
@@ -88,7 +106,8 @@ def release(
     unsuitable = [epsilon] if wish else [max_epsilon, growth, columns or None]
     if most is None or any(each is not None for each in unsuitable):
         raise SpecError(
-            "--epsilon must be given, or in its place --max-epsilon with --half-width or --relative-error"
+            "--epsilon must be given, which says what the release costs; or in its place --half-width or "
+            "--relative-error with --max-epsilon: the smallest budget up to it that is enough is charged"
         )
     source = data if is_address(data) else Path(data)
     with _where_sums_are_made(engine, workers, source):
@@ -219,8 +238,12 @@ def _confirm_intervals(
 def ledger_open(
     name: str,
     epsilon: Epsilon,
-    delta: Annotated[float, typer.Option(help="δ, well below 1 over the rows; 0 allows pure ε only.")],
-    data: Annotated[Path | None, typer.Option(help="Its file; by default that of NAME.toml.")] = None,
+    delta: Annotated[
+        float, typer.Option(help="δ, well below 1 over the number of rows; 0 allows pure ε only.")
+    ],
+    data: Annotated[
+        Path | None, typer.Option(help="Its file; by default the one that NAME.toml declares, if it is here.")
+    ] = None,
 ) -> None:
     """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
     from data.ledger import ContentRefused, open_ledger
@@ -293,7 +316,8 @@ def ledger_restore(
         str | None, typer.Option(help="The last head that you noted: it must be in FILE.")
     ] = None,
     forget_newer: Annotated[
-        bool, typer.Option("--forget-newer", help="Forget what was charged since this older state.")
+        bool,
+        typer.Option("--forget-newer", help="An older state is meant; what was charged since is forgotten."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -68,7 +68,12 @@ def rerun(
 def ingest(
     datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
     offline: given.Offline = False,
-    again: Annotated[bool, typer.Option("--again", help="Anew, whatever is stored.")] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Fetch and convert anew, whatever is stored; it stays if nothing else is found."
+        ),
+    ] = False,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
     from data.store.folders import private_folder
@@ -150,7 +155,8 @@ def _run_studies(
     names = [study if study == SCORECARD else find_study(study).name for study in studies]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SpecError(
-            f"studies must differ in name, which names the report's folder, got {twice!r} twice; rename one"
+            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
+            "run one after another with different --out, or rename one"
         )
     if SCORECARD in studies:
         out = reports_of_scorecard(names, options["profile"], out)

@@ -38,34 +38,57 @@ def _several(description: str, names: list[str]) -> Any:
 
 StudyChoice = Annotated[str, shown("The study.", enum=study_names())]
 ReportChoices = Annotated[
-    list[str], _several("Whose reports to write again; empty: all that have.", [*study_names(), SCORECARD])
+    list[str],
+    _several(
+        "Studies whose reports to write again from stored results; empty: all that have results.",
+        [*study_names(), SCORECARD],
+    ),
 ]
 DatasetChoices = Annotated[list[str], _several("The datasets to bring; empty: all.", sorted(load_registry()))]
 ProfileChoice = Annotated[
-    Profile, shown("smoke is a quick look, standard the whole grid, paper the papers' repetitions.")
+    Profile,
+    shown(
+        "How much to compute: smoke is a quick look, standard the whole grid, paper the papers' repetitions."
+    ),
 ]
 LastProfile = Annotated[Profile | None, shown(f"How much to compute. {_LAST}")]
-Replicates = Annotated[_Replicates | None, shown("Repetitions of each cell. Empty: the profile's.")]
+Replicates = Annotated[
+    _Replicates | None, shown("Repetitions of each cell. Empty: as many as the profile says.")
+]
 LastReplicates = Annotated[_Replicates | None, shown(f"Repetitions of each cell. {_LAST}")]
-Seed = Annotated[_SeedNumber, shown("From which all randomness follows.", maximum=_LARGEST_SEED)]
+Seed = Annotated[
+    _SeedNumber,
+    shown("From which all randomness follows: the same seed, the same results.", maximum=_LARGEST_SEED),
+]
 LastSeed = Annotated[
     _SeedNumber | None, shown(f"From which all randomness follows. {_LAST}", maximum=_LARGEST_SEED)
 ]
 Offline = Annotated[bool, shown("Never use the network: what is not at hand is left out or simulated.")]
-Again = Annotated[bool, shown("Fetch and convert anew; what is stored stays if nothing else is found.")]
+Again = Annotated[
+    bool, shown("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
+]
 Workers = Annotated[
     Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
     shown("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
 ]
 OutFolder = Annotated[
     str | None,
-    shown("A folder below reports/out: letters, digits, - and _. Empty: reports/out.", pattern=_FOLDER),
+    shown(
+        "A folder below reports/out, e.g. trial: letters, digits, - and _. Empty: reports/out itself.",
+        pattern=_FOLDER,
+    ),
 ]
 TaskChoice = Annotated[TaskName, shown("The task to run again; all that depends on it follows.")]
-RefreshTask = Annotated[TaskName | None, shown("Run it again although its result is stored, if named.")]
+RefreshTask = Annotated[
+    TaskName | None, shown("Run this task again although its result is stored. Empty: only what is missing.")
+]
 CellKey = Annotated[
     str | None,
-    shown("Of run_block the one cell to run again, as in summary.csv. Empty: all.", maxLength=300),
+    shown(
+        "Of the task run_block, the one cell to run again: the column cell of summary.csv lists them. "
+        "Empty: all cells.",
+        maxLength=300,
+    ),
 ]
 Command = Annotated[str, shown("For the record alone: what was typed. Leave it empty.", maxLength=1000)]
 
