@@ -41,8 +41,7 @@ def rerun_options(
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
-    from tasks.report.shared_reports import share_report
-    from tasks.report.write import write_index, write_report
+    from tasks.report.write import share_report, write_index, write_report
 
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))

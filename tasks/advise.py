@@ -24,8 +24,7 @@ from dpalgos.hardened_release import plan_release
 from reports.analysis.error_curve import first_below
 from reports.page import ZERO
 from tasks.faults import SpecError
-from tasks.problems.abilities import MakesUpRows
-from tasks.problems.problem import Estimation
+from tasks.problems.problem import Estimation, MakesUpRows
 from tasks.release.draw import spending_of
 from tasks.rules import delta_at
 from tasks.run.resources import one_blas_thread

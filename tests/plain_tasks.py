@@ -3,7 +3,7 @@
 import json
 
 from data.store.folders import home
-from tasks.cache.records import SERIALIZER, at_hand, find_record, records_folder
+from tasks.cache import SERIALIZER, at_hand, find_record, records_folder
 
 
 class PlainTasks:

@@ -37,17 +37,17 @@ from dpalgos.release.transcript import Transcript
 from flows.server.deploy import deployments
 from flows.studies.find_study import find_study, study_names
 from data.store.folders import REPORTS
-from tasks.cache.keys import UNCACHED
+from tasks.cache import UNCACHED
 from tasks.bring import fetch
 from tasks.bring import parquet
-from tasks.problems.abilities import HasExhibits
+from tasks.problems.problem import HasExhibits
 from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.collect import collect
 from tasks.run.exhibit import exhibit, headline_block
 from tasks.run.prepare import prepare
-from tasks.run.run_block import run_block
+from tasks.run.block import run_block
 from tasks.scorecard.claims import load_scorecard
 
 here = Path(sys.argv[1])

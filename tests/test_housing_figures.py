@@ -7,7 +7,7 @@ import pytest
 from flows.studies.find_study import find_study
 from tasks.bring import fetch, parquet
 from tasks.run.block import compute_block
-from tasks.run.deletion_limit import deletion_limit
+from tasks.run.exhibit import deletion_limit
 
 SEED = 20191112
 

@@ -106,8 +106,7 @@ def init_study(
     from dpalgos import get_estimator
     from flows.studies.find_study import SCORECARD, study_names
     from tasks.faults import SpecError
-    from tasks.release.rows import known_as
-    from tasks.release.table import AT_CENTERS
+    from tasks.release.table import AT_CENTERS, known_as
     from tasks.study.study_file import STUDY_FILE_VERSION
 
     files = [folder / f"{name}.toml", folder / f"{name}-release.toml"]

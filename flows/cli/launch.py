@@ -26,7 +26,7 @@ from flows.server.prefect_server import prefect_server, wait_until_recorded
 from flows.server.processes import Say
 from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.stored import run_from_store
-from tasks.cache.records import records_folder
+from tasks.cache import records_folder
 from tasks.faults import MENDABLE, SpecError
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
@@ -214,14 +214,14 @@ def _load(studies: Sequence[str]) -> None:
     import reports.pages.study  # noqa: F401 (what draws, too)
 
     code = {module for study in studies if study != SCORECARD for module in find_study(study).modules()}
-    code_digest(["tasks.run.run_block", "tasks.report.write", *code], of_page=True)
+    code_digest(["tasks.run.block", "tasks.report.write", *code], of_page=True)
 
 
 def _check_tables(studies: Sequence[str], reports: Path) -> None:
     """Read the analyst's tables, so that their faults are reported at once."""
     from data.ledger import open_ledger
     from tasks.bring import analyst_parquet
-    from tasks.release.rows import known_as
+    from tasks.release.table import known_as
 
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)

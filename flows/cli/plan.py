@@ -13,7 +13,7 @@ from data.store.references import DatasetRef
 from flows.studies.datasets import bring_tables
 from flows.studies.find_study import find_study
 from tasks.limits import Profile
-from tasks.problems.abilities import ReadsTable
+from tasks.problems.problem import ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.resources import one_blas_thread
 from tasks.study.block import Block

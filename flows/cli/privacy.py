@@ -247,7 +247,7 @@ def ledger_open(
 ) -> None:
     """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
     from data.ledger import ContentRefused, open_ledger
-    from tasks.release.rows import known_as
+    from tasks.release.table import known_as
 
     file = data or _file_of(Path(f"{name}.toml"))
     known = known_as(open_ledger(home()), file) if file else ""

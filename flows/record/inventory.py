@@ -11,8 +11,16 @@ from typing import Any
 
 from data.store.folders import remove_leftovers, store_dir
 from data.store.shared import VARIABLE, read_all_shared, remove_shared, shared_address, shared_files
-from tasks.cache.keys import is_current, is_key
-from tasks.cache.records import SHARED_RECORDS, intact, located, plain_record, records_folder, stored_record
+from tasks.cache import (
+    SHARED_RECORDS,
+    intact,
+    is_current,
+    is_key,
+    located,
+    plain_record,
+    records_folder,
+    stored_record,
+)
 from tasks.faults import SpecError
 
 _ON_ITS_WAY = 86_400.0  # seconds in which a shared file without a record may still get one

@@ -116,7 +116,7 @@ def about_this_worker(marker: str) -> dict[str, Any]:
     except StoreError as fault:
         problem = str(fault)
     return {
-        "code": code_digest(["tasks.run.run_block", "tasks.run.audit_cell", *estimators]),
+        "code": code_digest(["tasks.run.block", "tasks.run.audit_cell", *estimators]),
         "store": shared_address(),
         "problem": problem,
         "same_home": Path(home() / marker).exists(),

@@ -6,11 +6,10 @@ from typing import Any
 from data.store.folders import read_json, sha256_file
 from flows.studies.find_study import readable_studies
 from flows.studies.steps import Outcome, Tasks
-from tasks.cache.keys import cache_key
+from tasks.cache import cache_key
 from tasks.limits import DEFAULT_SEED
 from tasks.report.manifest import now
-from tasks.report.shared_reports import share_report
-from tasks.report.write import write_index
+from tasks.report.write import share_report, write_index
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import NAME, read_evidence, score, write_scorecard
 from tasks.study.spec import StudySpec

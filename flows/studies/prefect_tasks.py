@@ -20,7 +20,7 @@ from flows.record.artifacts import ProgressArtifact
 from flows.record.progress import progress, say
 from flows.studies.steps import Job
 from tasks.bring import analyst_parquet, fetch, parquet
-from tasks.cache.records import Record, at_hand, find_record, shared_record
+from tasks.cache import Record, at_hand, find_record, shared_record
 from tasks.study.block import Block
 
 _RETRIES = 1  # of a fetch; the download itself has tried three times by then
@@ -40,7 +40,7 @@ _RUN_NAMES = {
 
 @dataclass
 class ByKey(CachePolicy):
-    """Cache on the task's own ``key`` argument, a `tasks.cache.keys.CacheKey`."""
+    """Cache on the task's own ``key`` argument, a `tasks.cache.CacheKey`."""
 
     def compute_key(
         self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any

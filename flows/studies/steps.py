@@ -13,20 +13,16 @@ from data.store.shared import shared_address
 from flows.record.inventory import clear_leftovers
 from flows.studies.datasets import Tables, bring_tables
 from tasks.bring import analyst_parquet
-from tasks.cache.keys import CacheKey, cache_key
-from tasks.cache.records import Record, at_hand, located, records_folder, stored_record
+from tasks.cache import CacheKey, Record, at_hand, cache_key, located, records_folder, stored_record
 from tasks.limits import DEFAULT_SEED, Profile
-from tasks.problems.abilities import HasExhibits, ReadsTable
-from tasks.problems.problem import modules_of
+from tasks.problems.problem import HasExhibits, ReadsTable, modules_of
 from tasks.report.manifest import earlier_contents, now
-from tasks.report.shared_reports import share_report
-from tasks.report.write import render, write_index
+from tasks.report.write import render, share_report, write_index
 from tasks.run.audit_cell import audit
+from tasks.run.block import run_block
 from tasks.run.collect import collect
-from tasks.run.deletion_limit import data_limit
-from tasks.run.exhibit import exhibit, headline_block
+from tasks.run.exhibit import data_limit, exhibit, headline_block
 from tasks.run.prepare import prepare
-from tasks.run.run_block import run_block
 from tasks.study.block import Block
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec

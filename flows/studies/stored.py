@@ -18,7 +18,7 @@ from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.judging import COMMAND, judged
 from flows.studies.steps import Job, Outcome, RunOptions, StudySteps
 from tasks.bring import fetch
-from tasks.cache.records import Record, at_hand, find_record
+from tasks.cache import Record, at_hand, find_record
 from tasks.limits import DEFAULT_SEED
 
 

@@ -1,21 +1,74 @@
-"""Synthetic rows from public declarations and guesses alone, for forecasts that read no data.
+"""Synthetic rows from public declarations and the owner's guesses, for forecasts that read no data.
 
-Each made-up table follows a law of its own, drawn at random near to what is stated and from a broad range
-where nothing is. A column of numbers follows the beta law on its declared bounds; columns are joined by a
-Gaussian copula, rows of one user by a common part of it. The response depends on the standardized covariates.
-Curves, uneven scatter and longer tails are left out.
+Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each made-up table
+follows a law of its own, drawn at random near to what is stated and from a broad range where nothing is. A
+column of numbers follows the beta law on its declared bounds; columns are joined by a Gaussian copula, rows
+of one user by a common part of it. The response depends on the standardized covariates. Curves, uneven
+scatter and longer tails are left out.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import scipy
+from pydantic import Field
 from scipy.special import expit, logit
 
 from data.dataset import Column
-from tasks.problems.guesses import Guesses
+from tasks.strict import Strict
+
+Guess = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Correlation = Annotated[float, Field(gt=-1, lt=1)]
+
+
+class Guesses(Strict):
+    """An owner's guesses about a table from general knowledge, from which errors are forecast; all public.
+
+    Attributes
+    ----------
+    correlation : float
+        Of any two covariates, but for those in `correlations`.
+    correlations : tuple of (str, str, float)
+        Of some pairs of columns.
+    explained : float
+        Share of the response's variance that the covariates explain; on the scale of the linear predictor for
+        logistic, Poisson and multinomial regressions.
+    within_users : float
+        Correlation of the rows of one user.
+    mean, std : dict of str to float
+        By column, where center and scale of its units are no guess of them.
+    effects : dict of str to float
+        By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
+        unit that is the same for all; those that are not named have none. Empty: random ones.
+    shares : dict of str to tuple of float
+        By column of categories: how frequent each is, in their order.
+    source : str
+        How the owner knows.
+    """
+
+    correlation: Share = 0.0
+    correlations: tuple[tuple[str, str, Correlation], ...] = ()
+    explained: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    within_users: Share = 0.5
+    mean: dict[str, Guess] = Field(default_factory=dict)
+    std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
+    effects: dict[str, Guess] = Field(default_factory=dict)
+    shares: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = Field(default_factory=dict)
+    source: str = ""
+
+    def check_names(self, columns: set[str]) -> None:
+        """Refuse guesses about unknown columns."""
+        pairs = [name for pair in self.correlations for name in pair[:2]]
+        for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
+            if name not in columns:
+                raise ValueError(
+                    f"guesses must be about columns of the study, got {name!r}; correct it, or take it out"
+                )
+
 
 # What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
 # tables marked as developed in tests/bench/advice.toml.

@@ -11,8 +11,7 @@ from pydantic import Field
 import dpalgos
 from data.prepare.table_design import PreparedTable, prepare_table, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
-from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import Draw, Estimation
+from tasks.problems.problem import Draw, Estimation, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem, weighted_answer
 from tasks.work_units import Replicates
 

@@ -28,8 +28,7 @@ from data.prepare.genotype_groups import (
 )
 from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.deletion_shifts import difference_deletion_shifts
-from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import DatasetProblem, Draw, Estimation
+from tasks.problems.problem import DatasetProblem, Draw, Estimation, HeadlineRun
 from tasks.work_units import Replicates
 
 SUPPORT_RECALL = "support_recall"

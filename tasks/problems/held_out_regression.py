@@ -9,8 +9,7 @@ import numpy as np
 
 import dpalgos
 from data.prepare.table_design import PreparedTable, draw_training_rows
-from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import Estimation
+from tasks.problems.problem import Estimation, HeadlineRun
 from tasks.problems.train_test_split import TrainTestSplit
 from tasks.work_units import Replicates
 

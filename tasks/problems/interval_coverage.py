@@ -1,6 +1,7 @@
 """How often intervals cover the truth, how wide they are, and how many coordinates have none.
 
-Data are simulated, or rows drawn with replacement of a table, which is the population itself.
+Data are simulated rows, users or local reports, or rows drawn with replacement of a table, which is the
+population itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,11 @@ import numpy as np
 import dpalgos
 from data.prepare.table_design import PreparedTable
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
-from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import Draw, Estimation, Problem
+from tasks.problems.local_regression import SimulatedPeople
+from tasks.problems.problem import Draw, Estimation, HeadlineRun, Problem
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.problems.simulation import RowSimulation
+from tasks.problems.user_simulation import GaussianUsers, UsersOfSigns
 from tasks.work_units import Replicates
 
 COVERAGE = "coverage"
@@ -113,3 +115,23 @@ class IntervalResamples(IntervalProblem, Resamples):
     """Intervals for the answer on a whole table, from n of its rows drawn with replacement."""
 
     kind: Literal["interval_resamples"]
+
+
+class IntervalUsers(IntervalProblem, GaussianUsers):
+    """Intervals for the mean of users."""
+
+    kind: Literal["interval_users"]
+
+
+class IntervalUserRegression(IntervalProblem, UsersOfSigns):
+    """Intervals for the coefficients of users."""
+
+    kind: Literal["interval_user_regression"]
+
+
+class IntervalReports(IntervalProblem, SimulatedPeople):
+    """Intervals for the coefficients of a simulation, from local reports."""
+
+    kind: Literal["interval_reports"]
+
+    task: ClassVar[str] = "linear_regression"

@@ -9,8 +9,7 @@ from pydantic import Field
 
 import dpalgos
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
-from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import Draw, Estimation
+from tasks.problems.problem import Draw, Estimation, HeadlineRun
 from tasks.problems.simulation import SimulatedProblem
 from tasks.work_units import Replicates
 

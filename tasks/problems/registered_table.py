@@ -17,8 +17,7 @@ from data.prepare.table_design import PreparedTable, Units, prepare_table, read_
 from data.registry import get_dataset
 from data.store.references import DatasetRef, FramesRef, read_table
 from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.declared_rows import DeclaredRows
-from tasks.problems.guesses import Guesses
+from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.problem import DatasetProblem
 from tasks.problems.separation import ReferenceAnswer, reference_answer
 from tasks.strict import DISTINCT

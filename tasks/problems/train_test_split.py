@@ -14,8 +14,7 @@ from data.store.references import FramesRef
 from dpalgos.models.families import get_family
 from dpalgos.rows.wide import Design
 from tasks.limits import Profile
-from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import Draw
+from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.work_units import Replicates
 

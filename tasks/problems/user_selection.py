@@ -8,8 +8,7 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from tasks.problems.abilities import HeadlineRun
-from tasks.problems.problem import Draw, Problem
+from tasks.problems.problem import Draw, HeadlineRun, Problem
 from tasks.work_units import Replicates
 
 

@@ -24,8 +24,7 @@ from tasks.faults import SpecError
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
 from tasks.release.record import Answer, facts_at_charge, facts_of_all, record_of
 from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
-from tasks.release.rows import ReleaseRows, read_rows
-from tasks.release.table import FileUnits
+from tasks.release.table import FileUnits, ReleaseRows, read_rows
 from tasks.release.wish import Wish, draw_wish, reservation
 from tasks.run.resources import each_computed, one_blas_thread
 from tasks.study.spec import StudySpec

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tasks.report.budget_split import budget_split
+from tasks.report.manifest import budget_split
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
 

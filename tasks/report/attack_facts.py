@@ -19,8 +19,8 @@ from dpalgos.audit.roc import (
 )
 from reports.analysis.attacks import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
-from tasks.problems.abilities import FindsMembers
-from tasks.report.budget_split import released_events
+from tasks.problems.problem import FindsMembers
+from tasks.report.manifest import released_events
 from tasks.rules import delta_at
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec

@@ -25,10 +25,9 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
-from tasks.problems.abilities import DrawsFromPopulation, HasFindings, PredictsErrors, ReadsTable
-from tasks.problems.problem import Problem
+from tasks.problems.problem import DrawsFromPopulation, HasFindings, PredictsErrors, Problem, ReadsTable
 from tasks.report.attack_facts import attack_facts
-from tasks.report.budget_split import released_events
+from tasks.report.manifest import released_events
 from tasks.rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec

@@ -6,8 +6,7 @@ import numpy as np
 
 from data.store.folders import home
 from dpalgos.audit.lower_bound import audit_estimator
-from tasks.cache.keys import CacheKey
-from tasks.cache.records import Record, written
+from tasks.cache import CacheKey, Record, written
 from tasks.faults import guarded
 from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.work_units import Cell, derive_seed

@@ -4,11 +4,9 @@ from typing import Any
 
 from data.store.folders import home
 from data.store.references import DatasetRef
-from tasks.cache.keys import CacheKey
-from tasks.cache.records import Record, brought, written
+from tasks.cache import CacheKey, Record, brought, written
 from tasks.faults import guarded
-from tasks.problems.abilities import ReadsTable
-from tasks.problems.problem import Problem
+from tasks.problems.problem import Problem, ReadsTable
 
 
 @guarded

@@ -13,13 +13,11 @@ from reports.analysis.results import COLUMNS, summarize, to_parquet_bytes, valid
 from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.words.tables import summary_csv
-from tasks.cache.keys import UNCACHED, CacheKey
-from tasks.cache.records import Record, written
+from tasks.cache import UNCACHED, CacheKey, Record, written
 from tasks.faults import guarded
 from tasks.rules import delta_at
 from tasks.run.collect import read_results
-from tasks.scorecard.claims import OPEN, Claim, Judgment, Scorecard, load_scorecard
-from tasks.scorecard.evidence import Evidence
+from tasks.scorecard.claims import OPEN, Claim, Evidence, Judgment, Scorecard, load_scorecard
 from tasks.study.spec import StudySpec
 
 NAME = "scorecard"

@@ -12,10 +12,15 @@ from data.errors import DataError
 from data.store.references import DatasetRef
 from tasks.faults import SpecError
 from tasks.limits import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
-from tasks.problems.abilities import ChecksEstimators, ChoosesSmokeSizes, DeletesRows, ReadsTable
 from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.guesses import Guesses
-from tasks.problems.problem import DatasetProblem, modules_of
+from tasks.problems.declared_rows import Guesses
+from tasks.problems.problem import (
+    ChecksEstimators,
+    ChoosesSmokeSizes,
+    DeletesRows,
+    ReadsTable,
+    modules_of,
+)
 from tasks.strict import Strict
 from tasks.study.block import Block
 from tasks.study.panel import Count, Counts, DeltaRule, EstimatorSpec, Grid, Number, Panel
@@ -220,9 +225,9 @@ class StudySpec(Strict):
         """The datasets that the study reads; none if all data are simulated."""
         return self.datasets_at("paper")
 
-    def _on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, DatasetProblem]]:
+    def _on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, ReadsTable]]:
         for panel in self.panels_at(profile):
-            if isinstance(panel.problem, DatasetProblem):
+            if isinstance(panel.problem, ReadsTable):
                 yield panel, panel.problem
 
     def panels_at(self, profile: Profile) -> tuple[Panel, ...]:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from data.store.folders import read_small
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
-from tasks.problems.guesses import Guesses
+from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
 from tasks.strict import field_fault
 from tasks.study.panel import EstimatorSpec, Grid, Panel

@@ -20,7 +20,7 @@ from data.tables.declared import declared_to_parquet
 from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
 from tasks.advise import LEVEL, advise
-from tasks.problems.guesses import Guesses
+from tasks.problems.declared_rows import Guesses
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell, Replicates

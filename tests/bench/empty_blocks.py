@@ -23,7 +23,7 @@ from data.store.folders import PROJECT_ROOT
 from flows.server.prefect_server import client_environment, client_settings
 from flows.studies.find_study import find_study
 from flows.studies.prefect_tasks import as_task
-from tasks.cache.keys import CacheKey
+from tasks.cache import CacheKey
 from tasks.run.resources import computed
 from tasks.study.block import Block
 from tests.bench.goals import Goal, Measurement
@@ -81,7 +81,7 @@ def main(engine: str, study: str, top: str, n_blocks: str) -> None:
 
 
 def run_block(key: CacheKey, block: Block, design: None, path: str) -> dict[str, Any]:
-    """Return a record as `tasks.run.run_block` does, and compute nothing."""
+    """Return a record as `tasks.run.block` does, and compute nothing."""
     return computed(_empty_record, key, path)
 
 

@@ -10,13 +10,13 @@ from data.errors import DataError
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.bring import analyst_parquet
-from tasks.cache.keys import UNCACHED
+from tasks.cache import UNCACHED
 from tasks.faults import SpecError
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
+from tasks.run.block import run_block
 from tasks.run.collect import collect
 from tasks.run.prepare import prepare
-from tasks.run.run_block import run_block
 
 
 def completed(file, bounds, categories=None):

@@ -15,7 +15,7 @@ from flows.studies.find_study import find_study
 from tasks import advise as advising
 from tasks.advise import advise, expected_intervals, release_costs
 from tasks.faults import SpecError
-from tasks.problems.guesses import Guesses
+from tasks.problems.declared_rows import Guesses
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}

@@ -264,7 +264,7 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
     modules = ("flows.cli.runs", "flows.cli.launch", "flows.last_run", "flows.studies.find_study")
     modules += (
         "tasks.report.write",
-        "tasks.report.shared_reports",
+        "tasks.report.write",
         "tasks.run.collect",
     )  # of `dpcost report`
     code = f"import sys, {', '.join(modules)}; print('prefect' in sys.modules)"

@@ -15,11 +15,11 @@ from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from reports.pages.study import render_study
 from tasks.bring import analyst_parquet
-from tasks.problems.abilities import HeadlineRun
 from tasks.problems.analyst_table import AnalystColumn
+from tasks.problems.problem import HeadlineRun
 from tasks.release.config import ReleaseConfig, read_config
 from tasks.release.draw import release
-from tasks.release.rows import known_as
+from tasks.release.table import known_as
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block

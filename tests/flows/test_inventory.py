@@ -12,8 +12,7 @@ from data.registry import get_dataset
 from data.store.folders import atomic_write
 from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, totals
 from flows.studies.prefect_tasks import ByKey
-from tasks.cache.keys import UNCACHED
-from tasks.cache.records import SERIALIZER, written
+from tasks.cache import SERIALIZER, UNCACHED, written
 from tasks.faults import SpecError
 
 

@@ -190,7 +190,7 @@ if "prefect" not in sys.argv and "-m" not in sys.orig_argv:
 """)
     path = f"{project.folder / 'patched'}:{project.environment['PYTHONPATH']}"
     _, err = project.run("--engine", engine, "--workers", "2", status=1, PYTHONPATH=path)
-    assert "dpcost: internal error, ValueError in tasks/run/run_block.py:" in err
+    assert "dpcost: internal error, ValueError in tasks/run/block.py:" in err
     assert "secret" not in err + logged(project) + (project.home / "faults.log").read_text()
     assert [run["status"] for run in runs(project)] == ["failed"]
     assert nothing_runs(project)

@@ -7,8 +7,7 @@ from small_project import sentence
 
 from data.store.shared import remove_shared, shared_files, write_shared
 from flows.record import inventory as shared_inventory
-from tasks.cache.keys import UNCACHED, CacheKey
-from tasks.cache.records import written
+from tasks.cache import UNCACHED, CacheKey, written
 from tasks.faults import SpecError
 
 DAY = 86_400

@@ -17,8 +17,7 @@ from dpalgos.accounting.events import (
 )
 from flows.studies.find_study import find_study, study_names
 from tasks.bring import fetch, parquet
-from tasks.cache.keys import UNCACHED
-from tasks.cache.records import located
+from tasks.cache import UNCACHED, located
 from tasks.problems.problem import DatasetProblem
 from tasks.run.prepare import prepare
 from tests.independent.accountant import epsilon_of

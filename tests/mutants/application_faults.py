@@ -237,8 +237,6 @@ APPLICATION_FAULTS = {
         "the index of private reports is anybody's": Fault(
             "write_index", argument("atomic_write", "private", "False"), _TASKS
         ),
-    },
-    "tasks/report/shared_reports.py": {
         "a report that is not for publication is copied to the shared store": Fault(
             "share_report", text("warning", "no warning"), _SHARED_REPORTS
         ),

@@ -10,10 +10,10 @@ from data.store import code_digest
 from data.store.code_digest import depended_on
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from tasks.cache.keys import cache_key, is_current, is_key
+from tasks.cache import cache_key, is_current, is_key
 from tasks.problems.problem import DatasetProblem, modules_of
 
-BLOCK, COLLECT = "tasks.run.run_block", "tasks.run.collect"
+BLOCK, COLLECT = "tasks.run.block", "tasks.run.collect"
 AUDIT, PREPARE = "tasks.run.audit_cell", "tasks.run.prepare"
 PAGES = {"page": "tasks.report.write", "scorecard": "tasks.scorecard.judging"}
 

@@ -9,8 +9,15 @@ import pytest
 from flows.studies.find_study import find_study
 from reports.analysis.results import COLUMNS, validate_results
 from reports.pages.scorecard import Judged, ScorecardPage, bars
-from tasks.scorecard.claims import Claim, Judgment, load_scorecard
-from tasks.scorecard.evidence import Evidence, Place, difference_interval, mean_interval
+from tasks.scorecard.claims import (
+    Claim,
+    Evidence,
+    Judgment,
+    Place,
+    difference_interval,
+    load_scorecard,
+    mean_interval,
+)
 from tasks.scorecard.judging import judge, verdict_table, write_scorecard
 
 SPEC = find_study("mean_comparison")

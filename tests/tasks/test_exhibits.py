@@ -14,13 +14,12 @@ from data.registry import get_dataset
 from data.store.references import FramesRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import EXHIBITS, validate_results
-from tasks.cache.keys import UNCACHED
+from tasks.cache import UNCACHED
 from tasks.report.manifest import build_manifest
 from tasks.report.write import load_exhibits, write_report
-from tasks.run.block import compute_block
+from tasks.run.block import compute_block, run_block
 from tasks.run.collect import collect
 from tasks.run.exhibit import exhibit
-from tasks.run.run_block import run_block
 from tests.tasks.blocks import context
 
 SMALL = 192

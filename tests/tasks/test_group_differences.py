@@ -9,8 +9,8 @@ import pytest
 
 from data.prepare.genotype_groups import GroupDifference
 from flows.studies.find_study import find_study
-from tasks.problems.abilities import HeadlineRun
 from tasks.problems.group_differences import SUPPORT_RECALL, groups_bytes, support_recall
+from tasks.problems.problem import HeadlineRun
 from tasks.run.block import compute_block
 
 SPEC = find_study("snp")

@@ -9,11 +9,13 @@ from prefect.serializers import JSONSerializer
 
 from data.errors import StoreError
 from flows.studies.prefect_tasks import ByKey
-from tasks.cache.keys import UNCACHED, CacheKey, cache_key
-from tasks.cache.records import (
+from tasks.cache import (
     SERIALIZER,
+    UNCACHED,
+    CacheKey,
     at_hand,
     brought,
+    cache_key,
     intact,
     located,
     records_folder,
@@ -164,6 +166,6 @@ def test_a_shared_record_about_other_files_than_the_caches_is_none(home, shared,
 def test_other_code_than_the_runs_is_refused(monkeypatch):
     key = cache_key("x", ["tasks.run.block"])
     key.require_same_code()
-    monkeypatch.setattr("tasks.cache.keys.code_digest", lambda *_, **__: "other")
+    monkeypatch.setattr("tasks.cache.code_digest", lambda *_, **__: "other")
     with pytest.raises(SpecError, match="has another version of the code, or of a library that computes"):
         key.require_same_code()

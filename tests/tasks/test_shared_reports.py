@@ -6,7 +6,7 @@ from data.errors import StoreError
 from data.store import shared as shared_store
 from reports.pages.index import Card
 from tasks.report.manifest import NOT_FOR_PUBLICATION
-from tasks.report.shared_reports import share_report
+from tasks.report.write import share_report
 
 FILES = {"report.html": b"<html>", "figures/main.svg": b"<svg/>", "results.parquet": b"rows"}
 
@@ -14,7 +14,7 @@ FILES = {"report.html": b"<html>", "figures/main.svg": b"<svg/>", "results.parqu
 @pytest.fixture
 def report(tmp_path, monkeypatch):
     """A function that writes a report of a study below ``reports/out``, and returns its folder."""
-    monkeypatch.setattr("tasks.report.shared_reports.REPORTS", tmp_path / "out")
+    monkeypatch.setattr("tasks.report.write.REPORTS", tmp_path / "out")
 
     def write(study="small", title="A small study", out="out", **files):
         card = Card(
@@ -111,7 +111,7 @@ def test_whoever_sees_a_manifest_sees_all_files_of_one_run(in_shared_store, repo
         return call
 
     for name in ("share_as", "remove_shared"):
-        monkeypatch.setattr(f"tasks.report.shared_reports.{name}", watched(getattr(shared_store, name)))
+        monkeypatch.setattr(f"tasks.report.write.{name}", watched(getattr(shared_store, name)))
     share_report(folder)
     assert len(seen) > len(second)
     assert all(files in (first, second) for files in seen if "manifest.json" in files)
@@ -125,7 +125,7 @@ def test_a_store_that_is_down_is_a_warning(in_shared_store, report, monkeypatch,
         raise StoreError("DPCOST_STORE=s3://bucket cannot be used: no answer")
 
     folder = report()
-    monkeypatch.setattr("tasks.report.shared_reports.share_as", down)
+    monkeypatch.setattr("tasks.report.write.share_as", down)
     share_report(folder)
     (told,) = caplog.messages
     assert told == (
@@ -136,7 +136,7 @@ def test_a_store_that_is_down_is_a_warning(in_shared_store, report, monkeypatch,
 
 def test_without_a_shared_store_nothing_is_copied(report, monkeypatch):
     monkeypatch.delenv("DPCOST_STORE", raising=False)
-    monkeypatch.setattr("tasks.report.shared_reports._copy", None)
+    monkeypatch.setattr("tasks.report.write._copy", None)
     share_report(report())
 
 

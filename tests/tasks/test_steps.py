@@ -7,8 +7,8 @@ import pytest
 from flows.studies.find_study import find_study
 from reports.analysis.results import summarize, validate_results
 from reports.analysis.series import View
-from tasks.report.budget_split import budget_split
 from tasks.report.build_page import build_page
+from tasks.report.manifest import budget_split
 from tasks.run.block import compute_block
 from tests.tasks.blocks import refused_study
 

@@ -16,15 +16,14 @@ from flows.studies.find_study import find_study
 from reports.analysis.results import timings_path
 from reports.pages.index import Card
 from tasks.bring import fetch, parquet
-from tasks.cache.keys import UNCACHED
-from tasks.cache.records import intact, located
+from tasks.cache import UNCACHED, intact, located
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_index
 from tasks.run.audit_cell import audit
+from tasks.run.block import run_block
 from tasks.run.collect import collect
-from tasks.run.deletion_limit import data_limit
+from tasks.run.exhibit import data_limit
 from tasks.run.prepare import prepare
-from tasks.run.run_block import run_block
 from tests.tasks.blocks import context
 
 

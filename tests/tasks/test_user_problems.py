@@ -10,8 +10,8 @@ from data.prepare.table_design import PreparedTable
 from data.registry import get_dataset
 from flows.studies.find_study import find_study
 from reports.exhibits import selection_rules, user_spread
-from tasks.problems.abilities import HeadlineRun
 from tasks.problems.grid_users import GriddedTable, GridUsers
+from tasks.problems.problem import HeadlineRun
 from tasks.problems.user_selection import UserSelection
 from tasks.problems.user_simulation import UserRegressionSimulation, UserSimulation
 from tasks.rules import RuleError
