@@ -20,7 +20,7 @@ box; l, w and the last clip are post-processing.
                     columns of one width the cube is better up to about a hundred columns.
 
 ``interval``: a share of ε, or of μ², pays for per column the mean of squared offsets from the middle of the
-bounds, relative to half of the width, and for the shares of rows by size (:mod:`dpalgos.intervals.entries`).
+bounds, relative to half of the width, and for the shares of rows by size (:mod:`dpalgos.intervals.means`).
 Noise in a cube reaches further than normal noise of the same variance in few columns, and is counted so
 (:mod:`dpalgos.steps.denoising`).
 
@@ -43,13 +43,8 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.entries import (
-    CUBE_SHARE,
-    INTERVAL,
-    RelativeSquares,
-    TruncatedEntries,
-)
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.means import CUBE_SHARE, INTERVAL, RelativeSquares, TruncatedEntries
 from dpalgos.intervals.tails import TAIL
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns

@@ -25,7 +25,7 @@ Interval (``interval=.95``; tight only, no classes): the steps get three tenths 
 rest: one more gradient, at the last iterate; the mean of ψ'' x x' there, cut at norm K c_x², √2 K c_x²/n for
 the largest ψ'' K (or, if there is none, the clip of residuals); and moments of scores, of norm at most c_x
 times the largest residual. The answer is then a Newton step from the last iterate, which need not have
-arrived (:mod:`dpalgos.intervals.bounded_glm`).
+arrived (:mod:`dpalgos.intervals.bounded_scores`).
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours, off unless asked for.
@@ -41,9 +41,9 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.bounded_glm import BoundedGLM, check_has_interval, step_witnesses
-from dpalgos.intervals.half_widths import IntervalParams, interval_shares
-from dpalgos.intervals.newton import CURVATURE, step_with_interval
+from dpalgos.intervals.bounded_scores import BoundedGLM, check_has_interval, glm_witnesses
+from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
+from dpalgos.intervals.newton import step_with_interval
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.risk import Risk
@@ -121,7 +121,7 @@ def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> d
     label = 0.0 if params.response_bound is None else np.ceil(10 * params.response_bound) + 10
     found = {"gradient": pair(one, other, label)}
     if params.interval is not None:
-        found |= step_witnesses(family, params.covariate_bound, coef)
+        found |= glm_witnesses(family, params.covariate_bound, coef)
     return found
 
 

@@ -25,10 +25,10 @@ Residual-clipped form (``residual_bound`` given; tight only): the residual is cl
 the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
 
 Interval (``interval=.95``; ``truncation="bound"``, residuals not clipped; tight only). Also released: X'X/n,
-√2 c_x²/n, and the second moments of clipped scores (:mod:`dpalgos.intervals.clipped_scores`); the steps get
+√2 c_x²/n, and the second moments of clipped scores (:mod:`dpalgos.intervals.bounded_scores`); the steps get
 the rest of μ². Gradients are linear in β, so that their weighted mean ḡ is the gradient at the mean β̄ of
 the iterates where they were taken: the answer is β̄ − Â⁻¹ḡ in the place of the last iterate, which need not
-have arrived, and its error is known (:mod:`dpalgos.intervals.regression`).
+have arrived, and its error is known (:mod:`dpalgos.intervals.newton`).
 
 Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½); the printed B exceeds the
 exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not stated, hence are arguments.
@@ -47,9 +47,9 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.clipped_scores import BoundedRegression, score_witnesses
-from dpalgos.intervals.half_widths import IntervalParams, interval_shares
-from dpalgos.intervals.newton import CURVATURE, step_with_interval
+from dpalgos.intervals.bounded_scores import BoundedRegression, regression_witnesses
+from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
+from dpalgos.intervals.newton import step_with_interval
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -150,7 +150,7 @@ def witnesses(
     return {
         "gradient": pair(one, other, -response_bound),
         GRAM: pair(axes[0], axes[-1], 1e9),
-        **score_witnesses(bound, d),
+        **regression_witnesses(bound, d),
         **quantiles,
     }
 

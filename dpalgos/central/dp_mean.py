@@ -22,7 +22,7 @@ release and the public noise level alone.
 
 ``interval`` (``truncation="bound"`` only: quantiles cut off entries on purpose) reserves a share of μ² for
 per column the mean of (Π_R(x)/R)², √d/n in ℓ2, and the shares of rows by size, √2/n
-(:mod:`dpalgos.intervals.entries`).
+(:mod:`dpalgos.intervals.means`).
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
@@ -38,8 +38,8 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.entries import RelativeSquares, TruncatedEntries
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.means import RelativeSquares, TruncatedEntries
 from dpalgos.intervals.tails import TAIL, Unseen
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript

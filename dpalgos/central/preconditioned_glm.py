@@ -55,9 +55,9 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.intervals.bounded_glm import check_has_interval
-from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.newton import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
+from dpalgos.intervals.bounded_scores import check_has_interval
+from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.newton import CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.glm_levels import GLMLevels, with_one
 from dpalgos.mechanisms.private_whitening import private_whitening

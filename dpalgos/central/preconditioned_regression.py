@@ -67,8 +67,14 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import INTERVAL_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.newton import CURVATURE, CURVATURE_COUNTS, CURVATURE_SHARES, last_step
+from dpalgos.intervals.half_widths import (
+    CURVATURE,
+    INTERVAL_SHARE,
+    SCORE_MOMENTS,
+    IntervalParams,
+    interval_shares,
+)
+from dpalgos.intervals.newton import CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.mechanisms.private_whitening import check_released_moments, private_whitening

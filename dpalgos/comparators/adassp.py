@@ -16,9 +16,9 @@ Calibrations
     a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-With an interval (:mod:`dpalgos.intervals.regression`: a step from β = 0) a share of μ² also pays for the
+With an interval (:mod:`dpalgos.intervals.newton`: a step from β = 0) a share of μ² also pays for the
 second moments of x (y − x'β̂), clipped to norm B_x B_y, and for the shares of rows by size
-(:mod:`dpalgos.intervals.clipped_scores`). The ridge is left in the answer; how far it moves each coefficient
+(:mod:`dpalgos.intervals.bounded_scores`). The ridge is left in the answer; how far it moves each coefficient
 is added to the half-widths.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
@@ -31,9 +31,9 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Form, Neighbors, pair, register
-from dpalgos.intervals.clipped_scores import clipped_score_moments, score_witnesses
+from dpalgos.intervals.bounded_scores import BoundedRegression, regression_witnesses
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares, release_score_moments
-from dpalgos.intervals.regression import note_step_interval, resolved_floor, unresolved_coordinates
+from dpalgos.intervals.newton import note_step_interval, raised_curvature
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -63,7 +63,7 @@ def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> 
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, up = params.covariate_bound * np.eye(1, d), params.response_bound
     moments = gram_witnesses(params.covariate_bound, d)
-    return {**moments, "X'y": pair(row, row, up, -up), **score_witnesses(params.covariate_bound, d)}
+    return {**moments, "X'y": pair(row, row, up, -up), **regression_witnesses(params.covariate_bound, d)}
 
 
 def gram_witnesses(row_bound: float, d: int) -> dict[str, Neighbors]:
@@ -164,32 +164,29 @@ def _note_interval(
     transcript: Transcript,
 ) -> None:
     """Release second moments of the scores at the answer and note half-widths; sums are divided by n."""
-    row, response, n, d = params.covariate_bound, params.response_bound, sample.n_rows, sample.n_features
+    n, d = sample.n_rows, sample.n_features
+    model = BoundedRegression(sample, params.covariate_bound, params.response_bound)
     budget = _budget(params)
     scores = release_score_moments(
         transcript,
-        *clipped_score_moments(sample, coef, row, response),
-        bound=np.full_like(n, row * response),
+        *model.score_moments(coef),
+        bound=np.full_like(n, model.score_bound),
         n_rows=n,
         multiplier=budget.gaussian_multiplier,
     )
     z = budget.gaussian_multiplier("X'X")
-    gram_std = transcript.noise_std(gram_sensitivity(row), z, d * (d + 1) // 2) / n
-    eigenvalues, vectors = np.linalg.eigh(gram / n[:, None, None])
-    raised = np.maximum(eigenvalues + (ridge / n)[:, None], resolved_floor(d, gram_std)[:, None])
-    inverse = (vectors / raised[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    gram_std = transcript.noise_std(gram_sensitivity(model.row_bound), z, d * (d + 1) // 2) / n
+    curvature = raised_curvature(gram / n[:, None, None], gram_std, ridge / n)
+    cross = cross_sensitivity(model.row_bound, model.response_bound)
     note_step_interval(
         transcript,
         level,
-        inverse=inverse,
-        lever=inverse,
+        curvature=curvature,
         step=coef,
-        gram_std=gram_std,
-        score_std=transcript.noise_std(cross_sensitivity(row, response), z, d) / n,
+        score_std=transcript.noise_std(cross, z, d) / n,
         scores=scores,
         n_rows=n,
-        # A ridge of a quarter of an eigenvalue hides how far it moves the answer along it.
-        unresolved=unresolved_coordinates(eigenvalues - 4 * (ridge / n)[:, None], vectors, gram_std),
-        bias=ridge / n * np.einsum("rjk,kr->jr", inverse, coef),
-        row_bound=row,
+        ridge=ridge / n,
+        bias=ridge / n * np.einsum("rjk,kr->jr", curvature.inverse, coef),
+        row_bound=model.row_bound,
     )

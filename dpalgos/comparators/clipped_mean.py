@@ -39,7 +39,7 @@ centers, levels and spreads are.
 private), from the release and its known noise level alone.
 
 ``interval`` reserves a share of μ² for the mean squares of the clipped offsets and the shares of rows by
-size, their distance over the radius (:mod:`dpalgos.intervals.offsets`).
+size, their distance over the radius (:mod:`dpalgos.intervals.means`).
 
 Clipping biases the mean of skewed data: for centered exponential columns, cut at two standard deviations
 above the typical norm, by less than the sampling error up to n of about 20,000 (d = 20).
@@ -67,7 +67,7 @@ from dpalgos.intervals.half_widths import (
     interval_shares,
     score_moment_sensitivity,
 )
-from dpalgos.intervals.offsets import (
+from dpalgos.intervals.means import (
     Ball,
     far_along_axes,
     interval_witnesses,

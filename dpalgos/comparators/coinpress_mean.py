@@ -37,7 +37,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget, printed_rho
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.intervals.half_widths import MEAN_SHARE, IntervalParams, interval_shares
-from dpalgos.intervals.offsets import Ball, interval_witnesses, mean_offset, note_offset_interval
+from dpalgos.intervals.means import Ball, interval_witnesses, mean_offset, note_offset_interval
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -22,7 +22,7 @@ The answer is truncated to the intervals: free.
 
 ``interval`` reserves a share of ρ for per column the mean of squared offsets from the middle of its I_j,
 relative to half of the width, √d/n in ℓ2, and the shares of rows by size, √2/n
-(:mod:`dpalgos.intervals.entries`). A column whose bin was missed, or whose rare values lie beyond I_j, is
+(:mod:`dpalgos.intervals.means`). A column whose bin was missed, or whose rare values lie beyond I_j, is
 flagged; so is one whose pairs mostly differ by less than the least standard deviation lets normal ones, for
 then it has its spread from rare values.
 
@@ -43,8 +43,8 @@ from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.entries import TruncatedEntries
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.means import TruncatedEntries
 from dpalgos.intervals.tails import TAIL, Unseen
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive

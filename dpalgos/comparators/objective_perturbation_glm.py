@@ -37,7 +37,7 @@ Calibrations
 Interval (``interval=.95``; tight only): the minimum gets (.65 ε, δ/2), and Gaussian releases of the curvature
 and of the score moments there get the rest; both compose. The gradient at the minimum is −b − Λ θ̂/n, known
 but for the noise, so that a Newton step takes the ridge's bias away and has a known error
-(:mod:`dpalgos.intervals.bounded_glm`):
+(:mod:`dpalgos.intervals.bounded_scores`):
 
     mean of ψ'' x x'               √2 c2 c_x²/n
     score moments, shares by size  (:mod:`dpalgos.intervals.half_widths`), of scores at most L long
@@ -61,9 +61,9 @@ from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, Pu
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Form, Neighbors, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.bounded_glm import BoundedGLM, step_witnesses
-from dpalgos.intervals.half_widths import IntervalParams, interval_shares
-from dpalgos.intervals.newton import CURVATURE, step_with_interval
+from dpalgos.intervals.bounded_scores import BoundedGLM, glm_witnesses
+from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
+from dpalgos.intervals.newton import step_with_interval
 from dpalgos.models.families import Family, check_labels
 from dpalgos.models.family_params import PrivateFamilyParams
 from dpalgos.models.ridge import reached_minimum
@@ -131,7 +131,7 @@ def witnesses(
     row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
     apart = {"minimum": pair(row, -row, label)}
     theta = published[0][:, :1] if params.interval is not None else np.zeros((d, 1))
-    return {**apart, **step_witnesses(params.made(), params.covariate_bound, theta)}
+    return {**apart, **glm_witnesses(params.made(), params.covariate_bound, theta)}
 
 
 @register(

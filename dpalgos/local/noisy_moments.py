@@ -29,7 +29,7 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import CLIPPED, IntervalParams, interval_notes
-from dpalgos.intervals.regression import unresolved_coordinates
+from dpalgos.intervals.newton import unresolved_coordinates
 from dpalgos.local.rounds import PublicState
 from dpalgos.local.settings import LocalParams, check_printed, mechanism_choice
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold

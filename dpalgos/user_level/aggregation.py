@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.intervals.entries import CUBE_SHARE, INTERVAL, TruncatedEntries
 from dpalgos.intervals.half_widths import (
     MEAN_SHARE,
     interval_shares,
@@ -29,6 +28,7 @@ from dpalgos.intervals.half_widths import (
     reach_along,
     release_score_moments,
 )
+from dpalgos.intervals.means import CUBE_SHARE, INTERVAL, TruncatedEntries
 from dpalgos.intervals.tails import shares_by_level
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.winsorized_mean import (

@@ -170,7 +170,7 @@ def minimize(
 
 @dataclass(frozen=True, eq=False)
 class ClippedUsers:
-    """Users of an objective, as :class:`dpalgos.intervals.newton.BoundedScores` wants them.
+    """Users of an objective, as :class:`dpalgos.intervals.bounded_scores.BoundedScores` wants them.
 
     Its loss has a second derivative, and there is no ridge; the bounds are G and K.
 

@@ -11,8 +11,8 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise, least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.errors import InputError
-from dpalgos.intervals.entries import CUBE_SHARE, INTERVAL
 from dpalgos.intervals.half_widths import MEAN_SHARE, interval_shares
+from dpalgos.intervals.means import CUBE_SHARE, INTERVAL
 from dpalgos.mechanisms.private_range import miss_probability, values_needed
 from dpalgos.mechanisms.winsorized_mean import WinsorizedNoise
 from dpalgos.params import PrivateParams, checked, choice, count, positive

@@ -25,7 +25,7 @@ at most twice the radius over n.
 Interval (``interval=.95``): users are what is sampled, so a share of ρ pays for the mean squares of users'
 clipped means around the center and the shares of users by size, their distance from it over the radius
 (:mod:`dpalgos.intervals.half_widths`). In a single column, whose noise is Laplace's, a share of ε pays for
-both (:mod:`dpalgos.intervals.entries`).
+both (:mod:`dpalgos.intervals.means`).
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; of weights
 :mod:`dpalgos.mechanisms.winsorized_mean`.

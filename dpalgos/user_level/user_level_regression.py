@@ -42,8 +42,8 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.newton import CURVATURE, step_with_interval
+from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS, IntervalParams, interval_shares
+from dpalgos.intervals.newton import step_with_interval
 from dpalgos.intervals.tails import TAIL
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript

@@ -6,8 +6,8 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
-from dpalgos.intervals.entries import CUBE_SHARE
 from dpalgos.intervals.half_widths import HALF_WIDTH, NOTE, half_widths
+from dpalgos.intervals.means import CUBE_SHARE
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript

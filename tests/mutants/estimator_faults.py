@@ -124,7 +124,7 @@ ESTIMATOR_FAULTS = {
             f"{_HARDENED_LAW}::test_a_public_center_far_from_its_radius_is_covered",
         ),
     },
-    "dpalgos/intervals/offsets.py": {
+    "dpalgos/intervals/means.py": {
         "offsets from a public center are not clipped": Fault(
             "mean_offset.clipped", without("maximum"), neighbors("clipped_mean: public center-tight")
         ),
@@ -135,6 +135,14 @@ ESTIMATOR_FAULTS = {
                 argument("note_mean_interval", "squares", "exact"),
             ),
             replayed("clipped_mean: interval-tight"),
+        ),
+        "squares of entries move by half of what they do": Fault(
+            "square_sensitivity",
+            returns("{all} / 2"),
+            witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
+        ),
+        "squares of entries are not cut": Fault(
+            "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),
     },
     "dpalgos/comparators/coinpress_whitened_mean.py": {
@@ -279,21 +287,11 @@ ESTIMATOR_FAULTS = {
             "distance_sensitivity", returns("0.5"), witness("tukey_em-tight")
         ),
     },
-    "dpalgos/intervals/bounded_glm.py": {
+    "dpalgos/intervals/bounded_scores.py": {
         "curvature is not cut at its cap": Fault(
             "BoundedGLM._mean_products",
             call("clip_rows_l2", "{0}"),
             neighbors("dp_glm: interval-tight", "objective_perturbation_glm: interval-tight"),
-        ),
-    },
-    "dpalgos/intervals/entries.py": {
-        "squares of entries move by half of what they do": Fault(
-            "square_sensitivity",
-            returns("{all} / 2"),
-            witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
-        ),
-        "squares of entries are not cut": Fault(
-            "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),
     },
     "dpalgos/intervals/newton.py": {
@@ -301,6 +299,9 @@ ESTIMATOR_FAULTS = {
             "curvature_sensitivity",
             returns("{all} / np.sqrt(2)"),
             witness("preconditioned_glm: interval-tight"),
+        ),
+        "half of the noise is left out of a regression's interval": Fault(
+            "note_step_interval", operation("score_std", "{all} / 4"), _INTERVALS
         ),
     },
     "dpalgos/intervals/half_widths.py": {
@@ -319,11 +320,6 @@ ESTIMATOR_FAULTS = {
             "score_moment_sensitivity",
             number(2.0, 1.0),
             witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
-        ),
-    },
-    "dpalgos/intervals/regression.py": {
-        "half of the noise is left out of a regression's interval": Fault(
-            "note_step_interval", operation("score_std", "{all} / 4"), _INTERVALS
         ),
     },
     "dpalgos/intervals/tails.py": {

@@ -51,6 +51,11 @@ class Family(ABC):
         return ()
 
     @property
+    def is_linear(self) -> bool:
+        """Whether ψ'' is constant, as of Gaussian responses: it is bounded, and ψ' is not."""
+        return bool(np.isfinite(self.curvature_bound) and not np.isfinite(self.derivative_bound))
+
+    @property
     @abstractmethod
     def residual_bound(self) -> float:
         """Return the public bound on the size of a residual (ℓ2 over classes); infinite if not clipped."""
