@@ -21,7 +21,7 @@ from dpalgos import InputError, get_estimator
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import plan_release
-from reports.analysis.error_curve import first_below
+from reports.analysis.ranking import first_below
 from reports.page import ZERO
 from tasks.faults import SpecError
 from tasks.problems.problem import Estimation, MakesUpRows

@@ -27,8 +27,8 @@ from pydantic import Field
 from data.errors import DataError
 from data.formats.local_reports import ReportTable, message_digest, read_reports, write_reports
 from data.store.folders import atomic_write, home, read_small
+from data.tables.declared import UserIds
 from data.tables.reading import load_numbers
-from data.tables.user_ids import UserIds
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params

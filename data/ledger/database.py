@@ -24,8 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.pool import NullPool
 
 from data.errors import LedgerError, LedgerUnavailable
-from data.store.folders import private_folder
-from data.store.home_checks import require_local_disk
+from data.store.folders import private_folder, require_local_disk
 
 APPEND_ONLY = "the ledger is append-only"
 CONNECT_TIMEOUT = 10

@@ -53,3 +53,11 @@ def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, 
     if kind == "student":
         return np.asarray(rng.standard_t(5, shape) * np.sqrt(3 / 5))
     raise DataError(f"noise must be one of gaussian, student, exponential, got {kind!r}")
+
+
+def half_width(design: str, d: int, support: int) -> float:
+    """Return h of a design whose entries are uniform on ±h."""
+    half_widths: dict[str, float] = {"literal": d**-0.5, "repaired": support**-0.5, "feasible": 1.0}
+    if design not in half_widths:
+        raise DataError(f"design must be one of {', '.join(half_widths)}, got {design!r}")
+    return half_widths[design]

@@ -6,8 +6,7 @@ Rows are independent given the parameter, so that of 2n rows the first n can be 
 import numpy as np
 import scipy
 
-from data.simulations import FloatArray, Simulated
-from data.simulations.regressions import half_width
+from data.simulations import FloatArray, Simulated, half_width
 
 MODELS = ("bounded_mean", "prior_logistic", "prior_mean", "prior_regression")
 

@@ -1,15 +1,48 @@
-"""Linear regressions: of paper A, section 5, of rows and errors of a stated shape, and for local privacy."""
+"""Means and linear regressions: of paper A, section 5, of rows of a stated shape, and for local privacy."""
 
 from typing import Literal
 
 import numpy as np
 
-from data.errors import DataError
-from data.simulations import Shape, Simulated, centered_noise
+from data.simulations import Shape, Simulated, centered_noise, half_width
 
-MODELS = ("uniform_regression", "shaped_regression", "sign_regression")
+MODELS = (
+    "gaussian_mean",
+    "shaped_mean",
+    "uniform_regression",
+    "shaped_regression",
+    "sign_regression",
+)
 
 Design = Literal["literal", "repaired", "feasible"]
+
+
+def gaussian_mean(
+    rng: np.random.Generator,
+    n: int,
+    d: int,
+    *,
+    sparsity: int | None = None,
+    spread: float = 10.0,
+    noise: Shape = "gaussian",
+) -> Simulated:
+    """Draw a mean μ and rows x_i ~ N(μ, I), or with skewed exponential noise, as in paper A, section 5.
+
+    The first ``sparsity`` coordinates of the mean are uniform on ±``spread``, the others zero; all are
+    uniform if it is omitted.
+    """
+    mean = np.zeros(d)
+    support = d if sparsity is None else min(sparsity, d)
+    mean[:support] = rng.uniform(-spread, spread, support)
+    X = centered_noise(rng, noise, (n, d))
+    X += mean
+    return Simulated(X=X, y=None, truth=mean)
+
+
+def shaped_mean(rng: np.random.Generator, n: int, d: int, *, rows: Shape = "gaussian") -> Simulated:
+    """Draw rows of independent entries of standard deviation 1 around means spread evenly over ±½."""
+    truth = np.linspace(-0.5, 0.5, d)
+    return Simulated(X=truth + centered_noise(rng, rows, (n, d)), y=None, truth=truth)
 
 
 def uniform_regression(
@@ -42,14 +75,6 @@ def uniform_regression(
     return Simulated(
         X=X, y=y, truth=coef, noise_std=noise_std, information=np.full(d, (noise_std * h) ** 2 / 3)
     )
-
-
-def half_width(design: str, d: int, support: int) -> float:
-    """Return h of a design whose entries are uniform on ±h."""
-    half_widths: dict[str, float] = {"literal": d**-0.5, "repaired": support**-0.5, "feasible": 1.0}
-    if design not in half_widths:
-        raise DataError(f"design must be one of {', '.join(half_widths)}, got {design!r}")
-    return half_widths[design]
 
 
 def shaped_regression(

@@ -39,7 +39,7 @@ _REPORTS_IN_FUNCTIONS = "tasks.problems"
 _FILES = {
     "reports.pages.text": "reports/templates",
     "tasks.scorecard.claims": "flows/claims.toml",
-    "data.registry": "data/datasets",
+    "data.datasets": "data/datasets",
 }
 _ORCHESTRATION = {"prefect", "prefect_dask", "fsspec"}  # moves results, computes none
 # Libraries that another name installs: to search for it takes half a second.

@@ -95,7 +95,7 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
     An id is a whole number below 2^53 or text. ``7``, ``7.0`` and ``"007"`` are one number; text is compared
     without blanks around it and in Unicode form NFC. Missing ids, numbers mixed with text, and text that
     reads as a date, a duration or a truth value, which can be written in many ways, are refused. A release
-    applies the same rule to the ids of a file (``data.tables.user_ids``).
+    applies the same rule to the ids of a file (``data.tables.declared``).
     """
     # A list of numbers and text would become text.
     ids = np.asarray(user_ids) if hasattr(user_ids, "dtype") else np.asarray(user_ids, dtype=object)

@@ -88,7 +88,7 @@ def _explained(row: dict[str, Any]) -> str:
 
 def datasets(as_json: AsJson = False) -> None:
     """List the datasets."""
-    from data.registry import load_registry
+    from data.datasets import load_registry
 
     rows = [
         {

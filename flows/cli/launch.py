@@ -16,8 +16,7 @@ from typing import Any
 
 from data.errors import StoreError
 from data.store.code_digest import code_digest
-from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small
-from data.store.home_checks import require_own_home
+from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small, require_own_home
 from data.store.shared import check_shared_store
 from flows.record import journal
 from flows.record.progress import say

@@ -168,7 +168,7 @@ def _where_sums_are_made(
     """Provide the workers of an engine for a folder's files; refuse them for one file."""
     if engine == "local":
         return nullcontext()
-    from data.tables.partitions import is_folder
+    from data.tables.reading import is_folder
     from flows.cli.launch import check_engine, check_scheduler, workers_of
     from tasks.faults import SpecError
 

@@ -106,12 +106,12 @@ def compare(
     as_json: given.AsJson = False,
 ) -> None:
     """Compare two runs, beyond their error bars."""
-    from reports.analysis.compare import compare_results, describe
+    from reports.analysis.results import compare_results, describe_differences
     from tasks.run.collect import read_results
 
     tables = read_results(first), read_results(second)
     differences = compare_results(*tables)
-    typer.echo(json.dumps(differences, indent=1) if as_json else describe(differences))
+    typer.echo(json.dumps(differences, indent=1) if as_json else describe_differences(differences))
 
 
 def status(as_json: given.AsJson = False) -> None:

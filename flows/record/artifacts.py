@@ -23,7 +23,7 @@ from data.store.folders import REPORTS, read_json
 from flows.record.journal import from_server
 from flows.record.progress import say
 from flows.record.webhook import tell_drift
-from reports.analysis.compare import compare_results
+from reports.analysis.results import compare_results
 from tasks.faults import SpecError
 from tasks.report.artifact import spent_budget, standalone_markdown
 from tasks.run.collect import read_results

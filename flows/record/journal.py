@@ -16,8 +16,15 @@ from pathlib import Path
 from uuid import UUID
 
 from data.store import folders
-from data.store.folders import atomic_write, private_folder, read_json
-from data.store.home_checks import LOCK, account, require_local_disk, require_own_home
+from data.store.folders import (
+    LOCK,
+    account,
+    atomic_write,
+    private_folder,
+    read_json,
+    require_local_disk,
+    require_own_home,
+)
 from data.store.processes import ProcessIdentity
 from flows.record import progress
 

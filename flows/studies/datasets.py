@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from data.datasets import get_dataset, load_registry
 from data.errors import Unreachable
-from data.registry import get_dataset, load_registry
 from data.store.references import DatasetRef
 from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.limits import Profile

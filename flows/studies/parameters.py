@@ -11,7 +11,7 @@ from prefect import Flow, runtime
 from prefect.context import get_run_context
 from pydantic import Field
 
-from data.registry import load_registry
+from data.datasets import load_registry
 from data.store.folders import REPORTS
 from flows.record.journal import from_server
 from flows.studies.find_study import SCORECARD, TaskName, study_names

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.error_curve import fitted_slope
+from reports.analysis.ranking import fitted_slope
 from reports.analysis.series import View
 from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture

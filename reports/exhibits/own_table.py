@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
+from reports.analysis.ranking import enough_epsilon, rows_for_the_same
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
 from reports.numbers import num

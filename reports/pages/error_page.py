@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
-from reports.analysis.error_curve import fitted_slope
+from reports.analysis.ranking import enough_epsilon, fitted_slope, rows_for_the_same
 from reports.analysis.series import Series, View
 from reports.charts.explorer import explorer_data
 from reports.charts.picture import ReportSection
@@ -19,8 +18,7 @@ from reports.exhibits import draw_exhibits
 from reports.numbers import num, slope_text
 from reports.page import StudyPage
 from reports.sentences import said
-from reports.words.headline import PageHeadline, build_headline, guides_of
-from reports.words.trends import trends
+from reports.words.headline import PageHeadline, build_headline, guides_of, trends
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from data.dataset import Column, Dataset
-from data.tables.declaration import Declaration, DeclaredColumn
+from data.dataset import Column, Dataset, Declaration, DeclaredColumn
 from tasks.strict import Strict
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]

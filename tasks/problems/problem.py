@@ -18,7 +18,7 @@ import numpy as np
 
 import dpalgos
 from data.dataset import Column, Dataset
-from data.registry import get_dataset
+from data.datasets import get_dataset
 from data.store.references import DatasetRef
 from tasks.limits import Profile
 from tasks.strict import Strict

@@ -12,9 +12,9 @@ from pydantic import Field, field_validator, model_validator
 
 import dpalgos
 from data.dataset import Column, Dataset
+from data.datasets import get_dataset
 from data.prepare.frame_features import Scales, load_frames, scales
 from data.prepare.table_design import PreparedTable, Units, prepare_table, read_prepared_table, table_bytes
-from data.registry import get_dataset
 from data.store.references import DatasetRef, FramesRef, read_table
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses

@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 
 import dpalgos
-from data.simulations import Simulated, models, simulator
-from data.simulations.regressions import half_width
+from data.simulations import Simulated, half_width, models, simulator
 from tasks.problems.problem import Draw, Estimation, Problem
 from tasks.rules import RuleError, evaluate_all, whole
 from tasks.work_units import Replicates

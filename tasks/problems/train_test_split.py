@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import dpalgos
+from data.datasets import get_dataset
 from data.prepare.table_design import PreparedTable, draw_training_rows
-from data.registry import get_dataset
 from data.store.references import FramesRef
 from dpalgos.models.families import get_family
 from dpalgos.rows.wide import Design

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from data.ledger import Charge, Ledger, Request, Verdict
-from data.tables.partitions import PartitionedTable
-from data.tables.reading import Source, StreamedTable
+from data.tables.reading import PartitionedTable, Source, StreamedTable
 from dpalgos import InputError, Sample, get_estimator
 from dpalgos.accounting.odometer import Spending
 from dpalgos.catalog import Estimator

@@ -19,10 +19,18 @@ import pyarrow as pa
 from data.dataset import Column
 from data.errors import DataError
 from data.ledger import Fingerprint, Fingerprinter, Ledger
-from data.tables.declared import DeclaredTable, read_declared
-from data.tables.partitions import PartitionedTable, alike, files_of, is_folder
-from data.tables.reading import Source, StreamedTable, Watch, load_numbers, opened_table
-from data.tables.user_ids import UserIds
+from data.tables.declared import DeclaredTable, UserIds, read_declared
+from data.tables.reading import (
+    PartitionedTable,
+    Source,
+    StreamedTable,
+    Watch,
+    alike,
+    files_of,
+    is_folder,
+    load_numbers,
+    opened_table,
+)
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable

@@ -17,7 +17,6 @@ from dpalgos.audit.roc import (
     predicted_auc,
     tpr_ceiling,
 )
-from reports.analysis.attacks import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
 from tasks.problems.problem import FindsMembers
 from tasks.report.manifest import released_events

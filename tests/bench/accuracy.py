@@ -15,9 +15,9 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 
 import dpalgos
+from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch_or_stand_in, mirror_from_environment
-from data.registry import get_dataset
 from flows.studies.find_study import find_study
 from tasks.problems.problem import DatasetProblem, Problem
 from tasks.run.block import compute_block

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from data.registry import get_dataset
+from data.datasets import get_dataset
 from data.simulations.flock import simulate
 from tests.bench.goals import Measurement, at_most
 from tests.bench.processes import run_script
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from data.fetch.raw_files import RawFile
 from data.fetch.ingest import to_parquet
-from data.registry import get_dataset
+from data.datasets import get_dataset
 from tests.peak_memory import peak_memory
 
 archive, n_rows = Path(sys.argv[1]), int(sys.argv[2])

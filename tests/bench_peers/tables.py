@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import dpalgos
-from data.registry import get_dataset
+from data.datasets import get_dataset
 from flows.studies.find_study import find_study
 from tasks.bring import fetch, parquet
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from data.dataset import Source
-from data.datasets import housing
+from data.datasets import get_dataset, housing
 from data.fetch.raw_files import EMBEDDED
-from data.registry import get_dataset
 
 STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from data.dataset import Declaration, DeclaredColumn
 from data.errors import DataError
 from data.store.references import read_table
-from data.tables.declaration import Declaration, DeclaredColumn
 from data.tables.declared import declared_to_parquet, table_schema
 
 AGE = DeclaredColumn(name="age", lower=0, upper=120)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from data.dataset import Source
+from data.datasets import get_dataset
 from data.errors import CorruptSource, Unreachable
 from data.fetch.raw_files import EMBEDDED, RawFile, fetch, fetch_or_stand_in
-from data.registry import get_dataset
 
 PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from data.datasets import get_dataset
 from data.errors import CorruptTable, DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
 from data.prepare.table_design import PreparedTable, draw_training_rows
-from data.registry import get_dataset
 from data.simulations.flock import PUBLISHED, compare
 
 N = 320

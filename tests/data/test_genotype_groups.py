@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data.datasets import get_dataset
 from data.errors import DataError
 from data.fetch.genotypes import NO_GROUP, SNP_COLUMNS, Genotypes, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
@@ -23,7 +24,6 @@ from data.prepare.genotype_groups import (
     person_mask,
     traced_group,
 )
-from data.registry import get_dataset
 
 
 def cohort(calls, group, missing=None):

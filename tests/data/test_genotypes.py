@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.dataset import Dataset
+from data.datasets import get_dataset
 from data.errors import CorruptSource, DataError, Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch, mirror_from_environment
 from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg, label_people
 from data.formats.plink import open_plink
-from data.registry import get_dataset
 from data.store.references import ref_from_dict
 
 SENTINEL = "rs987654321"

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from data.datasets import get_dataset
 from data.errors import CorruptSource
 from data.fetch.genotypes import read_genotypes
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING
-from data.registry import get_dataset
 
 SENTINEL = "SECRET7"
 N_PEOPLE, N_SNPS = 14, 25

@@ -7,8 +7,8 @@ import pytest
 
 from data.errors import StoreError
 from data.ledger import Ledger
-from data.store import home_checks
-from data.store.home_checks import require_local_disk, require_own_home
+from data.store import folders
+from data.store.folders import require_local_disk, require_own_home
 from flows.cli import launch
 from flows.record import journal
 from flows.server.serve import _alone
@@ -17,7 +17,7 @@ from flows.server.serve import _alone
 @pytest.fixture
 def be(monkeypatch):
     """A function that makes this process another account's, or its own's again."""
-    return lambda uid: monkeypatch.setattr(home_checks.os, "geteuid", lambda: uid)
+    return lambda uid: monkeypatch.setattr(folders.os, "geteuid", lambda: uid)
 
 
 ANOTHER = os.getuid() + 4242
@@ -29,7 +29,7 @@ def used(folder):
 
 
 def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, be, home):
-    name = home_checks.account(os.getuid())
+    name = folders.account(os.getuid())
     used(home)
     be(ANOTHER)
     for use in (
@@ -46,13 +46,13 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
 
 def test_a_home_that_its_owner_keeps_closed_is_refused(tmp_path, be, monkeypatch):
     def closed(path, *, follow_symlinks=True):
-        if path.name == home_checks.LOCK:
+        if path.name == folders.LOCK:
             raise PermissionError
         return os.stat(path)
 
     be(ANOTHER)
-    monkeypatch.setattr(home_checks.Path, "stat", closed)
-    with pytest.raises(StoreError, match=f"is used by {home_checks.account(os.getuid())}"):
+    monkeypatch.setattr(folders.Path, "stat", closed)
+    with pytest.raises(StoreError, match=f"is used by {folders.account(os.getuid())}"):
         require_own_home(tmp_path)
 
 
@@ -71,7 +71,7 @@ def test_root_uses_any_home(tmp_path, be):
 
 
 def test_an_account_without_a_name_is_called_by_its_number():
-    assert home_checks.account(987_654) == "user 987654"
+    assert folders.account(987_654) == "user 987654"
 
 
 Partition = namedtuple("Partition", "device mountpoint fstype opts")
@@ -87,7 +87,7 @@ def mounted(tmp_path, monkeypatch):
             Partition("server:/export", f"{tmp_path}/mnt", kind, ""),
             Partition("/dev/vdb", f"{tmp_path}/mnt/scratch", "xfs", ""),
         ]
-        monkeypatch.setattr(home_checks.psutil, "disk_partitions", lambda all: partitions)
+        monkeypatch.setattr(folders.psutil, "disk_partitions", lambda all: partitions)
         return tmp_path / "mnt"
 
     return mount

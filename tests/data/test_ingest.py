@@ -10,12 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.dataset import Dataset, Source
-from data.datasets import housing
+from data.datasets import get_dataset, housing
 from data.errors import CorruptSource, CorruptTable, DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.fetch.tables import table_digest
-from data.registry import get_dataset
 from data.store.references import Repair, read_table
 
 SENTINEL = "123456.789"

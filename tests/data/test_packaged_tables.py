@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from data import datasets
+from data.datasets import get_dataset
 from data.errors import CorruptSource, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
 from data.fetch.tables import check_bounds, typed
-from data.registry import get_dataset
 from data.store.references import read_table
 
 TABLES = {"randhie": (20_190, 10), "fair": (6_366, 9)}

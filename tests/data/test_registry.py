@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from data import datasets
 from data.dataset import GenotypeGroup, Source
+from data.datasets import get_dataset, load_registry
 from data.errors import DataError
-from data.registry import get_dataset, load_registry
 
 HOUSING = get_dataset("housing")
 

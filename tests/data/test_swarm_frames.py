@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from data.datasets import get_dataset
 from data.errors import CorruptSource, Unreachable
 from data.fetch import frames
 from data.fetch.frames import ROW_GROUP
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.prepare.frame_features import stream_frames
-from data.registry import get_dataset
 from data.store.references import Repair, ref_from_dict
 
 SENTINEL = "123456.789"

@@ -5,15 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.datasets import housing
+from data.datasets import get_dataset, housing
 from data.errors import DataError
-from data.prepare.table_design import (
-    draw_rows,
-    prepare_table,
-    read_prepared_table,
-    table_bytes,
-)
-from data.registry import get_dataset
+from data.prepare.table_design import draw_rows, prepare_table, read_prepared_table, table_bytes
 
 RESPONSE = "median_house_value"
 COVARIATES = ["median_income", "housing_median_age", "population", "households", "total_rooms"]

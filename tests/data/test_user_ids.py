@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from data.errors import DataError
 from data.formats.canonical import MISSING
-from data.tables.user_ids import UserIds
+from data.tables.declared import UserIds
 from dpalgos.errors import InputError
 from dpalgos.rows.users import user_codes
 

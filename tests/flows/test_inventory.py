@@ -6,9 +6,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch, mirror_from_environment
-from data.registry import get_dataset
 from data.store.folders import atomic_write
 from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, totals
 from flows.studies.prefect_tasks import ByKey

@@ -5,8 +5,7 @@ import pytest
 from data.store.folders import sha256_file
 from flows.last_run import last_manifest, rebuild_reports, rerun_options
 from flows.studies.find_study import TASKS, check_cell, find_study
-from reports.analysis.compare import compare_results, describe
-from reports.analysis.results import to_parquet_bytes
+from reports.analysis.results import compare_results, describe_differences, to_parquet_bytes
 from tasks.faults import SpecError
 from tasks.run.collect import read_results
 from tests.tasks.blocks import results_table as table
@@ -134,7 +133,7 @@ def test_a_table_is_identical_to_itself_in_any_order():
     first = table([1.0, 2.0])
     differences = compare_results(first, first.iloc[::-1])
     assert differences["identical"]
-    assert describe(differences) == "identical in all 1 cells"
+    assert describe_differences(differences) == "identical in all 1 cells"
 
 
 def test_differences_beyond_the_error_bars_are_told():
@@ -144,7 +143,7 @@ def test_differences_beyond_the_error_bars_are_told():
     assert within["different"] == []
     beyond = compare_results(first, table([2.0, 2.1, 1.9, 2.0]))
     assert [row["cell"] for row in beyond["different"]] == ["ols:public:n=100"]
-    assert "standard error" in describe(beyond)
+    assert "standard error" in describe_differences(beyond)
 
 
 def test_missing_cells_and_failures_are_told():

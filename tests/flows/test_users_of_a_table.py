@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from analyst_tables import computed, edited, initialized, refusal, study_of
 
+from data.dataset import Declaration, DeclaredColumn
 from data.ledger import open_ledger
 from data.store.references import UserTableRef
 from data.tables import reading
-from data.tables.declaration import Declaration, DeclaredColumn
 from data.tables.declared import count_users, read_declared
 from flows.cli.init import init_study
 from flows.studies.find_study import find_study

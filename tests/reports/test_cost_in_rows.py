@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from reports.analysis.cost_in_rows import enough_epsilon, rows_for_the_same
+from reports.analysis.ranking import enough_epsilon, rows_for_the_same
 from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.numbers import num

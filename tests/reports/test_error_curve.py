@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from reports.analysis.error_curve import first_below, fitted_slope
+from reports.analysis.ranking import first_below, fitted_slope
 from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.pages.error_page import slope_table

@@ -16,9 +16,8 @@ from reports.page import Finding, Guide
 from reports.pages.error_page import limit_table
 from reports.pages.text import manifest_rows
 from reports.sentences import macros
-from reports.words.headline import build_headline, guide_at
+from reports.words.headline import build_headline, guide_at, trends
 from reports.words.tables import error_table, failure_table
-from reports.words.trends import trends
 
 
 @pytest.fixture(scope="module")

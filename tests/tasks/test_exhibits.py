@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
 from data.prepare.frame_features import load_frames, scales
-from data.registry import get_dataset
 from data.store.references import FramesRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import EXHIBITS, validate_results

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from data.datasets import get_dataset
 from data.prepare.table_design import PreparedTable
-from data.registry import get_dataset
 from flows.studies.find_study import find_study
 from reports.exhibits import selection_rules, user_spread
 from tasks.problems.grid_users import GriddedTable, GridUsers
