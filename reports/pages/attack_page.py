@@ -10,6 +10,7 @@ from typing import cast
 
 import pandas as pd
 
+from reports.analysis.results import AUC, POOLED_AUC
 from reports.analysis.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest
 from reports.charts.explorer import explorer_data
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
@@ -23,7 +24,7 @@ from reports.sentences import said
 from reports.words.headline import PageHeadline, Tile, data_sentence
 from reports.words.tables import PlainCell, PlainTable
 
-AUC, POOLED_AUC, SUM_RATIO = "auc", "pooled_auc", "attack_sum_ratio"
+SUM_RATIO = "attack_sum_ratio"
 CHANCE = 0.5
 
 

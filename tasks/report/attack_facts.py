@@ -17,6 +17,7 @@ from dpalgos.audit.roc import (
     predicted_auc,
     tpr_ceiling,
 )
+from reports.analysis.results import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
 from tasks.problems.problem import FindsMembers
 from tasks.report.manifest import released_events
