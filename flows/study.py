@@ -1,45 +1,48 @@
-"""The flow of a study: fetch and prepare the data, run the blocks, collect, report."""
+"""The flows: run a study, a part of it again, its report alone, the scorecard; bring data."""
 
 import os
 from typing import Any
 
 from prefect import flow, runtime
+from prefect.artifacts import create_table_artifact
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.record.artifacts import LastResults, attach_budget, attach_report
 from flows.record.journal import from_server, recorded
 from flows.server.dead_runs import HOOKS
-from flows.studies import parameters
-from flows.studies.find_study import check_cell, find_study
+from flows.studies import parameters as given
+from flows.studies.find_study import SCORECARD, check_cell, find_study
 from flows.studies.prefect_tasks import PrefectTasks
-from flows.studies.steps import RunOptions, StudySteps
+from flows.studies.results import judged, rebuild_reports, rerun_options
+from flows.studies.steps import RunOptions, StudySteps, bring_datasets, left_out
 from tasks.faults import guarded
 from tasks.limits import DEFAULT_SEED
 from tasks.run.resources import run_at_most
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time
+_FLOW: Any = {"flow_run_name": given.run_name, "persist_result": False, **HOOKS}
 
 
-@flow(name="study", flow_run_name=parameters.run_name, task_runner=THREADS, persist_result=False, **HOOKS)
+@flow(name="study", task_runner=THREADS, **_FLOW)
 @guarded
 def run_study(
-    study: parameters.StudyChoice,
-    profile: parameters.ProfileChoice = "standard",
-    reps: parameters.Replicates = None,
-    seed: parameters.Seed = DEFAULT_SEED,
-    offline: parameters.Offline = False,
-    out: parameters.OutFolder = None,
-    workers: parameters.Workers = None,
-    refresh_task: parameters.RefreshTask = None,
-    refresh_cell: parameters.CellKey = None,
-    command: parameters.Command = "",
+    study: given.StudyChoice,
+    profile: given.ProfileChoice = "standard",
+    reps: given.Replicates = None,
+    seed: given.Seed = DEFAULT_SEED,
+    offline: given.Offline = False,
+    out: given.OutFolder = None,
+    workers: given.Workers = None,
+    refresh_task: given.RefreshTask = None,
+    refresh_cell: given.CellKey = None,
+    command: given.Command = "",
 ) -> dict[str, Any]:
     """Run one study from ingest to report, and return the path of the report.
 
     The server's form explains the parameters: see `flows.studies.parameters`. From the command line `study`
     may also be the path of a study's file and `out` any folder, and `command` is what was typed.
     """
-    parameters.check_studies(study)
+    given.check_studies(study)
     run_at_most(workers)
     spec = find_study(study)
     check_cell(spec, refresh_task, refresh_cell, profile)
@@ -55,7 +58,7 @@ def run_study(
         command=command,
     )
     tasks = PrefectTasks()
-    steps = StudySteps(spec, parameters.reports_folder(out, spec.name), options, tasks)
+    steps = StudySteps(spec, given.reports_folder(out, spec.name), options, tasks)
     last = LastResults(steps.folder, {"profile": profile, "replicates": steps.replicates})
     with recorded(study, profile, own_data=spec.analyst_table is not None):
         done = steps.run()
@@ -63,3 +66,91 @@ def run_study(
     attach_report(spec, done.report)
     attach_budget(spec, done.results, done.headline_cells)
     return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
+
+
+@flow(name="rerun", task_runner=THREADS, **_FLOW)
+@guarded
+def run_part(
+    study: given.StudyChoice,
+    task: given.TaskChoice,
+    cell: given.CellKey = None,
+    profile: given.LastProfile = None,
+    reps: given.LastReplicates = None,
+    seed: given.LastSeed = None,
+    offline: given.Offline = False,
+    out: given.OutFolder = None,
+    workers: given.Workers = None,
+) -> dict[str, Any]:
+    """Repeat the last run of a study but for one task or cell, and return where the report lies.
+
+    The parameters are those of :func:`run_study`; what is not given is the last run's.
+    """
+    given.check_studies(study)
+    folder = given.reports_folder(out) if out else None
+    options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
+    found = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
+    return dict(run_study.fn(study, out=out, offline=offline, workers=workers, **found))
+
+
+@flow(name="report", **_FLOW)
+@guarded
+def run_report(
+    studies: given.ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
+    out: given.OutFolder = None,
+) -> dict[str, Any]:
+    """Write the reports of studies again, of all that have results if none is named; return the index."""
+    given.check_studies(*studies)
+    with recorded("report"):
+        index, rebuilt = rebuild_reports(studies or None, given.reports_folder(out))
+    return {"index": str(index), "rebuilt": rebuilt}
+
+
+@flow(name=SCORECARD, **_FLOW)
+@guarded
+def run_scorecard(
+    profile: given.ProfileChoice = "standard",
+    seed: given.Seed = DEFAULT_SEED,
+    out: given.OutFolder = None,
+    command: given.Command = "",
+) -> dict[str, Any]:
+    """Judge every claim on the results in ``out``, and return the path of the scorecard.
+
+    The parameters are those of :func:`run_study`; nothing is computed here but the verdicts, so that
+    ``profile`` and ``seed`` are for the record.
+    """
+    tasks = PrefectTasks()
+    with recorded(SCORECARD, profile):
+        folder = given.reports_folder(out, SCORECARD)
+        done = judged(folder, tasks, profile=profile, seed=seed, command=command)
+    return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
+
+
+@flow(name="ingest", **_FLOW)
+@guarded
+def run_ingest(
+    datasets: given.DatasetChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
+    again: given.Again = False,
+    offline: given.Offline = False,
+) -> dict[str, Any]:
+    """Fetch datasets into the store, all if none is named, and return the paths of their tables.
+
+    With `again` they are fetched anew, whatever is stored; `offline` never uses the network.
+    """
+    with recorded("ingest"):
+        tables = list(bring_datasets(datasets, PrefectTasks().bring, again, offline))
+    create_table_artifact(
+        key="ingest",
+        table=[
+            {
+                "dataset": table.name,
+                "rows": table.n_rows,
+                "of": table.rows_read,
+                "source": table.data_source,
+                "left out": left_out(table),
+                "why not real": "; ".join(table.reasons),
+            }
+            for table in tables
+        ],
+        description="The datasets in the store",
+    )
+    return {table.name: table.path for table in tables}

@@ -20,7 +20,7 @@ from data.store.folders import REPORTS, atomic_write, home, private_folder, read
 from data.store.shared import check_shared_store
 from flows.record import journal
 from flows.record.progress import say
-from flows.server.interruption import leave, prompt_end, termination_as_exit
+from flows.server.dead_runs import leave, mark_dead_runs, prompt_end, termination_as_exit
 from flows.server.prefect_server import prefect_server, wait_until_recorded
 from flows.server.processes import Say
 from flows.studies.find_study import SCORECARD, find_study
@@ -183,9 +183,7 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 
-    from flows.scorecard import run_scorecard
-    from flows.server.dead_runs import mark_dead_runs
-    from flows.study import run_study
+    from flows.study import run_scorecard, run_study
 
     mark_dead_runs(home(), say)
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
@@ -208,7 +206,6 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
 
 def _load(studies: Sequence[str]) -> None:
     """Load what the flows need, and digest the studies' code; a server takes longer to start."""
-    import flows.scorecard
     import flows.study  # noqa: F401
     import reports.pages.study  # noqa: F401 (what draws, too)
 

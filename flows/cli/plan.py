@@ -10,8 +10,8 @@ from typing import Any
 
 from data.store.folders import home
 from data.store.references import DatasetRef
-from flows.studies.datasets import bring_tables
 from flows.studies.find_study import find_study
+from flows.studies.steps import bring_tables
 from tasks.limits import Profile
 from tasks.problems.problem import ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds

@@ -1,4 +1,4 @@
-"""The commands that run studies and show runs."""
+"""The commands that run studies, and show runs and what they stored."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from data.store.folders import home
+from data.store.folders import REPORTS, home
 from flows.cli import options as given
 from flows.record.progress import say
 
@@ -59,7 +59,7 @@ def rerun(
     offline: given.Offline = False,
 ) -> None:
     """Run one task, or one cell of it, again; everything else comes from the cache."""
-    from flows.last_run import rerun_options
+    from flows.studies.results import rerun_options
 
     options = rerun_options(study, task, cell, out, profile=profile, reps=reps, seed=seed)
     _run_studies([study], {**options, "offline": offline}, workers=None, engine="local", out=out)
@@ -77,7 +77,7 @@ def ingest(
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
     from data.store.folders import private_folder
-    from flows.studies.datasets import bring_datasets, left_out
+    from flows.studies.steps import bring_datasets, left_out
 
     tables = bring_datasets(datasets or (), call, again, offline, progress=sys.stderr.isatty())
     private_folder(home())
@@ -94,7 +94,7 @@ def report(
     out: given.Out = None,
 ) -> None:
     """Rebuild reports from stored results; computes no estimator."""
-    from flows.last_run import rebuild_reports
+    from flows.studies.results import rebuild_reports
 
     index, rebuilt = rebuild_reports(studies, out)
     typer.echo(f"rebuilt {', '.join(rebuilt) or 'no report'}; see {index}")
@@ -146,8 +146,8 @@ def _run_studies(
     studies: list[str], options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None
 ) -> None:
     from flows.cli.launch import check_engine, launch
-    from flows.last_run import reports_of_scorecard
     from flows.studies.find_study import SCORECARD, find_study, with_evidence
+    from flows.studies.results import reports_of_scorecard
     from tasks.faults import SpecError
 
     check_engine(engine)
@@ -162,3 +162,67 @@ def _run_studies(
         out = reports_of_scorecard(names, options["profile"], out)
     index = launch(studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
     typer.echo(index)
+
+
+cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
+cache_app.callback(invoke_without_command=True)(given.help_without_command)
+
+
+@cache_app.command("list")
+def cache_list(as_json: given.AsJson = False) -> None:
+    """List the stored results; of blocks also what ran, where, and how long it took."""
+    from flows.record.inventory import entries
+
+    rows = [entry.to_dict() for entry in entries(home())]
+    given.print_rows(rows, as_json, _cache_line)
+    if not rows and not as_json:
+        typer.echo(f"nothing is stored in {home()}")
+
+
+def _cache_line(row: dict[str, Any]) -> str:
+    made = f"  {row['what']}: {row['seconds']:.1f} s on {row['where']}" if row["what"] else ""
+    return f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}{made}"
+
+
+@cache_app.command("verify")
+def cache_verify(as_json: given.AsJson = False) -> None:
+    """Check every stored result against its checksum; exit 1 if any is damaged."""
+    from flows.record.inventory import entries
+
+    found = entries(home())
+    damaged = [entry.to_dict() for entry in found if entry.state == "damaged"]
+    if as_json:
+        typer.echo(json.dumps({"checked": len(found), "damaged": damaged}, indent=1))
+    else:
+        for row in damaged:
+            typer.echo(f"damaged  {row['name']}")
+        typer.echo(
+            f"{len(found)} stored results, {len(damaged)} damaged; a damaged one is made again when needed"
+        )
+    if damaged:
+        raise typer.Exit(1)
+
+
+@cache_app.command("prune")
+def cache_prune(
+    everything: Annotated[bool, typer.Option("--all", help="Delete also what is up to date.")] = False,
+    keep_size: Annotated[
+        str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
+    ] = None,
+    out: given.Out = None,
+    store: Annotated[
+        bool,
+        typer.Option("--store", help="At DPCOST_STORE, not here; with --keep-size the oldest goes first."),
+    ] = False,
+) -> None:
+    """Delete results that are damaged, incomplete or stale."""
+    from flows.record.inventory import n_bytes, prune, prune_shared
+    from flows.record.journal import exclusive_run
+
+    keep = None if keep_size is None else n_bytes(keep_size)
+    if store:
+        removed, freed = prune_shared(everything=everything, keep=keep)
+    else:
+        with exclusive_run(home(), say):
+            removed, freed = prune(home(), out or REPORTS, everything=everything, keep=keep)
+    typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

@@ -87,7 +87,7 @@ def prefect_server(
             stack.enter_context(client_environment(settings))
             server = server_process(home, port, inherited | WITHOUT_SCHEDULES)
             try:
-                server.start(lambda: _listens(port) and answers(api_url), meanwhile)
+                server.start(partial(answers, api_url), meanwhile)
             except ServerError as error:
                 remedy = f"if its database is damaged, delete {home / 'prefect'}: that loses no result"
                 raise ServerError(f"{error}; run the same command again, or, {remedy}") from None
@@ -123,12 +123,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    """Say whether somebody listens on a loopback port; cheaper than a request."""
-    with socket.socket() as probe:
-        return probe.connect_ex((HOST, port)) == 0
 
 
 def _tell_when_dead(server: ChildProcess, when_lost: Say) -> None:
@@ -212,25 +206,17 @@ def logging_level(default: str) -> str:
 
 @contextlib.contextmanager
 def client_environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to this process, then import Prefect; if it was imported before, to this thread."""
-    before = {name: os.environ.get(name) for name in settings}
-    imported = "prefect" in sys.modules
+    """Apply settings to this process for a while, and import Prefect, which reads them now or never."""
+    before = dict(os.environ)
     os.environ.update(settings)
     try:
-        with contextlib.ExitStack() as stack:
-            import prefect.settings
+        import prefect.settings  # noqa: F401
 
-            if imported:
-                known = {name: value for name, value in settings.items() if hasattr(prefect.settings, name)}
-                changed = {getattr(prefect.settings, name): value for name, value in known.items()}
-                stack.enter_context(prefect.settings.temporary_settings(changed))
-            yield
+        yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in settings:
+            os.environ.pop(name)
+        os.environ.update({name: before[name] for name in settings if name in before})
 
 
 def wrong_setting(error: Exception) -> str:

@@ -20,9 +20,8 @@ from pathlib import Path
 from data.store import folders as store
 from flows.record.journal import locked
 from flows.server import prefect_server
-from flows.server.dead_runs import mark_dead_runs, mark_deployed_runs
+from flows.server.dead_runs import mark_dead_runs, mark_deployed_runs, termination_as_exit
 from flows.server.deploy import POOL, PROJECT
-from flows.server.interruption import termination_as_exit
 from flows.server.postgres import DATABASE_URL, start_postgres
 from flows.server.processes import (
     START_TIMEOUT,

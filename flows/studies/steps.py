@@ -1,18 +1,19 @@
 """The steps of a run of a study. Prefect is not imported here: see `flows.studies.stored`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import time
 from typing import Any, NamedTuple, Protocol
 
 import dpalgos
+from data.datasets import get_dataset, load_registry
+from data.errors import Unreachable
 from data.store.folders import home, private_folder
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from flows.record.inventory import clear_leftovers
-from flows.studies.datasets import Tables, bring_tables
-from tasks.bring import analyst_parquet
+from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import CacheKey, Record, at_hand, cache_key, located, records_folder, stored_record
 from tasks.limits import DEFAULT_SEED, Profile
 from tasks.problems.problem import HasExhibits, ReadsTable, modules_of
@@ -28,6 +29,7 @@ from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
 
+Tables = dict[str, DatasetRef]  # by dataset
 Designs = dict[str, Record | None]  # by panel; None where data are simulated
 
 
@@ -89,15 +91,13 @@ class StudySteps:
         self.reports, self.folder = reports, reports / spec.name
         self.replicates = options.reps or spec.replicates[options.profile]
         typed = f"dpcost run {options.study} --profile {options.profile} --reps {self.replicates}"
-        self._tasks, self._context = (
-            tasks,
-            {  # what the manifest says of the run
-                **{name: getattr(options, name) for name in ("study", "out", "profile", "seed")},
-                "replicates": self.replicates,
-                "command": options.command or f"{typed} --seed {options.seed}",
-                "started": now(),
-            },
-        )
+        self._tasks = tasks
+        self._context = {  # what the manifest says of the run
+            **{name: getattr(options, name) for name in ("study", "out", "profile", "seed")},
+            "replicates": self.replicates,
+            "command": options.command or f"{typed} --seed {options.seed}",
+            "started": now(),
+        }
 
     def run(self) -> Outcome:
         self.clear_folders()
@@ -280,3 +280,48 @@ class StudySteps:
 
 def _rows_of(key: CacheKey) -> str:
     return f"cache/blocks/{key}.parquet"
+
+
+def bring_tables(
+    spec: StudySpec, profile: Profile, offline: bool, call: Callable[..., Any]
+) -> tuple[Tables, StudySpec, dict[str, str]]:
+    """Bring the datasets of a study; `call(task, ...)` runs a task, or just its function.
+
+    Return the tables, the study without the panels for whose data nothing may stand in, and why each of
+    these was left out.
+    """
+    tables: Tables = {}
+    not_run: dict[str, str] = {}
+    for dataset in spec.datasets_at(profile):
+        if spec.analyst_table and dataset == spec.name:
+            tables[dataset] = call(analyst_parquet, dataset, spec.analyst_table)
+            spec.check_rows(tables[dataset])
+            continue
+        raw = call(fetch, dataset, offline)
+        panels = spec.panels_without_stand_in(dataset) if raw.origin == "stand-in" else ()
+        if panels:
+            why = f"{dataset} cannot be had here: {'; '.join(raw.reasons)}"
+            not_run |= {panel: f"Panel “{panel}” did not run, since {why}." for panel in panels}
+            spec = spec.without_panels(panels)
+        else:
+            tables[dataset] = call(parquet, raw, stand_in_rows=spec.stand_in_rows(dataset, profile))
+    return tables, spec, not_run
+
+
+def bring_datasets(
+    names: Sequence[str], call: Callable[..., Any], again: bool, offline: bool, *, progress: bool = False
+) -> Iterator[DatasetRef]:
+    """Bring datasets by name, or all; with `again`, what is stored stays if nothing else is to be had."""
+
+    def brought(name: str) -> Any:
+        try:
+            raw = call(fetch, name, offline, progress, again)
+        except Unreachable:
+            raw = call(fetch, name, offline, progress)
+        return call(parquet, raw, again)
+
+    return map(brought, [get_dataset(name).name for name in names or sorted(load_registry())])
+
+
+def left_out(table: DatasetRef) -> str:
+    return "; ".join(f"{repair.count} rows: {repair.reason}" for repair in table.repairs)

@@ -15,7 +15,7 @@ from data.store.folders import REPORTS, home
 from flows.record import journal
 from flows.record.progress import blocks, say
 from flows.studies.find_study import SCORECARD, find_study
-from flows.studies.judging import COMMAND, judged
+from flows.studies.results import judged
 from flows.studies.steps import Job, Outcome, RunOptions, StudySteps
 from tasks.bring import fetch
 from tasks.cache import Record, at_hand, find_record
@@ -76,8 +76,8 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
     asked = {"profile": "standard", "seed": DEFAULT_SEED, **options}
     try:
         if study == SCORECARD:
-            of_scorecard = {name: asked[name] for name in ("profile", "seed")}
-            outcome = judged(reports, found, command=asked.get("command") or COMMAND, **of_scorecard)
+            of_scorecard = {name: asked[name] for name in ("profile", "seed", "command") if name in asked}
+            outcome = judged(reports, found, **of_scorecard)
         else:
             spec = find_study(study)
             if not (reports / spec.name / "manifest.json").exists():  # the last file that a run writes

@@ -261,7 +261,7 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
     """Prefect reads them when it is first imported."""
     import subprocess
 
-    modules = ("flows.cli.runs", "flows.cli.launch", "flows.last_run", "flows.studies.find_study")
+    modules = ("flows.cli.runs", "flows.cli.launch", "flows.studies.results", "flows.studies.find_study")
     modules += (
         "tasks.report.write",
         "tasks.report.write",

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from data.store.processes import ProcessIdentity
-from flows.server.interruption import _watch, prompt_end
+from flows.server.dead_runs import _count_signals, prompt_end
 
 BUSY = """
 import contextlib, os, signal, sys, time
 from functools import partial
 from pathlib import Path
-from flows.server.interruption import leave, prompt_end
+from flows.server.dead_runs import leave, prompt_end
 from flows.server.processes import ChildProcess, started_processes
 
 home, grace = Path(sys.argv[1]), float(sys.argv[2])
@@ -65,7 +65,7 @@ def test_two_signals_that_arrive_at_once_are_two():
     reading, writing = socket.socketpair()
     said = []
     writing.send(bytes([signal.SIGINT, signal.SIGINT]))
-    _watch(reading, said.append, 3600)
+    _count_signals(reading, said.append, 3600)
     assert said == ["interrupted twice, so not waiting for the blocks in flight"]
 
 

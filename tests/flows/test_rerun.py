@@ -3,8 +3,8 @@ import json
 import pytest
 
 from data.store.folders import sha256_file
-from flows.last_run import last_manifest, rebuild_reports, rerun_options
 from flows.studies.find_study import TASKS, check_cell, find_study
+from flows.studies.results import last_manifest, rebuild_reports, rerun_options
 from reports.analysis.results import compare_results, describe_differences, to_parquet_bytes
 from tasks.faults import SpecError
 from tasks.run.collect import read_results

@@ -175,7 +175,7 @@ def test_a_server_is_started_to_be_told_of_a_run_that_died(ran, gone, monkeypatc
 def test_the_scorecard_is_found_too(ran):
     folder = ran.project.out
     assert run_from_store("scorecard", ran.options) is None
-    stored.judged(folder, PlainTasks(), profile="smoke", seed=20191112, command="dpcost run scorecard")
+    stored.judged(folder, PlainTasks(), profile="smoke", seed=20191112)
     assert run_from_store("scorecard", ran.options).report == folder / "scorecard" / "report.html"
     (folder / "scorecard" / "report.html").write_text("")
     assert run_from_store("scorecard", ran.options) is None

@@ -4,7 +4,7 @@ import pytest
 from test_browser import look
 
 from flows.studies.find_study import find_study, study_names
-from flows.studies.judging import COMMAND, judged
+from flows.studies.results import judged
 from flows.studies.steps import RunOptions, StudySteps
 from tests.plain_tasks import PlainTasks
 
@@ -59,7 +59,7 @@ def test_pages_ask_no_network_and_their_controls_change_what_is_shown(reports, s
 
 def test_scorecard_and_index_of_all_studies_open_without_a_word_on_the_console(reports, tmp_path):
     folder = reports("housing")
-    judged(folder, PlainTasks(), command=COMMAND, profile="smoke", seed=1)
+    judged(folder, PlainTasks(), profile="smoke", seed=1)
     for page in (folder / "index.html", folder / "scorecard" / "report.html"):
         (tmp_path / page.stem).mkdir(exist_ok=True)
         assert look(page.read_text(encoding="utf-8"), 1100, tmp_path / page.stem, CONTROLS)["requests"] == []

@@ -3,13 +3,9 @@ from types import SimpleNamespace
 import pytest
 from jsonschema import Draft202012Validator
 
-from flows.ingest import run_ingest
-from flows.report import run_report
-from flows.rerun import run_part
-from flows.scorecard import run_scorecard
 from flows.studies import parameters
 from flows.studies.parameters import check_studies, form, reports_folder, run_name
-from flows.study import run_study
+from flows.study import run_ingest, run_part, run_report, run_scorecard, run_study
 from tasks.faults import SpecError
 
 HOUSING = {"study": "housing"}

@@ -1,5 +1,4 @@
 import base64
-import contextlib
 import json
 import os
 import shutil
@@ -12,10 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from small_project import server_of, until
 
-from flows.record import journal
 from flows.server import prefect_server as client
-from flows.server.dead_runs import mark_dead_runs
-from flows.server.interruption import termination_as_exit
+from flows.server.dead_runs import termination_as_exit
 from flows.server.prefect_server import RECORDER_SETTINGS, WITHOUT_SCHEDULES, prefect_server
 from flows.server.processes import ServerError, end_own_processes, started_processes
 
@@ -123,21 +120,6 @@ def test_sigterm_unwinds_the_stack():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_settings_apply_and_are_restored_where_prefect_is_imported(tmp_path, monkeypatch):
-    import prefect.settings
-
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    before, outside = dict(os.environ), prefect.settings.PREFECT_API_URL.value()
-    settings = client.client_settings(tmp_path, "http://127.0.0.1:1/api", "a:string")
-    override = {prefect.settings.PREFECT_API_URL: "http://127.0.0.1:2/api"}
-    with prefect.settings.temporary_settings(override), client.client_environment(settings):
-        assert prefect.settings.PREFECT_API_URL.value() == "http://127.0.0.1:1/api"
-        assert prefect.settings.PREFECT_RESULTS_LOCAL_STORAGE_PATH.value() == tmp_path / "cache" / "records"
-        assert "127.0.0.1" in os.environ["NO_PROXY"].split(",")
-    assert prefect.settings.PREFECT_API_URL.value() == outside
-    assert dict(os.environ) == before
-
-
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory):
     """Return a folder whose database exists, which saves each test some seconds."""
@@ -158,45 +140,12 @@ def home(migrated, tmp_path, monkeypatch):
 OWNER = """
 import sys, time
 from pathlib import Path
-from flows.server.interruption import termination_as_exit
+from flows.server.dead_runs import termination_as_exit
 from flows.server.prefect_server import prefect_server
 with termination_as_exit(), prefect_server(Path(sys.argv[1])) as url:
     print(url, flush=True)
     time.sleep(120)
 """
-
-KILLED_RUN = """
-import sys, time
-from pathlib import Path
-from flows.record.journal import begin, home_tag
-from flows.server.prefect_server import prefect_server
-with prefect_server(Path(sys.argv[1])):
-    from prefect import flow, tags, task
-    from prefect.runtime import flow_run
-
-    @task
-    def slow():
-        time.sleep(120)
-
-    @flow
-    def study():
-        begin(Path(sys.argv[1]), flow_run.id, "housing")
-        running = slow.submit()
-        time.sleep(3)
-        print(flow_run.id, flush=True)
-        running.wait()
-
-    with tags(home_tag(Path(sys.argv[1]))):
-        study()
-"""
-
-
-@contextlib.contextmanager
-def a_client():
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        yield client
 
 
 @pytest.mark.server
@@ -267,38 +216,6 @@ def test_the_server_of_a_killed_run_ends_and_others_stay(home):
     assert started_processes(home) == []
 
 
-COUNTED_RUN = """
-import sys, time
-from pathlib import Path
-from flows.server.prefect_server import prefect_server, wait_until_recorded
-with prefect_server(Path(sys.argv[1])):
-    from prefect import flow, task
-    from prefect.runtime import flow_run
-
-    @task
-    def one(number):
-        time.sleep(0.1)
-        return number
-
-    @flow
-    def adding():
-        assert sum(future.result() for future in one.map(range(n_runs))) == sum(range(n_runs))
-        return flow_run.id
-
-    n_runs = int(sys.argv[2])
-    flow_run_id = str(adding())
-    print("recorded", wait_until_recorded(flow_run_id, n_runs))
-    print("recorded", wait_until_recorded(flow_run_id, n_runs + 1, timeout=0.3))
-"""
-
-
-@pytest.mark.server
-def test_every_task_run_is_on_record_before_the_server_goes(home):
-    said, _ = python(COUNTED_RUN, home, 20, PREFECT_LOGGING_LEVEL="CRITICAL").communicate(timeout=240)
-    assert said.count("recorded 20") == 2, said
-    assert started_processes(home) == []
-
-
 @pytest.mark.server
 def test_a_server_that_dies_is_told_and_one_that_is_stopped_is_not(home):
     lost = []
@@ -311,18 +228,3 @@ def test_a_server_that_dies_is_told_and_one_that_is_stopped_is_not(home):
         end_own_processes()
     assert len(lost) == 1
     assert lost[0].startswith("the server ended with exit status")
-
-
-@pytest.mark.server
-def test_a_killed_run_is_crashed_at_the_next_start(home, tmp_path):
-    killed = python(KILLED_RUN, home)
-    flow_run_id = killed.stdout.readline().strip()
-    killed.kill()
-    killed.wait()
-    said = []
-    with prefect_server(home, say=said.append):
-        mark_dead_runs(home, said.append)
-        with a_client() as asked:
-            assert asked.read_flow_run(flow_run_id).state.is_crashed()
-        assert client.wait_until_recorded(flow_run_id, 1) == 1
-    assert [run["status"] for run in journal.recent_runs(home)] == ["crashed"]

@@ -197,7 +197,7 @@ def test_one_command_ends_everything(project, start, database, monkeypatch):
 OTHER_RUN = """
 import sys, time
 from pathlib import Path
-from flows.server.interruption import termination_as_exit
+from flows.server.dead_runs import termination_as_exit
 from flows.server.prefect_server import prefect_server
 with termination_as_exit(), prefect_server(Path(sys.argv[1])):
     time.sleep(600)

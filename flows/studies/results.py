@@ -1,4 +1,4 @@
-"""Run a part of a study again, or rebuild its report, from what its last run left."""
+"""What is done with the results in a folder: a part again, pages again, the verdicts on the claims."""
 
 import shlex
 from contextlib import suppress
@@ -7,9 +7,27 @@ from typing import Any
 
 from data.store.folders import REPORTS, read_json, sha256_file
 from flows.record.progress import say
-from flows.studies.find_study import SCORECARD, TASKS, check_cell, find_study, nearest_name, study_names
+from flows.studies.find_study import (
+    SCORECARD,
+    TASKS,
+    check_cell,
+    find_study,
+    nearest_name,
+    readable_studies,
+    study_names,
+)
+from flows.studies.steps import Outcome, Tasks
+from tasks.cache import cache_key
 from tasks.faults import SpecError
+from tasks.limits import DEFAULT_SEED
+from tasks.report.manifest import now
+from tasks.report.write import share_report, write_index, write_report
+from tasks.run.collect import read_results
+from tasks.scorecard.claims import load_scorecard
+from tasks.scorecard.judging import read_evidence, score, write_scorecard
 from tasks.study.spec import StudySpec
+
+COMMAND = f"dpcost run {SCORECARD}"
 
 
 def rerun_options(
@@ -41,8 +59,6 @@ def rerun_options(
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
-    from tasks.report.write import share_report, write_index, write_report
-
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
     names = studies or [name for name in there if name in [*study_names(), SCORECARD]]
@@ -56,9 +72,7 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
         write_report(spec, results, manifest)
     rebuilt = [spec.name for spec, _, _ in found]
     if SCORECARD in names:
-        from flows.studies.judging import rebuild_scorecard
-
-        rebuild_scorecard(folder)
+        _rebuild_scorecard(folder)
         rebuilt.append(SCORECARD)
     index = write_index(folder)
     for name in rebuilt:
@@ -102,8 +116,6 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
 
 
 def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
-    from tasks.run.collect import read_results
-
     manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
     remedy = f"run: {_command(spec.name, out)}"
     if not manifest or not results.exists():
@@ -120,3 +132,55 @@ def _command(study: str, out: Path | None) -> str:
 
 def _reports(out: Path | None) -> Path:
     return out.resolve() if out is not None else REPORTS
+
+
+def judged(folder: Path, tasks: Tasks, *, profile: str, seed: int, command: str = "") -> Outcome:
+    """Judge every claim on the results in a folder, and write the scorecard; the rest is for the record."""
+    asked = {"profile": profile, "seed": seed, "command": command or COMMAND}
+    specs, tables, context = _evidence_in(folder, asked)
+    plain = [spec.model_dump(mode="json") for spec in specs]
+    inputs = [plain, context["evidence"], str(folder), profile, seed]
+    code = [score.__module__, *{module for spec in specs for module in spec.modules()}]
+    key = cache_key("scorecard", code, *inputs, of_page=True)
+    paths = {name: str(path) for name, path in tables.items()}
+    record = tasks.run(score, key, specs, paths, str(folder / SCORECARD), context, again=False)
+    index = write_index(folder)
+    share_report(folder / SCORECARD)
+    return Outcome(
+        report=Path(record["report"]),
+        index=index,
+        headline=record["headline"],
+        results=folder / SCORECARD / "results.parquet",
+        headline_cells=[],
+    )
+
+
+def _rebuild_scorecard(folder: Path) -> None:
+    """Judge every claim again on the results in a folder, without a server."""
+    try:
+        last = read_json(folder / SCORECARD / "manifest.json")
+    except (OSError, ValueError):
+        last = {}
+    unknown = {"profile": "", "seed": DEFAULT_SEED, "command": COMMAND}
+    context = {key: last.get(key, value) for key, value in unknown.items()}
+    specs, tables, context = _evidence_in(folder, context)
+    write_scorecard(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
+
+
+def _evidence_in(
+    folder: Path, context: dict[str, Any]
+) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
+    """Return the claims' studies, the whole results in a folder, and a context that names them."""
+    readable = {spec.name: spec for spec in readable_studies()}
+    specs = [readable[name] for name in load_scorecard().studies if name in readable]
+    evidence, tables = dict[str, dict[str, Any]](), dict[str, Path]()
+    for name in (spec.name for spec in specs):
+        table = folder / name / "results.parquet"
+        try:
+            manifest, sha256 = read_json(folder / name / "manifest.json"), sha256_file(table)
+        except (OSError, ValueError):
+            continue
+        if manifest.get("results_sha256") == sha256:
+            evidence[name] = {"sha256": sha256, **{key: manifest.get(key) for key in ("profile", "commit")}}
+            tables[name] = table
+    return specs, tables, {"study": SCORECARD, **context, "started": now(), "evidence": evidence}
