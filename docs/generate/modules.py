@@ -21,14 +21,16 @@ PACKAGES = {
 
 
 def pages() -> dict[str, str]:
-    """Return a page for each package of ``dpalgos`` that has no estimators."""
+    """Return a page for each part of ``dpalgos`` that has no estimators."""
     return {f"api/modules/{package}.rst": _page(package, title) for package, title in PACKAGES.items()}
 
 
 def _page(package: str, title: str) -> str:
     parts = [heading(title)]
-    for each in iter_modules(import_module(f"dpalgos.{package}").__path__):
-        module = import_module(f"dpalgos.{package}.{each.name}")
+    whole = import_module(f"dpalgos.{package}")
+    within = [f".{each.name}" for each in iter_modules(getattr(whole, "__path__", ()))]
+    for name in within or [""]:
+        module = import_module(f"{whole.__name__}{name}")
         names = _public_names(module)
         parts += [
             heading(f"``{module.__name__}``", "-"),

@@ -44,8 +44,7 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_scores import BoundedGLM, check_has_interval, glm_witnesses
 from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
-from dpalgos.models.families import Family, check_labels, family_names, get_family
-from dpalgos.models.family_params import PrivateFamilyParams
+from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript

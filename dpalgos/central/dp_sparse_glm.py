@@ -35,7 +35,7 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
-from dpalgos.models.family_params import SparseFamilyParams
+from dpalgos.models.families import SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many

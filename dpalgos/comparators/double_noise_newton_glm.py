@@ -43,8 +43,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Neighbors, pair, register
 from dpalgos.central.dp_glm import gradient_sensitivity
-from dpalgos.models.families import Family, check_labels
-from dpalgos.models.family_params import PrivateFamilyParams
+from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript

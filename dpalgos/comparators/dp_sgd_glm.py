@@ -34,8 +34,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.catalog import Form, Neighbors, pair, register
-from dpalgos.models.families import check_labels
-from dpalgos.models.family_params import PrivateFamilyParams
+from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript

@@ -64,8 +64,7 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_scores import BoundedGLM, glm_witnesses
 from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
-from dpalgos.models.families import Family, check_labels
-from dpalgos.models.family_params import PrivateFamilyParams
+from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive

@@ -27,8 +27,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.catalog import Neighbors, pair, register
-from dpalgos.models.families import check_labels
-from dpalgos.models.family_params import PrivateFamilyParams
+from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript

@@ -52,7 +52,7 @@ from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.selected_steps import SelectedScores, selected_steps
 from dpalgos.mechanisms.top_k import batch_sizes, batched_top_k, screening_multipliers
-from dpalgos.models.family_params import SparseFamilyParams
+from dpalgos.models.families import SparseFamilyParams
 from dpalgos.models.normal_curvature import one_step_factor
 from dpalgos.params import checked, choice, count, positive
 from dpalgos.release.checks import check_how_many, check_probability

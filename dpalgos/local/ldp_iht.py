@@ -1,39 +1,208 @@
 """Interactive sparse linear regression under local privacy, isotropic rows (paper C, Algorithm 2).
 
-The iteration, its guarantee and its proof are in :mod:`dpalgos.local.gradient_rounds`: T disjoint groups,
-one ε-DP gradient per person, hard thresholding and projection on the server. What is specific here:
-covariates are about uncorrelated with equal variances, the start is zero and the coefficients have norm at
-most 1.
+    round t, group S_t:   z_i = randomized x̃_i · Π_{±τ₃}(x̃_i'θ − ỹ_i)
+                          θ ← Π_ϱ( H_k'( θ − η mean z_i ) )
 
-Defaults
-    ``tight``: T = 2, k' = k, η = 1/high, ϱ = 1. The 8k of the proof costs √8 in noise, and every round √T;
-        with such rows the first step arrives.
-    ``paper``: T = 5 for the printed O(log n), k' = 8k, η = 1/high, ϱ = 1.
+Guarantee: each person is in one group and sends one report, which is ε-DP: any input against any other. θ is
+public, and made of other people's reports.
+
+Why it is private: a device clips what it sends. x̃ is truncated to ±τ₁ and clipped to norm R = min(r, √d τ₁),
+ỹ to ±τ₂, so that at the public θ
+
+    ‖x̃ (x̃'θ − ỹ)‖ ≤ R min( τ₃, min(τ₁‖θ‖₁, R‖θ‖₂) + τ₂ ) =: r_t,   attained by x̃ along sign(θ), ỹ = −τ₂,
+
+and the report is that of a vector of norm ≤ 1, the gradient over r_t.
+
+Iterative hard thresholding from zero, for covariates that are about uncorrelated with equal variances and
+coefficients of norm at most 1; :mod:`dpalgos.local.ldp_iht_general` has defaults for correlated covariates.
+
+Calibrations
+    ``tight``: radius r_t. τ₃ = ``residual_bound``, by default τ₂: a group's rows know nothing of θ, so that
+        residuals are as concentrated as responses are, and the radius loses the printed √k', which is what
+        leads to k √d in place of √(kd). ``projection="l1"`` keeps ‖θ‖₁ ≤ ϱ in the place of ‖θ‖₂ ≤ ϱ, for
+        coefficients whose ℓ1 norm has a public bound. By default T = 2, k' = k, η = 1/high, ϱ = 1: the 8k of
+        the proof costs √8 in noise, and every round √T; with such rows the first step arrives.
+    ``paper``: entries are truncated and residuals are not clipped, and the radius, √d τ₁(ϱ √k' τ₁ + τ₂), is
+        that of the worst θ in the ball; half-space reports. By default T = 5 for the printed O(log n),
+        k' = 8k.
+
+Standard errors: noise of size s_t in a round's mean gradient gives
+se_t² = max(|1 − η low|, |1 − η high|)² se_{t−1}² + (η s_t)² where a coefficient is kept.
 
 Reference: Paper C (ICLR 2024), Algorithm 2, Theorems 6 and 7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Neighbors, register
-from dpalgos.local.gradient_rounds import (
-    FORMS,
-    GradientParams,
-    GradientRounds,
-    gradient_rounds,
-    gradient_witnesses,
+from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
+from dpalgos.local.rounds import (
+    PublicState,
+    ReportPart,
+    first_state,
+    neighbors,
+    public_groups,
+    run_rounds,
 )
-from dpalgos.local.rounds import run_rounds
+from dpalgos.local.settings import LocalParams, box_and_ball, check_printed, mechanism_choice
+from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
+from dpalgos.params import choice, count, positive
+from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import project_l2_ball, truncate
 from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDPIHTParams(GradientParams):
-    """Keywords of :func:`ldp_iht`."""
+class LDPIHTParams(LocalParams):
+    """Keywords of :func:`ldp_iht` and :func:`dpalgos.local.ldp_iht_general.ldp_iht_general`."""
+
+    sparsity: int = count("k, number of coefficients other than zero")
+    n_rounds: int | None = count("T, number of disjoint groups", default=None)
+    working_sparsity: int | None = count("k', number of coefficients kept in every round", default=None)
+    step_size: float | None = positive("η", default=None)
+    residual_bound: float | None = positive("τ₃: residuals are clipped to ±τ₃; None: τ₂", default=None)
+    coef_bound: float | None = positive(
+        "ϱ: iterates are projected onto the ball of this radius", default=None
+    )
+    projection: str = choice("the ball's norm: 'l2', or 'l1'", ("l2", "l1"), default="l2")
+    mechanism: str = mechanism_choice()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        l1 = "l1" if self.projection == "l1" else None
+        check_printed(self, "l2", residual_bound=self.residual_bound, projection=l1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientRounds:
+    """Devices and server of the iteration."""
+
+    params: LDPIHTParams
+    n_features: int
+    response_level: float
+    n_rounds: int
+    working_sparsity: int
+    step_size: float
+    coef_bound: float
+
+    def client(self, state: PublicState) -> tuple[ReportPart, ...]:
+        radius = self.radius(state.coef)
+
+        def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
+            X = self._clipped(X)
+            residual: FloatArray = X @ state.coef - truncate(y, self.response_level)[:, None]
+            if self.params.calibration == "tight":
+                residual = truncate(residual, self._residual_bound)
+            return np.asarray(X[:, :, None] * (residual / radius)[:, None, :])
+
+        label = f"gradient of round {state.n_rounds + 1}"
+        return (ReportPart(label=label, randomizer=self._randomizer, vectors=vectors),)
+
+    def server(self, state: PublicState, means: Sequence[FloatArray], n_reports: int) -> PublicState:
+        scale = self.radius(state.coef)
+        moved = hard_threshold(state.coef - self.step_size * scale * means[0], self.working_sparsity)
+        project = project_l1_ball if self.params.projection == "l1" else project_l2_ball
+        noise = self.step_size * scale * self._randomizer.noise_std / np.sqrt(n_reports)
+        low, high = self.params.eigenvalue_bounds
+        kept = max(abs(1 - self.step_size * low), abs(1 - self.step_size * high))
+        error = np.hypot(kept * state.standard_error.max(axis=0), noise)
+        notes = dict(state.notes)
+        if noise.max() * np.sqrt(self.working_sparsity) > self.coef_bound:
+            notes["conditions"] = (
+                f"{n_reports} people in a round are too few: the noise of the kept coefficients alone is "
+                f"longer than coef_bound = {self.coef_bound:g}"
+            )
+        return PublicState(
+            n_rounds=state.n_rounds + 1,
+            coef=project(moved, self.coef_bound),
+            standard_error=np.where(moved != 0, error, 0.0),
+            notes=notes,
+        )
+
+    def radius(self, coef: FloatArray) -> FloatArray:
+        """Return r_t at public iterates (d, R), (R,); see the module's proof."""
+        tau = self.params.covariate_bound
+        longest = float(np.linalg.norm(self.longest_row))
+        if self.params.calibration == "paper":
+            worst = self.coef_bound * np.sqrt(self.working_sparsity) * tau + self.response_level
+            return np.full(coef.shape[1], longest * worst)
+        predictor = np.minimum(tau * np.abs(coef).sum(axis=0), longest * np.linalg.norm(coef, axis=0))
+        return np.asarray(longest * np.minimum(self._residual_bound, predictor + self.response_level))
+
+    def _clipped(self, X: FloatArray) -> FloatArray:
+        if self.params.calibration == "paper":
+            return truncate(X, self.params.covariate_bound)
+        return box_and_ball(X, self.params.covariate_bound, self.params.row_norm(self.n_features))
+
+    @property
+    def longest_row(self) -> FloatArray:
+        """A row of norm R, (d,)."""
+        return np.asarray(self._clipped(np.full((1, self.n_features), self.params.covariate_bound))[0])
+
+    @property
+    def _residual_bound(self) -> float:
+        return self.params.residual_bound or self.response_level
+
+    @property
+    def _randomizer(self) -> Randomizer:
+        params, d = self.params, self.n_features
+        if params.calibration == "paper":
+            return HalfSpaceRandomizer(epsilon=params.epsilon, radius=1.0, size=d)
+        return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
+
+
+def gradient_rounds(
+    params: LDPIHTParams,
+    n_features: int,
+    n_people: int,
+    *,
+    n_rounds: int,
+    working_sparsity: int,
+    step_size: float,
+    coef_bound: float,
+) -> GradientRounds:
+    """Return the iteration, with these defaults where a keyword is None."""
+    check_how_many("sparsity", params.sparsity, n_features)
+    working = params.working_sparsity or min(working_sparsity, n_features)
+    return GradientRounds(
+        params=params,
+        n_features=n_features,
+        response_level=params.response_level(n_features, n_people),
+        n_rounds=params.n_rounds or n_rounds,
+        working_sparsity=check_how_many("working_sparsity", working, n_features),
+        step_size=params.step_size or step_size,
+        coef_bound=params.coef_bound or coef_bound,
+    )
+
+
+def gradient_witnesses(
+    algorithm: Callable[[LDPIHTParams, int, int], GradientRounds],
+    params: LDPIHTParams,
+    d: int,
+    published: Sequence[FloatArray],
+) -> dict[str, Neighbors]:
+    """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
+
+    Every round must be published: who is in which group depends on the number of people.
+    """
+    n_people = sum(len(reports) // d for reports in published)
+    rounds = algorithm(params, d, n_people)
+    if len(published) < rounds.n_rounds:
+        raise IndexError("needs a whole run's history")
+    found, state = {}, first_state(d)
+    for people, reports in zip(public_groups(n_people, rounds.n_rounds), published, strict=True):
+        part = rounds.client(state)[0]
+        row = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * rounds.longest_row
+        far = rounds.response_level
+        found[part.label] = neighbors(n_people, (row, -far), (-row, -far), who=int(people[-1]))
+        state = rounds.server(state, [reports.reshape(len(people), d, -1).mean(axis=0)], len(people))
+    return found
 
 
 def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
@@ -53,6 +222,14 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
 def witnesses(params: LDPIHTParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return, for each round, opposite people of the largest gradient."""
     return gradient_witnesses(algorithm, params, d, published)
+
+
+FORMS = {
+    "exact radius": Form(keywords={"residual_bound": 100.0, "n_rounds": 3}),
+    "ℓ1 ball": Form(keywords={"residual_bound": 100.0, "projection": "l1"}),
+    "half-spaces": Form(keywords={"mechanism": "l2", "n_rounds": 1}),
+    "rows clipped": Form(keywords={"row_bound": 1.2}),
+}
 
 
 @register(
@@ -76,4 +253,15 @@ def witnesses(params: LDPIHTParams, d: int, published: Sequence[FloatArray]) -> 
 )
 def ldp_iht(sample: Sample, params: LDPIHTParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
+    return run_rounds(sample, params, transcript, algorithm)
+
+
+def project_l1_ball(coef: FloatArray, radius: float) -> FloatArray:
+    """Project the columns of ``coef`` (d, R) onto the ℓ1 ball: a soft threshold, which keeps zeros."""
+    size = np.abs(coef)
+    ranked = -np.sort(-size, axis=0)
+    excess = np.cumsum(ranked, axis=0) - radius
+    counts = np.arange(1, len(coef) + 1)[:, None]
+    last = np.maximum((ranked * counts > excess).sum(axis=0), 1) - 1
+    level = np.take_along_axis(excess, last[None, :], axis=0)[0] / (last + 1)
+    return np.asarray(np.sign(coef) * np.maximum(size - np.maximum(level, 0.0), 0.0))

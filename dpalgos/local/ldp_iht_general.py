@@ -1,6 +1,6 @@
 """Interactive sparse linear regression under local privacy, correlated rows (paper C, Algorithm 4).
 
-The iteration, its guarantee and its proof are in :mod:`dpalgos.local.gradient_rounds`: T disjoint groups,
+The iteration, its guarantee and its proof are those of :mod:`dpalgos.local.ldp_iht`: T disjoint groups,
 one ε-DP gradient per person, hard thresholding and projection on the server. What is specific here:
 eigenvalues of E xx' lie in ``covariance_eigenvalue_bounds`` = (low, high), κ = high/low, and steps are η =
 2/(3 high).
@@ -16,30 +16,18 @@ Reference: Paper C (ICLR 2024), Algorithm 4 and Theorem 34.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Neighbors, register
-from dpalgos.local.gradient_rounds import (
-    FORMS,
-    GradientParams,
-    GradientRounds,
-    gradient_rounds,
-    gradient_witnesses,
-)
+from dpalgos.local.ldp_iht import FORMS, GradientRounds, LDPIHTParams, gradient_rounds, gradient_witnesses
 from dpalgos.local.rounds import run_rounds
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
-class LDPIHTGeneralParams(GradientParams):
-    """Keywords of :func:`ldp_iht_general`."""
-
-
-def algorithm(params: LDPIHTGeneralParams, n_features: int, n_people: int) -> GradientRounds:
+def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
     """Return the computations of devices and server."""
     low, high = params.eigenvalue_bounds
     condition, printed = high / low, params.calibration == "paper"
@@ -55,7 +43,7 @@ def algorithm(params: LDPIHTGeneralParams, n_features: int, n_people: int) -> Gr
     )
 
 
-def witnesses(params: LDPIHTGeneralParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: LDPIHTParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
     """Return, for each round, opposite people of the largest gradient."""
     return gradient_witnesses(algorithm, params, d, published)
 
@@ -79,6 +67,6 @@ def witnesses(params: LDPIHTGeneralParams, d: int, published: Sequence[FloatArra
     public="n, and which group a person is in",
     forms=FORMS,
 )
-def ldp_iht_general(sample: Sample, params: LDPIHTGeneralParams, transcript: Transcript) -> FloatArray:
+def ldp_iht_general(sample: Sample, params: LDPIHTParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
+    return run_rounds(sample, params, transcript, algorithm)

@@ -16,7 +16,7 @@ x̃ with entries within ±τ₁, ỹ within ±τ₂,
 Calibrations
     ``tight``, pure ε (``mechanism`` ``"auto"``, ``"l2"``, ``"privunit"``): one vector of norm ≤ 1,
         (√q g, √(1 − q) x̃ỹ/(Rτ₂)), where x̃ is truncated to ±τ₁ and clipped to R = min(r, √d τ₁), and g is
-        x̃x̃' scaled as in :mod:`dpalgos.local.gram_report`; q makes the sum of both noises smallest.
+        x̃x̃' scaled as in :mod:`dpalgos.local.noisy_moments`; q makes the sum of both noises smallest.
     ``tight``, ``"gaussian"``: both parts with Gaussian noise, together exactly (ε, δ) by
         Δ₁²/σ₁² + Δ₂²/σ₂² = μ²; symmetric noise, √2 smaller off the diagonal; shares of μ² by r² and
         2√d τ₁τ₂.
@@ -38,8 +38,15 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.local.gram_report import GramReport, isometric, least_noise
-from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression, score_variance_bound
+from dpalgos.local.noisy_moments import (
+    GramReport,
+    MomentNoise,
+    MomentParams,
+    isometric,
+    least_noise,
+    regression,
+    score_variance_bound,
+)
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.local.settings import box_and_ball
@@ -103,7 +110,7 @@ def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlg
 )
 def ldp_nldp(sample: Sample, params: LDPNLDPParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
+    return run_rounds(sample, params, transcript, algorithm)
 
 
 def _share(first: float, second: float) -> float:

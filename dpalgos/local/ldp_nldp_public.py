@@ -120,7 +120,7 @@ def ldp_nldp_public(sample: Sample, params: LDPNLDPPublicParams, transcript: Tra
     """Return the coefficients, (d, R)."""
     if params.public_X is None:
         params = replace(params, public_X=sample.public_rows)
-    return run_rounds(sample, transcript, lambda n: algorithm(params, sample.n_features, n), params.delta)
+    return run_rounds(sample, params, transcript, algorithm)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,9 @@ unbiased report z̃ in R^p, E z̃ = z. The laws of the reports of any two z are 
 
 The first two have, relative to a law that does not depend on z, a density of e^ε units in a region that z
 decides and of one unit outside of it, so that any two z differ by e^ε and no more. A vector shorter than r
-is first replaced by r v or −r v, v = z/‖z‖ (:func:`dpalgos.local.secret_draws.random_directions`): unbiased,
-and mixtures of laws that differ by e^ε at most do so too.
+is first replaced by r v or −r v, v = z/‖z‖, with probabilities ½ ± ‖z‖/(2r) (:func:`random_directions`):
+unbiased, and mixtures of laws that differ by e^ε at most do so too. One that is shorter than 10⁻⁶⁰ r counts
+as zero, whose v is the first axis: squares of shorter ones underflow, so that v would be no unit vector.
 
 ``exact`` draws from the operating system, and leaks nothing through the last bits of floats: a point of the
 sphere (or a Gaussian vector) is drawn without knowing z, which decides by one comparison only whether it is
@@ -26,16 +27,17 @@ Feldman & Talwar (2022), Optimal algorithms for mean estimation under local diff
 PrivUnitG.
 """
 
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil
-from typing import Protocol
 
 import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
-from dpalgos.local.secret_draws import random_directions, secret_coins, secret_normals, secret_uniforms
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -43,35 +45,85 @@ _LARGEST_THRESHOLD = 12.0
 _RAREST_CAP = 1e-3  # Q, of caps that are drawn by rejection
 _GRID = 2.0**16  # points per unit, for caps that are drawn by inversion
 _NUMBERS_AT_ONCE = 2**20
+_ROUNDING = 1 + 1e-12  # a clipped vector may be longer than its bound by rounding
+_SHORTEST = 1e-60  # of a vector that has a direction, in radii
 
 
-class Randomizer(Protocol):
-    """Turns vectors (m, p, R) of norm at most ``radius`` into as many reports."""
+@dataclass(frozen=True, kw_only=True)
+class Randomizer(ABC):
+    """Turns vectors of p = ``size`` entries and norm at most ``radius`` into as many reports."""
+
+    radius: float
+    size: int
 
     @property
-    def radius(self) -> float: ...
-
-    @property
-    def size(self) -> int:
-        """Entries p of a vector."""
-
-    @property
+    @abstractmethod
     def noise_std(self) -> float:
         """Standard deviation of an entry of a report, averaged over the entries; what is known in advance."""
 
     @property
+    @abstractmethod
     def largest_norm(self) -> float:
         """An honest report is longer with probability 1e-12 at most; a server holds lies to it."""
 
+    @abstractmethod
     def event(self, label: str) -> Event:
         """Return the privacy event of one report."""
 
+    @abstractmethod
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
         """Draw a report for each vector, (m, p, R), for research."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HalfSpaceRandomizer:
+class PureRandomizer(Randomizer):
+    """An ε-DP randomizer, which a device can also draw exactly."""
+
+    epsilon: float
+
+    @property
+    @abstractmethod
+    def second_moment(self) -> float:
+        """E‖z̃‖², the same for every z."""
+
+    @property
+    @abstractmethod
+    def reported_threshold(self) -> float:
+        """The component of a report along v that separates the region of v."""
+
+    @abstractmethod
+    def exact(self, values: FloatArray) -> FloatArray:
+        """Draw a report for each vector, (m, p), from the operating system's randomness."""
+
+    @abstractmethod
+    def _drawn(self, reports: FloatArray, along: FloatArray, noise: Noise) -> FloatArray:
+        """Make reports of Gaussian vectors (m, p, R) and the directions v."""
+
+    def variance(self, norm: float) -> float:
+        """Return E‖z̃ − z‖² for ‖z‖ = ``norm``."""
+        return self.second_moment - norm**2
+
+    def event(self, label: str) -> Event:
+        return RandomizerEvent(
+            label=label,
+            epsilon=self.epsilon,
+            sensitivity=report_sensitivity(self.radius),
+            norm=2.0,
+            radius=self.radius,
+            size=self.size,
+            threshold=self.reported_threshold,
+        )
+
+    def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
+        m, p, _ = values.shape
+        if noise.silent:
+            return np.array(np.broadcast_to(values, (m, p, noise.n_replicates)))
+        along = random_directions(values, self.radius, self.size, lambda chances: noise.uniform(m) < chances)
+        return self._drawn(noise.normal(m, p), along, noise)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HalfSpaceRandomizer(PureRandomizer):
     """The ℓ2 randomizer of Duchi, Jordan & Wainwright: ε-DP, best for small ε.
 
     v = z/‖z‖; u uniform on the unit sphere given ⟨u, v⟩ > 0 with probability e^ε/(1 + e^ε), else given
@@ -81,10 +133,6 @@ class HalfSpaceRandomizer:
 
     since E|u_1| = Γ(p/2)/(√π Γ((p + 1)/2)). Its covariance is (B²/p) I − zz' exactly.
     """
-
-    epsilon: float
-    radius: float
-    size: int
 
     @cached_property
     def scale(self) -> float:
@@ -105,26 +153,21 @@ class HalfSpaceRandomizer:
         """B, up to rounding."""
         return self.scale * (1 + 1e-9)
 
-    def variance(self, norm: float) -> float:
-        """Return E‖z̃ − z‖² for ‖z‖ = ``norm``."""
-        return self.scale**2 - norm**2
+    @property
+    def second_moment(self) -> float:
+        return self.scale**2
 
-    def event(self, label: str) -> Event:
-        return _pure_event(self, label, threshold=0.0)
+    @property
+    def reported_threshold(self) -> float:
+        return 0.0
 
-    def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
-        if noise.silent:
-            return _all_replicates(values, noise)
-        m, p, _ = values.shape
-        along = random_directions(values, self.radius, self.size, lambda chances: noise.uniform(m) < chances)
-        reports = noise.normal(m, p)
+    def _drawn(self, reports: FloatArray, along: FloatArray, noise: Noise) -> FloatArray:
         on_side = np.einsum("mpr,mpr->mr", reports, along) > 0
-        keep = on_side == (noise.uniform(m) < scipy.special.expit(self.epsilon))
+        keep = on_side == (noise.uniform(len(reports)) < scipy.special.expit(self.epsilon))
         length = np.sqrt(np.einsum("mpr,mpr->mr", reports, reports))
         return np.asarray(reports * (np.where(keep, self.scale, -self.scale) / length)[:, None, :])
 
     def exact(self, values: FloatArray) -> FloatArray:
-        """Draw a report for each vector, (m, p), from the operating system's randomness."""
         along = random_directions(values, self.radius, self.size, secret_coins)
         drawn = secret_normals(*values.shape)
         drawn *= (self.scale / np.linalg.norm(drawn, axis=1))[:, None]
@@ -136,7 +179,7 @@ class HalfSpaceRandomizer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapRandomizer:
+class CapRandomizer(PureRandomizer):
     """PrivUnitG (Asi, Feldman & Talwar 2022): ε-DP, near the best that is possible at any ε.
 
     g ~ N(0, I) given ⟨g, v⟩ ≥ t with probability P, else given ⟨g, v⟩ < t; the report is (r/m) g. With
@@ -146,10 +189,6 @@ class CapRandomizer:
 
     t, which is public, minimizes that.
     """
-
-    epsilon: float
-    radius: float
-    size: int
 
     @cached_property
     def threshold(self) -> float:
@@ -161,7 +200,7 @@ class CapRandomizer:
 
     @property
     def noise_std(self) -> float:
-        return float(np.sqrt(self._second_moment / self.size))
+        return float(np.sqrt(self.second_moment / self.size))
 
     @property
     def largest_norm(self) -> float:
@@ -169,26 +208,22 @@ class CapRandomizer:
         tail = np.sqrt(2 * (self.epsilon + np.log(1e12)))
         return float(self.radius / self.mean * (np.sqrt(self.size) + tail))
 
-    def variance(self, norm: float) -> float:
-        """Return E‖z̃ − z‖² for ‖z‖ = ``norm``."""
-        return self._second_moment - norm**2
+    @property
+    def second_moment(self) -> float:
+        return self.radius**2 * (self.size + self.threshold * self.mean) / self.mean**2
 
-    def event(self, label: str) -> Event:
-        return _pure_event(self, label, threshold=self.threshold * self.radius / self.mean)
+    @property
+    def reported_threshold(self) -> float:
+        return self.threshold * self.radius / self.mean
 
-    def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
-        if noise.silent:
-            return _all_replicates(values, noise)
-        m, p, _ = values.shape
-        along = random_directions(values, self.radius, self.size, lambda chances: noise.uniform(m) < chances)
-        reports = noise.normal(m, p)
+    def _drawn(self, reports: FloatArray, along: FloatArray, noise: Noise) -> FloatArray:
+        m = len(reports)
         inside = noise.uniform(m) < scipy.special.expit(self._cap_log_odds)
         component = self._component(np.maximum(noise.uniform(m), np.finfo(float).tiny), inside)
         component -= np.einsum("mpr,mpr->mr", reports, along)
         return np.asarray((reports + component[:, None, :] * along) * (self.radius / self.mean))
 
     def exact(self, values: FloatArray) -> FloatArray:
-        """Draw a report for each vector, (m, p), from the operating system's randomness."""
         along = random_directions(values, self.radius, self.size, secret_coins)
         inside = ~secret_coins(np.full(len(values), scipy.special.expit(-self._cap_log_odds)))
         reports = np.empty_like(along)
@@ -225,10 +260,6 @@ class CapRandomizer:
         return np.where(inside, -scipy.special.ndtri(uniforms * upper), scipy.special.ndtri(uniforms * lower))
 
     @property
-    def _second_moment(self) -> float:
-        return self.radius**2 * (self.size + self.threshold * self.mean) / self.mean**2
-
-    @property
     def _cap_log_odds(self) -> float:
         """log P/(1 − P)."""
         return float(
@@ -237,7 +268,7 @@ class CapRandomizer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianReport:
+class GaussianReport(Randomizer):
     """z + N(0, σ² I), σ = ``noise_multiplier`` · ``l2_sensitivity``: (ε, δ) by the accountant.
 
     The sensitivity is how far apart two vectors can be, at most 2r.
@@ -245,8 +276,6 @@ class GaussianReport:
 
     noise_multiplier: float
     l2_sensitivity: float
-    radius: float
-    size: int
 
     @property
     def noise_std(self) -> float:
@@ -270,7 +299,7 @@ def report_sensitivity(radius: float) -> float:
     return 2 * radius
 
 
-def pure_randomizer(epsilon: float, radius: float, size: int, mechanism: str = "auto") -> Randomizer:
+def pure_randomizer(epsilon: float, radius: float, size: int, mechanism: str = "auto") -> PureRandomizer:
     """Return an ε-DP randomizer: ``"l2"``, ``"privunit"``, or with ``"auto"`` that of smaller variance."""
     half_space = HalfSpaceRandomizer(epsilon=epsilon, radius=radius, size=size)
     cap = CapRandomizer(epsilon=epsilon, radius=radius, size=size)
@@ -299,19 +328,39 @@ def _cap_mean(threshold: float, epsilon: float) -> float:
     return float(density * -np.expm1(-epsilon) / (upper + np.exp(-epsilon) * lower))
 
 
-def _pure_event(
-    randomizer: HalfSpaceRandomizer | CapRandomizer, label: str, threshold: float
-) -> RandomizerEvent:
-    return RandomizerEvent(
-        label=label,
-        epsilon=randomizer.epsilon,
-        sensitivity=report_sensitivity(randomizer.radius),
-        norm=2.0,
-        radius=randomizer.radius,
-        size=randomizer.size,
-        threshold=threshold,
-    )
+def random_directions(
+    values: FloatArray, radius: float, size: int, coins: Callable[[FloatArray], BoolArray]
+) -> FloatArray:
+    """Return random unit vectors of mean z/r: ± z/‖z‖, and ± the first axis where z counts as 0.
+
+    Vectors are (m, p) or (m, p, R); one that was not clipped is refused, for its report would prove nothing.
+    ``coins`` maps probabilities to coins that are True with them.
+    """
+    if values.shape[1] != size:
+        raise ValueError(f"vectors must have {size} entries, got shape {values.shape}")
+    norms = np.sqrt(np.einsum("mp...,mp...->m...", values, values))
+    if not (norms <= radius * _ROUNDING).all():
+        raise ValueError(f"vectors must have an ℓ2 norm of at most radius = {radius:g}; clip them first")
+    norms = np.where(norms > _SHORTEST * radius, norms, 0.0)
+    sign = np.where(coins(np.minimum(0.5 + norms / (2 * radius), 1.0)), 1.0, -1.0)
+    along = values * (sign / np.where(norms > 0, norms, np.inf))[:, None]
+    along[:, 0] += np.where(norms > 0, 0.0, sign)
+    return np.asarray(along)
 
 
-def _all_replicates(values: FloatArray, noise: Noise) -> FloatArray:
-    return np.array(np.broadcast_to(values, (*values.shape[:2], noise.n_replicates)))
+def secret_coins(probabilities: FloatArray) -> BoolArray:
+    """Return coins that are True with these probabilities, rounded up to 2⁻⁶⁴, from the operating system."""
+    drawn = np.frombuffer(secrets.token_bytes(8 * len(probabilities)), dtype=np.uint64).tolist()
+    coins = [bits < ceil(chance * 2**64) for bits, chance in zip(drawn, probabilities, strict=True)]
+    return np.array(coins, dtype=bool)
+
+
+def secret_uniforms(n: int) -> FloatArray:
+    """Return n uniform numbers in (0, 1), of 52 random bits each, from the operating system."""
+    bits = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64) >> np.uint64(12)
+    return np.asarray((bits.astype(float) + 0.5) * 2.0**-52)
+
+
+def secret_normals(m: int, p: int) -> FloatArray:
+    """Return (m, p) standard normal numbers from the operating system."""
+    return np.asarray(scipy.special.ndtri(secret_uniforms(m * p)).reshape(m, p))

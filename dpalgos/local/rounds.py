@@ -17,7 +17,7 @@ in 1e12: whatever one person sends, a part of the mean of n reports moves by at 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,8 @@ from dpalgos.accounting.events import Event, GaussianEvent, PureEvent, Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import HALF_WIDTH, NAIVE_HALF_WIDTH
-from dpalgos.local.randomizers import CapRandomizer, HalfSpaceRandomizer, Randomizer
+from dpalgos.local.randomizers import PureRandomizer, Randomizer
+from dpalgos.params import PrivateParams
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
@@ -37,6 +38,7 @@ _PUBLIC_ORDER = 20_240_501  # any number that is not chosen by looking at people
 _PUBLIC_KEY = b"dpcost: round of a person"
 
 Notes = Mapping[str, FloatArray | str]
+P = TypeVar("P", bound=PrivateParams)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -111,21 +113,25 @@ def round_of_person(person_id: str, n_rounds: int) -> int:
 
 
 def run_rounds(
-    sample: Sample, transcript: Transcript, algorithm_for: Callable[[int], LocalAlgorithm], delta: float
+    sample: Sample, params: P, transcript: Transcript, algorithm: Callable[[P, int, int], LocalAlgorithm]
 ) -> FloatArray:
     """Simulate devices and server on the rows of a sample, and return the final estimate, (d, R).
 
-    ``algorithm_for`` maps a number of people to the algorithm. Notes state what shuffling the reports, or
-    showing only their sum, would give centrally at ``delta``.
+    ``algorithm`` maps parameters, columns and people to what devices and server compute. Notes state what
+    shuffling the reports, or showing only their sum, would give centrally at δ.
     """
+
+    def simulate(X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
+        return _simulate(X, y, transcript, algorithm(params, X.shape[1], len(X)), params.delta)
+
     y = sample.response()
     if sample.row_mask is None:
-        return _simulate(sample.X, y, transcript, algorithm_for(len(sample.X)), delta)
+        return simulate(sample.X, y, transcript)
     # Replicates that use different rows are different populations.
     states, widths = [], []
     for replicate, rows in enumerate(sample.row_mask.T):
         alone = Transcript(transcript.noise.select(slice(replicate, replicate + 1)), Relation.LOCAL)
-        states.append(_simulate(sample.X[rows], y[rows], alone, algorithm_for(int(rows.sum())), delta))
+        states.append(simulate(sample.X[rows], y[rows], alone))
         widths.append([alone.diagnostics.get(name) for name in (HALF_WIDTH, NAIVE_HALF_WIDTH)])
     transcript.events.extend(alone.events)
     transcript.diagnostics.update(alone.diagnostics)
@@ -220,7 +226,7 @@ def device_reports(algorithm: LocalAlgorithm, state: PublicState, X: FloatArray,
     """
     pieces = []
     for part in algorithm.client(state):
-        if not isinstance(part.randomizer, HalfSpaceRandomizer | CapRandomizer):
+        if not isinstance(part.randomizer, PureRandomizer):
             raise InputError(
                 "mechanism must be 'auto', 'l2' or 'privunit' where reports are sent, got 'gaussian', whose "
                 "noise is for research only"

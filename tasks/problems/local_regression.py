@@ -65,7 +65,7 @@ class LocalRegression(SimulatedPeople):
         }
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        from dpalgos.theory.rates import local_rates
+        from dpalgos.theory import local_rates
 
         sizes = self.sizes(n)
         return local_rates(n, sizes["d"], sizes["s"], epsilon, delta)

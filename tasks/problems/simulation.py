@@ -112,7 +112,7 @@ class Simulation(RowSimulation):
         return found
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        from dpalgos.theory.rates import dense_rates, sparse_rates
+        from dpalgos.theory import dense_rates, sparse_rates
 
         sizes = self.sizes(n)
         rates = (

@@ -175,7 +175,7 @@ class Subsamples(RegisteredTableProblem):
         """Return the paper's rates of a mean or a regression, in z-scores; none where users are protected."""
         if self.user_id:
             return {}
-        from dpalgos.theory.rates import dense_rates
+        from dpalgos.theory import dense_rates
 
         return dense_rates(task, n, len(self.covariates), epsilon, delta)
 

@@ -83,7 +83,7 @@ class UserSimulation(GaussianUsers):
         """Return the rate of users' means of equally many rows, with what remains however many they have."""
         if self.fewest is not None:
             return {}
-        from dpalgos.theory.rates import user_floor, user_mean_rate
+        from dpalgos.theory import user_floor, user_mean_rate
 
         users, samples = self.n_users(n), self.n_samples(n)
         rate = user_mean_rate(users, samples, self.d, epsilon)

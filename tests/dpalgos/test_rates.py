@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpalgos.theory.rates import (
+from dpalgos.theory import (
     explicit_mean_lower,
     linear_regression_lower,
     linear_regression_upper,

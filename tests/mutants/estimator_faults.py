@@ -356,10 +356,10 @@ ESTIMATOR_FAULTS = {
             "HalfSpaceRandomizer.scale", returns("{all} / 2"), _RANDOMIZERS
         ),
         "a half-space report of research is for half of epsilon": Fault(
-            "HalfSpaceRandomizer.perturb", argument("expit", 0, "{all} / 2"), _RANDOMIZERS
+            "HalfSpaceRandomizer._drawn", argument("expit", 0, "{all} / 2"), _RANDOMIZERS
         ),
         "a cap of research is taken with log-odds that are .3 too high": Fault(
-            "CapRandomizer.perturb", argument("expit", 0, "{all} + 0.3"), _RANDOMIZERS
+            "CapRandomizer._drawn", argument("expit", 0, "{all} + 0.3"), _RANDOMIZERS
         ),
         "a device's coin for the cap has log-odds that are .3 too high": Fault(
             "CapRandomizer.exact", argument("expit", 0, "{all} - 0.3"), _RANDOMIZERS
@@ -378,8 +378,6 @@ ESTIMATOR_FAULTS = {
         "reports of large epsilon keep the last bits of the vector": Fault(
             "CapRandomizer._inverted", call("rint", "{0}"), _RANDOMIZERS
         ),
-    },
-    "dpalgos/local/secret_draws.py": {
         "the direction of a vector whose squares underflow is no unit vector": Fault(
             "_SHORTEST", value("0.0"), _RANDOMIZERS
         ),

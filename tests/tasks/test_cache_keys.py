@@ -116,7 +116,7 @@ dpalgos/tuning/choices.py | snp dp_sparse_mean, snp page | housing table
 reports/analysis/results.py | housing ols, results, housing page | housing table
 tasks/scorecard/judging.py | scorecard page | housing page, housing ols
 tasks/report/build_page.py | housing page | housing ols, scorecard page
-dpalgos/theory/rates.py | np.sqrt( | np.cbrt( | housing page, glm_lowdim page | housing ols, glm_lowdim dp_glm
+dpalgos/theory.py | np.sqrt( | np.cbrt( | housing page, glm_lowdim page | housing ols, glm_lowdim dp_glm
 reports/exhibits/genome.py | snp page | snp zero
 reports/templates/style.css | { | {  | housing page, scorecard page | housing ols, results
 flows/claims.toml | = |  = | scorecard page | housing ols, housing page

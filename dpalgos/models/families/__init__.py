@@ -9,11 +9,13 @@ array([[0.5]])
 
 import importlib
 import pkgutil
+from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.models.families.base import Family
+from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.rows.sample import Sample
 
 __all__ = ["Family", "check_labels", "family_class", "family_names", "get_family"]
@@ -81,3 +83,33 @@ def get_family(
         if meant:
             used[keyword] = value
     return family(**used)
+
+
+SPARSE_FAMILIES = tuple(name for name in family_names() if name != "multinomial")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateFamilyParams(PrivateParams):
+    """Keywords of private generalized linear models whose residuals are clipped."""
+
+    family: str = choice("distribution of the responses given their mean", ("gaussian", "logistic"))
+    response_bound: float | None = positive(
+        "residuals are clipped to ± this bound; for families of unbounded residuals", default=None
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.made()
+
+    def made(self) -> Family:
+        """Return the family with its public constants."""
+        return get_family(self.family, response_bound=self.response_bound, private=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseFamilyParams(PrivateFamilyParams):
+    """Keywords of private generalized linear models with few coefficients."""
+
+    family: str = choice("distribution of the responses", SPARSE_FAMILIES)
+    covariate_bound: float = positive("σ_x: entries of X are truncated to ± this bound")
+    sparsity: int = count("s, number of coefficients that are selected")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.local.gram_report import isometric, least_noise
+from dpalgos.local.noisy_moments import isometric, least_noise
 from dpalgos.local.rounds import public_groups
 from dpalgos.local.settings import heavy_tail_level
 from tests.dpalgos.local.local_problems import BUDGET, errors, estimate, people, without_noise

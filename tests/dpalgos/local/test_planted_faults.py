@@ -27,9 +27,9 @@ def audited(name, epsilon=2.0, n_trials=20_000, noise=None, **keywords):
         ("ldp_nldp", "ldp_nldp", "truncate"),
         ("ldp_nldp_public", "ldp_nldp_public", "box_and_ball"),
         ("ldp_nldp_public", "ldp_nldp_public", "truncate"),
-        ("ldp_iht", "gradient_rounds", "box_and_ball"),
-        ("ldp_iht", "gradient_rounds", "truncate"),
-        ("ldp_iht_general", "gradient_rounds", "truncate"),
+        ("ldp_iht", "ldp_iht", "box_and_ball"),
+        ("ldp_iht", "ldp_iht", "truncate"),
+        ("ldp_iht_general", "ldp_iht", "truncate"),
     ],
 )
 def test_a_clip_that_is_left_out_is_seen_by_an_audit(name, module, clip, monkeypatch):
@@ -53,9 +53,7 @@ def test_people_asked_twice_are_charged_twice(monkeypatch):
     """All groups are the same people: no longer disjoint, and the audit of one person's reports tells."""
     estimator = dpalgos.get_estimator("ldp_iht")
     monkeypatch.setattr("dpalgos.local.rounds.public_groups", lambda n, n_rounds: [np.arange(n)] * n_rounds)
-    monkeypatch.setattr(
-        "dpalgos.local.gradient_rounds.public_groups", lambda n, n_rounds: [np.arange(n)] * n_rounds
-    )
+    monkeypatch.setattr("dpalgos.local.ldp_iht.public_groups", lambda n, n_rounds: [np.arange(n)] * n_rounds)
     no_witness = replace(estimator, witnesses=None)
     given = {**estimator.example, "n_rounds": 3, "epsilon": 1.0, "delta": 1e-5, "coef_bound": 1e-3}
     found = audit(no_witness, build_params(estimator, given), n_trials=50_000, rng=np.random.default_rng(0))

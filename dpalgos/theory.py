@@ -101,7 +101,7 @@ def local_rates(n: int, d: int, k: int, epsilon: float, delta: float) -> dict[st
     """Return rates of paper C for k-sparse regression under local privacy, ‖θ‖₁ ≤ 1 and sub-Gaussian rows.
 
     The lower bounds are Theorem 1, for a single round, and Theorem 6, for any sequential protocol; gradients
-    whose residuals are clipped (:mod:`dpalgos.local.gradient_rounds`) reach the latter up to logarithms.
+    whose residuals are clipped (:mod:`dpalgos.local.ldp_iht`) reach the latter up to logarithms.
     Algorithm 1's rate is Theorem 3; Algorithm 2's is that of Algorithm 4 too, as printed.
     """
     moments = d * np.log(n) * np.sqrt(k * np.log(d) * np.log(1 / delta) / n) / epsilon
