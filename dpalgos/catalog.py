@@ -23,7 +23,8 @@ _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-Witnesses = Callable[[Any, int, Sequence[FloatArray]], dict[str, Neighbors]]
+Witnesses = dict[str, Neighbors]  # by the label of a release
+Published = Sequence[FloatArray]  # what was released so far, in order
 EstimatorFunction = Callable[[Sample, Any, Transcript], FloatArray]
 DataCheck = Callable[[Sample, Any], None]
 
@@ -120,7 +121,7 @@ class Estimator:
     parameters: type[Params]
     function: EstimatorFunction
     example: dict[str, Any] = field(default_factory=dict)
-    witnesses: Witnesses | None = None
+    witnesses: Callable[[Any, int, Published], Witnesses] | None = None
     public: str = ""
     check_data: DataCheck | None = None
     in_memory: bool = False

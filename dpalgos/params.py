@@ -7,15 +7,18 @@ construction, so that an estimator can trust its parameters.
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.release.checks import check_bound
 
 Check = Callable[[str, Any], Any]
+_NOTHING: Mapping[str, float] = MappingProxyType({})
 
 # Decided by the caller of an estimator; no configuration of its settings may decide it.
 _OF_THE_RUN = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask")
@@ -114,6 +117,14 @@ class PrivateParams(Params):
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         super().__post_init__()
+
+    def split_budget(
+        self, shares: Mapping[str, float], first: Mapping[str, float] = _NOTHING, *, gaussian: bool = True
+    ) -> Budget:
+        """Return the budget whose shares ``first`` are of the whole, and ``shares`` of what those leave."""
+        rest = 1 - sum(first.values())
+        every = {**first, **{part: rest * share for part, share in shares.items()}}
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares=every, gaussian=gaussian)
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:

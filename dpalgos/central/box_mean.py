@@ -32,16 +32,14 @@ Reference: Hardt & Talwar (2010), On the geometry of differential privacy: the K
 box in which a row moves the mean.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.means import CUBE_SHARE, INTERVAL, RelativeSquares, TruncatedEntries
@@ -101,7 +99,7 @@ def l2_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(widths.sum()) / n_rows)
 
 
-def witnesses(params: BoxMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: BoxMeanParams, d: int, published: Published) -> Witnesses:
     """Return a row of lower ends and one of upper ends."""
     lower, upper = (for_columns("bounds", ends, d).T for ends in (params.lower, params.upper))
     middle, response = (lower + upper) / 2, np.zeros(1)
@@ -142,10 +140,9 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     widths = upper - lower
     ends = tuple(lower[:, 0].tolist()), tuple(upper[:, 0].tolist())
     groups = column_groups(tuple(widths[:, 0].tolist()))
-    by_mu, by_epsilon = (
-        _budget(params, interval_shares(0.5, MEAN_SHARE)),
-        _budget(params, {INTERVAL: CUBE_SHARE}),
-    )
+    shares = {} if params.interval is None else {INTERVAL: CUBE_SHARE}
+    by_mu = params.split_budget({"mean": 1.0}, interval_shares(params.interval, MEAN_SHARE))
+    by_epsilon = params.split_budget({"mean": 1.0}, shares)
     whole = 1 / gaussian_mu(params.epsilon, params.delta)
     # The sums of the variances, times n².
     by_gaussian = (whole * float(widths.sum())) ** 2
@@ -190,13 +187,6 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
             epsilon=_BELOW * by_epsilon.split_epsilon(INTERVAL),
         )
     return mean
-
-
-def _budget(params: BoxMeanParams, reserved: Mapping[str, float]) -> Budget:
-    """Return how μ², or ε, is spent on the mean and on what an interval needs."""
-    reserved = {} if params.interval is None else reserved
-    shares = {"mean": 1 - sum(reserved.values()), **reserved}
-    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 
 @dataclass(frozen=True, eq=False)

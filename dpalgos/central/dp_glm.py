@@ -33,13 +33,12 @@ experiments is not stated, hence an argument; the projection (``coef_bound``) is
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1, Lemma 1.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_scores import BoundedGLM, check_has_interval, glm_witnesses
 from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
@@ -85,11 +84,10 @@ class DPGLMParams(IntervalParams, PrivateFamilyParams):
 
     def budget(self) -> Budget:
         """Return how μ² is spent: on steps, and with an interval on what follows them."""
-        shares = {"steps": 1.0}
-        if self.interval is not None:
-            shares = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
-            shares["last gradient"] = 1 - sum(shares.values())
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
+        if self.interval is None:
+            return self.split_budget({"steps": 1.0})
+        reserved = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
+        return self.split_budget({"last gradient": 1.0}, reserved)
 
     def made(self) -> Family:
         """Return the family with its public constants."""
@@ -98,7 +96,7 @@ class DPGLMParams(IntervalParams, PrivateFamilyParams):
         )
 
 
-def witnesses(params: DPGLMParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: DPGLMParams, d: int, published: Published) -> Witnesses:
     """Return neighbors whose last gradients differ by the sensitivity, given the published ones.
 
     Mirror images about the axis of β, with the same label: 0, or with a clipped residual a huge one. With

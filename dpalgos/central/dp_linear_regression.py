@@ -45,7 +45,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_scores import BoundedRegression, regression_witnesses
 from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
@@ -119,16 +119,13 @@ class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
 
     def budget(self) -> Budget:
         """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-        shares = interval_shares(self.interval)
+        reserved = interval_shares(self.interval)
         if self.interval is not None:
-            shares[CURVATURE] = _GRAM_SHARE
-        shares["steps"] = 1 - sum(shares.values())
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
+            reserved[CURVATURE] = _GRAM_SHARE
+        return self.split_budget({"steps": 1.0}, reserved)
 
 
-def witnesses(
-    params: DPLinearRegressionParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: DPLinearRegressionParams, d: int, published: Published) -> Witnesses:
     """Return neighbors whose last gradients differ by the sensitivity, given the published ones."""
     bound = params.covariate_bound
     coef: FloatArray = np.zeros((d, 1))

@@ -27,7 +27,6 @@ per column the mean of (Π_R(x)/R)², √d/n in ℓ2, and the shares of rows by 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,7 +35,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.means import RelativeSquares, TruncatedEntries
@@ -80,7 +79,7 @@ class DPMeanParams(IntervalParams):
             )
 
 
-def witnesses(params: DPMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     """Return the neighbors R·1 and −R·1, which lie on either side of every interval."""
     row = np.full(d, params.value_bound)
     return {
@@ -146,9 +145,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
 
 def _budget(params: DPMeanParams) -> Budget:
     """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-    shares = interval_shares(params.interval, MEAN_SHARE)
-    shares["mean"] = 1 - sum(shares.values())
-    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+    return params.split_budget({"mean": 1.0}, interval_shares(params.interval, MEAN_SHARE))
 
 
 @lru_cache(maxsize=4096)
@@ -157,8 +154,7 @@ def planned_noise(params: DPMeanParams, d: int) -> tuple[float, float]:
     epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
     n_quantiles = len(LEVELS) * d
     if params.calibration == "paper":
-        shares = {LABEL: part, "mean": 1 - part}
-        budget = Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False)
+        budget = params.split_budget({LABEL: part, "mean": 1 - part}, gaussian=False)
         printed = float(np.sqrt(np.log(1 / delta)) / epsilon)
         return budget.selection_epsilon(LABEL, n_quantiles), printed
     alone = _budget(params).gaussian_multiplier("mean")

@@ -28,12 +28,11 @@ Departures: T of the paper's simulations is not stated; no multinomial form is p
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
 from dpalgos.models.families import SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
@@ -72,7 +71,7 @@ def gradient_sensitivity(
     return np.asarray(2 * largest_residual * covariate_bound / n_rows)
 
 
-def witnesses(params: DPSparseGLMParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows with the same response, in the first round: all predictors are 0.
 
     ``paper`` is certified with the supremum over all iterates, which only clipped residuals attain at once.

@@ -35,14 +35,13 @@ Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.2, Lemma 4.4 (whi
 C).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Neighbors, Published, Witnesses, pair, register
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
 from dpalgos.mechanisms.top_k import SparseRelease
@@ -91,9 +90,7 @@ def step_sensitivity(
     return np.asarray(2 * step_size * residual_bound * covariate_bound / n_rows)
 
 
-def witnesses(
-    params: DPSparseLinearRegressionParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: DPSparseLinearRegressionParams, d: int, published: Published) -> Witnesses:
     """Return rows of equal, largest residual and opposite covariates off the support of an iterate.
 
     ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size: the
@@ -249,8 +246,7 @@ def planned_noise(params: DPSparseLinearRegressionParams) -> FitNoise:
     """Return the least noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
     epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
     if params.calibration == "paper":
-        shares = {LABEL: part, "steps": 1 - part}
-        budget = Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False)
+        budget = params.split_budget({LABEL: part, "steps": 1 - part}, gaussian=False)
         return FitNoise(
             sparsity=params.sparsity, quantile_epsilon=budget.selection_epsilon(LABEL, len(LEVELS))
         )

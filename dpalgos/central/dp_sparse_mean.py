@@ -34,15 +34,13 @@ Post-processing, free: ``shrinkage="james_stein"`` of the s released values by t
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 3.3.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
@@ -108,7 +106,7 @@ def entry_sensitivity(value_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(2 * value_bound / n_rows)
 
 
-def witnesses(params: DPSparseMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witnesses:
     """Return the neighbors R·1 and −R·1, which move every entry by its sensitivity.
 
     For the choice of s: rows far along what the last fold's released path would drop, and against it.
@@ -260,7 +258,7 @@ def planned_noise(params: DPSparseMeanParams) -> FitNoise:
     if params.selection_bound is not None:
         part *= float(np.sqrt(params.selection_bound / params.value_bound))
     shares = {"selection": part, "values": 1 - part}
-    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares, gaussian=False)
+    budget = params.split_budget(shares, gaussian=False)
     selection = 2 / budget.selection_epsilon("selection", params.sparsity)
     split = (selection, budget.gaussian_multiplier("values"))
     alone = FitNoise(sparsity=params.sparsity, rounds=(split,))

@@ -24,13 +24,12 @@ is added to the half-widths.
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.bounded_scores import BoundedRegression, regression_witnesses
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares, release_score_moments
 from dpalgos.intervals.newton import note_step_interval, raised_curvature
@@ -58,15 +57,20 @@ class AdaSSPParams(IntervalParams):
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
+    def budget(self) -> Budget:
+        """Return the shares of μ²."""
+        releases = ("least eigenvalue", "X'X", "X'y")
+        return self.split_budget(dict.fromkeys(releases, 1 / 3), interval_shares(self.interval))
 
-def witnesses(params: AdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+
+def witnesses(params: AdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, up = params.covariate_bound * np.eye(1, d), params.response_bound
     moments = gram_witnesses(params.covariate_bound, d)
     return {**moments, "X'y": pair(row, row, up, -up), **regression_witnesses(params.covariate_bound, d)}
 
 
-def gram_witnesses(row_bound: float, d: int) -> dict[str, Neighbors]:
+def gram_witnesses(row_bound: float, d: int) -> Witnesses:
     """Return rows along all axes of which the last axis loses its only one, and orthogonal rows."""
     axes = row_bound * np.eye(d)
     other = axes.copy()
@@ -90,7 +94,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     moments = row_moments(sample, row, response)
     if params.calibration == "tight":
-        z = z_gram = z_cross = _budget(params).gaussian_multiplier("X'X")
+        z = z_gram = z_cross = params.budget().gaussian_multiplier("X'X")
         ridge_of = _ridge
     else:
         z = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon)
@@ -108,12 +112,6 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     if params.interval is not None:
         _note_interval(sample, params, params.interval, gram, ridge, coef, transcript)
     return coef
-
-
-def _budget(params: AdaSSPParams) -> Budget:
-    reserved = interval_shares(params.interval)
-    shares = reserved | dict.fromkeys(("least eigenvalue", "X'X", "X'y"), (1 - sum(reserved.values())) / 3)
-    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
 
 
 def release_gram(
@@ -166,7 +164,7 @@ def _note_interval(
     """Release second moments of the scores at the answer and note half-widths; sums are divided by n."""
     n, d = sample.n_rows, sample.n_features
     model = BoundedRegression(sample, params.covariate_bound, params.response_bound)
-    budget = _budget(params)
+    budget = params.budget()
     scores = release_score_moments(
         transcript,
         *model.score_moments(coef),

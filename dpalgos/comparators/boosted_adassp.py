@@ -26,13 +26,11 @@ Reference: Tang, Aydore, Kearns, Rho, Roth, Wang, Wang & Wu (2023), Improved dif
 via gradient boosting.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.comparators.adassp import gram_witnesses, release_gram
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
@@ -53,7 +51,7 @@ class BoostedAdaSSPParams(PrivateParams):
     n_rounds: int = count("T, rounds of boosting", default=100)
 
 
-def witnesses(params: BoostedAdaSSPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: BoostedAdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, far = params.covariate_bound * np.eye(1, d), 1e12 * params.response_bound
     return {**gram_witnesses(params.covariate_bound, d), "X' residuals": pair(row, row, far, -far)}
@@ -74,8 +72,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     each = 1 / (params.n_rounds + 2)
     shares = {"least eigenvalue": each, "X'X": each, "X' residuals": params.n_rounds * each}
-    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
-    sigma = budget.gaussian_multiplier("X'X")
+    sigma = params.split_budget(shares).gaussian_multiplier("X'X")
     tight = params.calibration == "tight"
     z_gram, z_residuals = (sigma, sigma) if tight else (sigma / np.sqrt(2), sigma / 2)
     moments = row_moments(sample, row, response)

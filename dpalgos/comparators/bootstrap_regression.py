@@ -23,14 +23,12 @@ Reference: Ferrando, Wang & Sheldon (2022), Parametric bootstrap for differentia
 intervals.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.half_widths import ENDS, NAIVE_HALF_WIDTH, IntervalParams
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
@@ -55,9 +53,7 @@ def square_sensitivity(response_bound: float) -> float:
     return response_bound**2
 
 
-def witnesses(
-    params: BootstrapRegressionParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: BootstrapRegressionParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     axes, up = params.covariate_bound * np.eye(d), params.response_bound
     row = axes[0]
@@ -82,8 +78,7 @@ def bootstrap_regression(
     """Return the coefficients, (d, R)."""
     d, row, response, n = sample.n_features, params.covariate_bound, params.response_bound, sample.n_rows
     moments = row_moments(sample, row, response)
-    shares = dict.fromkeys(("X'X", "X'y", "y'y"), 1 / 3)
-    z = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares).gaussian_multiplier("X'X")
+    z = params.split_budget(dict.fromkeys(("X'X", "X'y", "y'y"), 1 / 3)).gaussian_multiplier("X'X")
     gram_moves, cross_moves = gram_sensitivity(row), cross_sensitivity(row, response)
     gram = transcript.gaussian(
         svec(moments[:, :d, :d]), l2_sensitivity=gram_moves, noise_multiplier=z, label="X'X"

@@ -20,13 +20,12 @@ Reference: Brown, Dvijotham, Evans, Liu, Smith & Thakurta (2024), Private gradie
 regression, Algorithm 1.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget, printed_rho
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.accounting.budget import printed_rho
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -45,9 +44,7 @@ class ClippedGradientDescentParams(PrivateParams):
     step_size: float = positive("η", default=1 / 3)
 
 
-def witnesses(
-    params: ClippedGradientDescentParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: ClippedGradientDescentParams, d: int, published: Published) -> Witnesses:
     """Return a row with responses far above and far below."""
     row, far = np.eye(1, d), 1e9 * params.clip_norm
     return {"gradient": pair(row, row, far, -far)}
@@ -70,8 +67,7 @@ def clipped_gradient_descent(
     clip_norm, n_steps = params.clip_norm, params.n_iterations
     sample.check_response()
     if params.calibration == "tight":
-        budget = Budget(epsilon=params.epsilon, delta=params.delta, shares={"steps": 1.0})
-        multiplier = budget.gaussian_multiplier("steps", n_steps)
+        multiplier = params.split_budget({"steps": 1.0}).gaussian_multiplier("steps", n_steps)
     else:
         multiplier = float(np.sqrt(n_steps / (2 * printed_rho(params.epsilon, params.delta))))
 

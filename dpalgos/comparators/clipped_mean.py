@@ -50,7 +50,6 @@ Aumüller, Lebeda, Nelson & Pagh (2023), PLAN: variance-aware private mean estim
 find the spreads by quantiles; mean squares see a column of rare values, too.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +57,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import (
@@ -144,7 +143,7 @@ def spread_sensitivity(radius: FloatArray, d: int, n_rows: FloatArray) -> FloatA
     return np.asarray(radius**2 * score_moment_sensitivity(d, n_rows))
 
 
-def witnesses(params: ClippedMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnesses:
     """Return far rows on opposite sides, along two axes, and a far row against one at the last center."""
     far = 1e9 * np.eye(1, d)
     opposite = pair(far, -far)
@@ -208,13 +207,12 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
 
 
 def _budget(params: ClippedMeanParams) -> Budget:
-    shares = interval_shares(params.interval, MEAN_SHARE)
+    reserved = interval_shares(params.interval, MEAN_SHARE)
     if params.spreads_differ:
-        shares |= _SEARCHED_SHARES
+        reserved |= _SEARCHED_SHARES
     elif params.std_bounds is not None:
-        shares["center"] = _CENTER_SHARE
-    shares["mean"] = 1 - sum(shares.values())
-    return Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+        reserved["center"] = _CENTER_SHARE
+    return params.split_budget({"mean": 1.0}, reserved)
 
 
 def _n_stages(params: ClippedMeanParams) -> int:

@@ -29,13 +29,12 @@ Reference: Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private me
 Algorithms 1 and 2.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget, printed_rho
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.half_widths import MEAN_SHARE, IntervalParams, interval_shares
 from dpalgos.intervals.means import Ball, interval_witnesses, mean_offset, note_offset_interval
 from dpalgos.params import count, positive
@@ -57,8 +56,13 @@ class CoinPressMeanParams(IntervalParams):
     std_bound: float = positive("σ: the standard deviation in every direction is at most that")
     n_rounds: int = count("T, number of balls", default=4)
 
+    def budget(self) -> Budget:
+        """Return the shares of μ²."""
+        rounds = {"center": 1 - _LAST_SHARE, "mean": _LAST_SHARE} if self.n_rounds > 1 else {"mean": 1.0}
+        return self.split_budget(rounds, interval_shares(self.interval, MEAN_SHARE))
 
-def witnesses(params: CoinPressMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+
+def witnesses(params: CoinPressMeanParams, d: int, published: Published) -> Witnesses:
     """Return far rows on opposite sides."""
     far = 1e9 * max(params.mean_bound, params.std_bound) * np.eye(1, d)
     center = sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
@@ -106,7 +110,7 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
         error = tail * np.sqrt(1 / n + (multiplier * sensitivity / sigma) ** 2)
     if params.interval is not None:
         noise_std = transcript.noise_std(sensitivity, multiplier, d)
-        parts = _budget(params).gaussian_multiplier
+        parts = params.budget().gaussian_multiplier
         note_offset_interval(sample, ball, offset, noise_std, params.interval, parts, transcript)
     return center
 
@@ -115,19 +119,10 @@ def _rounds(params: CoinPressMeanParams) -> list[tuple[str, float]]:
     """Return the label and the noise multiplier of every round."""
     coarse = params.n_rounds - 1
     if params.calibration == "tight":
-        budget = _budget(params)
+        budget = params.budget()
         center = budget.gaussian_multiplier("center", coarse) if coarse else 0.0
         mean = budget.gaussian_multiplier("mean")
     else:
         rho, last = printed_rho(params.epsilon, params.delta), _LAST_SHARE if coarse else 1.0
         center, mean = (float(np.sqrt(k / (2 * rho))) for k in (coarse / (1 - _LAST_SHARE), 1 / last))
     return [("center", center)] * coarse + [("mean", mean)]
-
-
-def _budget(params: CoinPressMeanParams) -> Budget:
-    shares = interval_shares(params.interval, MEAN_SHARE)
-    rest = 1 - sum(shares.values())
-    if params.n_rounds > 1:
-        shares["center"] = (1 - _LAST_SHARE) * rest
-        rest *= _LAST_SHARE
-    return Budget(epsilon=params.epsilon, delta=params.delta, shares={**shares, "mean": rest})

@@ -37,8 +37,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget, printed_rho
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.accounting.budget import printed_rho
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.comparators.coinpress_mean import ball_radius, tail_norm
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
@@ -62,9 +62,7 @@ class CoinPressWhitenedMeanParams(PrivateParams):
     n_rounds: int = count("T, number of balls", default=4)
 
 
-def witnesses(
-    params: CoinPressWhitenedMeanParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: CoinPressWhitenedMeanParams, d: int, published: Published) -> Witnesses:
     """Return far rows on opposite sides, and a far row on one axis or another; all other rows are zero."""
     axes, zero = 1e25 * max(params.mean_bound, params.std_bound) * np.eye(d), np.zeros(d)
     rounds = ("center", "mean") if params.n_rounds > 1 else ("mean",)
@@ -123,7 +121,7 @@ def _multipliers(params: CoinPressWhitenedMeanParams) -> dict[str, float]:
     if params.calibration == "paper":
         rho = printed_rho(params.epsilon, params.delta)
         return {part: float(np.sqrt(rounds[part] / (2 * share * rho))) for part, share in shares.items()}
-    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
+    budget = params.split_budget(shares)
     return {part: budget.gaussian_multiplier(part, rounds[part]) for part in shares}
 
 

@@ -35,13 +35,11 @@ Reference: Ganesh, Haghifam, Steinke & Thakurta (2023), Faster differentially pr
 second-order methods, Algorithm 3, "UB-add" in the authors' code.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.central.dp_glm import gradient_sensitivity
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
@@ -76,9 +74,7 @@ def direction_sensitivity(
     return np.asarray(np.linalg.norm(gradient, axis=0) * curvature / (n_rows * ridge**2 + curvature * ridge))
 
 
-def witnesses(
-    params: DoubleNoiseNewtonGLMParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: DoubleNoiseNewtonGLMParams, d: int, published: Published) -> Witnesses:
     """Return, at θ = 0, opposite rows, a row against zeros, and one along the released gradient."""
     row, zeros = params.covariate_bound * np.eye(1, d), np.zeros((1, d))
     far = 10 * (params.response_bound or 0.0)
@@ -106,7 +102,7 @@ def double_noise_newton_glm(
     """Return the coefficients, (d, R)."""
     family, n, row = params.made(), sample.n_rows, params.covariate_bound
     risk = Risk(family, sample, row_bound=row)
-    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=_SHARES)
+    budget = params.split_budget(_SHARES)
     multiplier = {part: budget.gaussian_multiplier(part, params.n_iterations) for part in _SHARES}
     kappa = family.curvature_bound * row**2
     coef: FloatArray = np.zeros(risk.shape)

@@ -25,15 +25,14 @@ Reference: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep
 privacy, Algorithm 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import cycle
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
@@ -60,7 +59,7 @@ class DPSGDGLMParams(PrivateFamilyParams):
     )
 
 
-def witnesses(params: DPSGDGLMParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose residuals are clipped wherever the iterate lies."""
     row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
     return {"gradient": pair(row, -row, far)}
@@ -132,8 +131,7 @@ def _steps_in_turn(
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
-    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares={"steps": 1.0})
-    multiplier = budget.gaussian_multiplier("steps", params.n_epochs)
+    multiplier = params.split_budget({"steps": 1.0}).gaussian_multiplier("steps", params.n_epochs)
     order = cycle(range(n_batches))
 
     def released(coef: FloatArray) -> FloatArray:

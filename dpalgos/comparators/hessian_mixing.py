@@ -31,7 +31,6 @@ Reference: Lev, Shenfeld, Srinivasan, Ligett & Wilson (2026), Near-optimal priva
 iterative Hessian mixing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,7 +40,7 @@ import scipy
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.comparators.adassp import gram_witnesses
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
@@ -82,7 +81,7 @@ def row_sensitivity(covariate_bound: float) -> float:
     return covariate_bound**2
 
 
-def witnesses(params: HessianMixingParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: HessianMixingParams, d: int, published: Published) -> Witnesses:
     """Return rows of which an axis loses its only one, and a row with responses far on either side."""
     row = params.covariate_bound * np.eye(1, d)
     far = 1e9 * (1 + params.response_bound)

@@ -30,7 +30,7 @@ Reference: Karwa & Vadhan (2018), Finite sample differentially private confidenc
 Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates share ε.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -38,10 +38,9 @@ from typing import Any
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.means import TruncatedEntries
@@ -94,7 +93,7 @@ class KarwaVadhanMeanParams(IntervalParams):
         return self.std_bounds[0] == self.std_bounds[1]
 
 
-def witnesses(params: KarwaVadhanMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: KarwaVadhanMeanParams, d: int, published: Published) -> Witnesses:
     """Return rows in other bins, and rows on opposite sides of every interval."""
     far, zeros = np.full((1, d), 1e9), np.zeros(2)
     pair = np.zeros((2, d))
@@ -209,13 +208,11 @@ def _release_means(
 def planned_noise(params: KarwaVadhanMeanParams, d: int) -> dict[str, float]:
     """Return the ε0 of each choice, and the noise multipliers of the means and of an interval's squares."""
     kinds = ("center",) if params.std_known else ("spread", "center")
-    shares = dict.fromkeys(kinds, _CHOICE_SHARE)
-    shares |= interval_shares(params.interval, MEAN_SHARE)
-    shares["mean"] = 1 - sum(shares.values())
+    reserved = interval_shares(params.interval, MEAN_SHARE)
     return least_noise(
-        Budget(epsilon=params.epsilon, delta=params.delta, shares=shares, gaussian=False),
+        params.split_budget({"mean": 1.0}, dict.fromkeys(kinds, _CHOICE_SHARE) | reserved, gaussian=False),
         selections=dict.fromkeys(kinds, d),
-        gaussians={part: 1 for part in shares if part not in kinds},
+        gaussians=dict.fromkeys((*reserved, "mean"), 1),
     )
 
 

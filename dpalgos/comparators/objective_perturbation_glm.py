@@ -48,7 +48,6 @@ Reference: Iyengar, Near, Song, Thakkar, Thakurta & Wang (2019), Towards practic
 convex optimization, Algorithm 1. Redberg, Koskela & Wang (2023) account for GLMs by similar means.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -59,7 +58,7 @@ from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_scores import BoundedGLM, glm_witnesses
 from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
@@ -123,9 +122,7 @@ class PerturbationNoise:
     output: float
 
 
-def witnesses(
-    params: ObjectivePerturbationGLMParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose gradients are as long as can be and opposite."""
     row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
     apart = {"minimum": pair(row, -row, label)}

@@ -20,13 +20,11 @@ Reference: Chaudhuri, Monteleoni & Sarwate (2011), Differentially private empiri
 Algorithm 1.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.params import count, positive
@@ -58,9 +56,7 @@ def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 
-def witnesses(
-    params: OutputPerturbationGLMParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: OutputPerturbationGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose residuals are clipped wherever the minimum lies."""
     row, bound = params.covariate_bound * np.eye(1, d), params.response_bound or 1.0
     return {"minimum": pair(row, -row, 10 * (bound * (1 + params.covariate_bound**2 / params.ridge)))}
@@ -96,10 +92,9 @@ def output_perturbation_glm(
         tilt=np.zeros((sample.n_features, sample.n_replicates)),
         n_iterations=params.n_iterations,
     )
-    budget = Budget(epsilon=params.epsilon, delta=params.delta, shares={"minimum": 1.0})
     return transcript.gaussian(
         minimum,
         l2_sensitivity=minimum_sensitivity(gradient_bound, params.ridge, n),
-        noise_multiplier=budget.gaussian_multiplier("minimum"),
+        noise_multiplier=params.split_budget({"minimum": 1.0}).gaussian_multiplier("minimum"),
         label="minimum",
     )

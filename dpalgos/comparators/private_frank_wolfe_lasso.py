@@ -25,7 +25,6 @@ Departures: the reference gives T up to constants, (nε)^(2/3); here it is an ar
 Reference: Talwar, Thakurta & Zhang (2015), Nearly optimal private LASSO, Algorithm 2.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -34,7 +33,7 @@ import numpy as np
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import PureEvent
-from dpalgos.catalog import Neighbors, pair, register
+from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.params import PrivateParams, count, positive
@@ -58,9 +57,7 @@ class PrivateFrankWolfeLassoParams(PrivateParams):
     value_bound: float | None = positive("R, for means: entries of X are truncated to ±R", default=None)
 
 
-def witnesses(
-    params: PrivateFrankWolfeLassoParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: PrivateFrankWolfeLassoParams, d: int, published: Published) -> Witnesses:
     """Return rows of equal, largest residual and opposite covariates off the support, at the last step.
 
     Where the support is everything, the first step attains its sensitivity: θ = 0. For means, the rows ±R·1.

@@ -46,7 +46,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.central.preconditioned_glm import PreconditionedGLMParams, preconditioned_glm
 from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
@@ -161,9 +161,7 @@ def score_sensitivity(largest_residual: FloatArray, screening_bound: float, n_ro
     return np.asarray(2 * screening_bound * largest_residual / n_rows)
 
 
-def witnesses(
-    params: ScreenedSparseGLMParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows with the same response, which at β = 0 attain both sensitivities."""
     ones = np.full(d, params.covariate_bound)
     response = 0.0 if params.response_bound is None else np.ceil(2 * params.response_bound) + 2
@@ -171,7 +169,7 @@ def witnesses(
     for batch in range(len(batch_sizes(params.sizes[0]))):
         candidates = np.delete(np.arange(d), selected)
         selected = np.concatenate([selected, candidates[published[batch][:, 0].astype(int)]])
-    found: dict[str, Neighbors] = {"scores": pair(ones, -ones, response)}
+    found: Witnesses = {"scores": pair(ones, -ones, response)}
     if params.fit == "preconditioned":
         inner = PreconditionedGLMParams(epsilon=params.epsilon, delta=params.delta, family=params.family)
         for label, (X, y, other_X, other_y) in fit_witnesses(inner, len(selected), published).items():

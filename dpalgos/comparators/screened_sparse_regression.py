@@ -37,7 +37,6 @@ Reference: Gillenwater, Joseph, Muñoz & Ribero (2023), Better private linear re
 feature selection, for the ranks.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,7 +45,7 @@ import scipy
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.calibration import least_noise
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.mechanisms.top_k import gumbel_top_k
 from dpalgos.params import PrivateParams, choice, count, positive
 from dpalgos.release.checks import check_how_many
@@ -80,9 +79,7 @@ class ScreenedSparseRegressionParams(PrivateParams):
     )
 
 
-def witnesses(
-    params: ScreenedSparseRegressionParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: ScreenedSparseRegressionParams, d: int, published: Published) -> Witnesses:
     """Return rows of opposite covariates, and orthogonal rows z on the selected coordinates."""
     ones, row, response = np.full(d, params.covariate_bound), np.zeros(d), params.response_bound
     chosen = published[0][:, 0].astype(int)

@@ -28,7 +28,6 @@ Calibrations
 Reference: Sheffet (2017), Differentially private ordinary least squares, Algorithm 1.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,7 +36,7 @@ import scipy
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import GaussianSketchEvent
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Published, Witnesses, register
 from dpalgos.errors import InputError
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
@@ -75,7 +74,7 @@ def row_sensitivity(covariate_bound: float, response_bound: float) -> float:
     return covariate_bound**2 + response_bound**2
 
 
-def witnesses(params: SheffetOLSParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: SheffetOLSParams, d: int, published: Published) -> Witnesses:
     """Return neighbors of which one lacks the only row in a direction: σ_min² falls from B² to 0."""
     row = np.array([params.covariate_bound, *[0.0] * (d - 1), params.response_bound])
     others = np.linalg.svd(row[None, :])[2][1:]

@@ -38,16 +38,14 @@ Gaboardi, Smith, Ullman & Zakynthinou (2021), Covariance-aware private mean esti
 covariance estimation: the check.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Published, Witnesses, register
 from dpalgos.params import PrivateParams, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -66,7 +64,7 @@ class TukeyEMParams(PrivateParams):
     @property
     def epsilons(self) -> tuple[float, float]:
         """ε₁ and ε₀; the point costs two of its ε₀, of which the paper counts one."""
-        budget = Budget(epsilon=self.epsilon, delta=self.delta, shares={"distance": 0.5, "point": 0.5})
+        budget = self.split_budget({"distance": 0.5, "point": 0.5})
         releases = 2 if self.calibration == "tight" else 1
         return budget.split_epsilon("distance"), budget.split_epsilon("point", releases=releases)
 
@@ -134,7 +132,7 @@ def distance_sensitivity() -> float:
     return 1.0
 
 
-def witnesses(params: TukeyEMParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     """Return a row for each model: so many far ones that one more makes the distance 0."""
     m = params.n_models
     n_far = m // 4 - 2

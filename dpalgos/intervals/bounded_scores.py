@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors
+from dpalgos.catalog import Witnesses
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS
 from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level
@@ -112,7 +112,7 @@ class BoundedRegression:
         return from_upper_triangles(packed.T, d) / sample.n_rows[:, None, None], above / sample.n_rows
 
 
-def regression_witnesses(row_bound: float, d: int) -> dict[str, Neighbors]:
+def regression_witnesses(row_bound: float, d: int) -> Witnesses:
     """Return rows along different axes with far responses, clipped whatever β is, and one against no row."""
     axes, far, zero = row_bound * np.eye(d), np.full(1, 1e9), np.zeros(1)
     return {
@@ -191,7 +191,7 @@ class BoundedGLM:
         return np.asarray(moments / sample.n_rows[:, None, None])
 
 
-def glm_witnesses(family: Family, row_bound: float, theta: FloatArray) -> dict[str, Neighbors]:
+def glm_witnesses(family: Family, row_bound: float, theta: FloatArray) -> Witnesses:
     """Return rows along different axes, with responses as predicted at θ (d, 1) or far beyond the clip."""
     axes, zero = row_bound * np.eye(len(theta)), np.zeros(1)
     predicted = [np.floor(family.mean(axes[[j]] @ theta))[:, 0] for j in (0, -1)]

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpalgos.catalog import Neighbors, pair
+from dpalgos.catalog import Neighbors, Witnesses, pair
 from dpalgos.intervals.half_widths import (
     SCORE_MOMENTS,
     note_mean_interval,
@@ -236,7 +236,7 @@ def note_offset_interval(
     )
 
 
-def interval_witnesses(center: FloatArray) -> dict[str, Neighbors]:
+def interval_witnesses(center: FloatArray) -> Witnesses:
     """Return far rows along different axes from a released center (d, 1), and one against the center."""
     apart = far_along_axes(center)
     return {SCORE_MOMENTS: apart, TAIL: pair(apart[0], center.T)}

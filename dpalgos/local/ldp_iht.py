@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
 from dpalgos.local.rounds import (
     PublicState,
@@ -185,8 +185,8 @@ def gradient_witnesses(
     algorithm: Callable[[LDPIHTParams, int, int], GradientRounds],
     params: LDPIHTParams,
     d: int,
-    published: Sequence[FloatArray],
-) -> dict[str, Neighbors]:
+    published: Published,
+) -> Witnesses:
     """Return, for each round, a person whose gradient at the iterate has the norm r_t, and another one.
 
     Every round must be published: who is in which group depends on the number of people.
@@ -219,7 +219,7 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
     )
 
 
-def witnesses(params: LDPIHTParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:
     """Return, for each round, opposite people of the largest gradient."""
     return gradient_witnesses(algorithm, params, d, published)
 

@@ -15,11 +15,10 @@ the start is smaller by 1 − 2/(3κ) after every round.
 Reference: Paper C (ICLR 2024), Algorithm 4 and Theorem 34.
 """
 
-from collections.abc import Sequence
 from math import ceil
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Neighbors, register
+from dpalgos.catalog import Published, Witnesses, register
 from dpalgos.local.ldp_iht import FORMS, GradientRounds, LDPIHTParams, gradient_rounds, gradient_witnesses
 from dpalgos.local.rounds import run_rounds
 from dpalgos.release.transcript import Transcript
@@ -43,7 +42,7 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
     )
 
 
-def witnesses(params: LDPIHTParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:
     """Return, for each round, opposite people of the largest gradient."""
     return gradient_witnesses(algorithm, params, d, published)
 

@@ -35,9 +35,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.local.noisy_moments import (
     GramReport,
     MomentNoise,
@@ -64,7 +63,7 @@ class LDPNLDPParams(MomentParams):
     """Keywords of :func:`ldp_nldp`."""
 
 
-def witnesses(params: LDPNLDPParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: LDPNLDPParams, d: int, published: Published) -> Witnesses:
     """Return, for each part of a report, inputs that differ by its sensitivity, or attain its norm."""
     n = len(published[0]) // (d * (d + 1) // 2 + (0 if params.gaussian else d))
     r, tau, response = params.row_norm(d), params.covariate_bound, params.response_level(d, n)
@@ -229,9 +228,8 @@ class GaussianMoments(_Moments):
             z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)
         else:
             share = _share(self._row**2, 2 * self._cross_bound)
-            shares = {"xx'": share, "xy": 1 - share}
-            budget = Budget(epsilon=params.epsilon, delta=params.delta, shares=shares)
-            z_gram, z_cross = map(budget.gaussian_multiplier, shares)
+            budget = params.split_budget({"xx'": share, "xy": 1 - share})
+            z_gram, z_cross = map(budget.gaussian_multiplier, budget.shares)
         return (
             GaussianReport(
                 noise_multiplier=z_gram, l2_sensitivity=gram_moves, radius=1.0, size=self._gram.size

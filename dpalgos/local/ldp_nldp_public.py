@@ -35,7 +35,7 @@ import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
@@ -80,7 +80,7 @@ class LDPNLDPPublicParams(MomentParams):
             )
 
 
-def witnesses(params: LDPNLDPPublicParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: LDPNLDPPublicParams, d: int, published: Published) -> Witnesses:
     """Return inputs with opposite responses."""
     n = len(published[0]) // d
     row, response = _longest_row(params, d), params.response_level(d, n)

@@ -31,13 +31,12 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; of
 :mod:`dpalgos.mechanisms.winsorized_mean`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams
 from dpalgos.intervals.tails import TAIL
@@ -68,7 +67,7 @@ class UserLevelMeanParams(IntervalParams, AggregationParams):
                 raise InputError(f"{name} must be {needed!r} with full_weight_rows, got {given!r}")
 
 
-def witnesses(params: UserLevelMeanParams, d: int, published: Sequence[FloatArray]) -> dict[str, Neighbors]:
+def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witnesses:
     """Return the two rows of one user: opposite ends of every interval, and a bin left by all coordinates."""
     far = np.full((2, d), 1e9)
     refined = params.aggregation == "winsorized" and d > 1 and params.calibration == "tight"

@@ -33,14 +33,13 @@ says how far it has come.
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.events import Relation
-from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.newton import step_with_interval
@@ -125,14 +124,11 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
 
     def budget(self) -> Budget:
         """Return how μ² is spent with an interval: on steps, and on what follows them."""
-        shares = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
-        shares[_LAST] = 1 - sum(shares.values())
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
+        reserved = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
+        return self.split_budget({_LAST: 1.0}, reserved)
 
 
-def gradient_witnesses(
-    params: GradientStepParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def gradient_witnesses(params: GradientStepParams, d: int, published: Published) -> Witnesses:
     """Return the two rows of one user: far gradients in opposite directions, and none, at the start."""
     far, ones = np.zeros((2, d)), np.ones(2)
     far[:, 0] = 1e9
@@ -144,9 +140,7 @@ def gradient_witnesses(
     }
 
 
-def witnesses(
-    params: UserLevelRegressionParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -> Witnesses:
     """Return the witnesses of gradient steps, and users along different axes, one of them unclipped."""
     zero, axes = np.zeros(2), [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, -1)]
     apart: Neighbors = (axes[0], zero, axes[1], zero)

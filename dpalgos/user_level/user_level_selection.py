@@ -16,7 +16,6 @@ Departure: Lemma 1's radius, (B/2)√(log(2Kn/α)/m), is √2 too small; the cal
 Reference: Levy et al., Learning with User-Level Privacy, Algorithm 5, Theorem 7.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,7 +24,7 @@ import numpy as np
 
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Relation
-from dpalgos.catalog import Form, Neighbors, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
@@ -86,9 +85,7 @@ def loss_sensitivity(loss_bound: float, n_users: FloatArray) -> FloatArray:
     return np.asarray(loss_bound / n_users)
 
 
-def witnesses(
-    params: UserLevelSelectionParams, d: int, published: Sequence[FloatArray]
-) -> dict[str, Neighbors]:
+def witnesses(params: UserLevelSelectionParams, d: int, published: Published) -> Witnesses:
     """Return the rows of a user whose loss is 0 at the first candidate, and B."""
     X = np.repeat(np.eye(1, d), 2, axis=0)
     return {"choice": pair(X, X, params.candidates[0][0], 1e9)}

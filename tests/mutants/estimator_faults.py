@@ -14,7 +14,7 @@ ESTIMATOR_FAULTS = {
             "linf_sensitivity", returns("{all} / 2"), witness("box_mean-tight")
         ),
         "squares in a cube are not paid for": Fault(
-            "_budget", condition("interval", "False"), certified("box_mean: interval-tight")
+            "box_mean", call("split_epsilon", "{of}.epsilon", nth=0), certified("box_mean: interval-tight")
         ),
     },
     "dpalgos/central/dp_glm.py": {
@@ -22,7 +22,7 @@ ESTIMATOR_FAULTS = {
             "gradient_sensitivity", returns("{all} / 2"), witness("dp_glm-tight")
         ),
         "what follows the steps is not paid for": Fault(
-            "DPGLMParams.budget", condition("interval", "False"), certified("dp_glm: interval-tight")
+            "DPGLMParams.budget", condition("interval", "True"), certified("dp_glm: interval-tight")
         ),
     },
     "dpalgos/central/dp_linear_regression.py": {
