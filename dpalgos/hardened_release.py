@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy
 
+from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent, Relation
-from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.api import build_params, check_users, interval_of, run
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError

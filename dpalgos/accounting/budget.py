@@ -2,8 +2,9 @@
 
 Shares are of the quantity that adds up: μ² where every release is Gaussian (exact), else ρ of
 zero-concentrated DP. What the parts really spend is certified from their events at the end. Calls inside
-``with Budget(...)`` are summed by :mod:`dpalgos.accounting.odometer`, which holds when each call is chosen by
-the answers of those before it.
+``with Budget(...)`` are summed by :func:`dpalgos.accounting.composition.adaptive_epsilon`, which holds when
+each call is chosen by the answers of those before it.
+
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,9 @@ from types import MappingProxyType
 import numpy as np
 import scipy
 
+from dpalgos.accounting.composition import adaptive_epsilon
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
-from dpalgos.accounting.odometer import adaptive_epsilon
 from dpalgos.errors import InputError
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8

@@ -4,10 +4,16 @@ Purely Gaussian runs compose exactly (Gaussian DP). Everything else gets the bes
 bounds: Rényi DP over a fixed grid of orders, of which zero-concentrated DP is the linear case;
 privacy-loss distributions, where every event has a dominating pair; and, for pure events, the sum
 of their ε. Events under different neighboring relations do not compose.
+
+Several runs on one dataset, as a ledger and `dpalgos.Budget` sum them (:class:`Spending`), are chosen
+adaptively, parameters included. Zero-concentrated DP composes under that freedom (Whitehouse, Ramdas, Rogers
+& Wu 2023): stop when Σρ would exceed what (ε, δ) allows, and everything released stays (ε, δ)-DP. δ of steps
+that may fail adds up. A dataset whose releases are all pure is also covered by the sum of their ε.
+
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -231,3 +237,79 @@ def _renyi(event: Event, orders: FloatArray) -> FloatArray:
 def _renyi_bound(curve: FloatArray, delta: float, orders: FloatArray) -> FloatArray:
     # Canonne, Kamath & Steinke (2020), Proposition 12.
     return np.asarray(curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """The cost of releases: zCDP ρ; the sum of ε if all are pure, else infinity; δ of steps that may fail."""
+
+    rho: float = 0.0
+    pure_epsilon: float = 0.0
+    failure: float = 0.0
+
+    def __add__(self, other: "Spending") -> "Spending":
+        return Spending(
+            rho=self.rho + other.rho,
+            pure_epsilon=self.pure_epsilon + other.pure_epsilon,
+            failure=self.failure + other.failure,
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """Return the ε at δ that the spending proves."""
+        remaining = delta - self.failure
+        if remaining < 0:
+            return float("inf")
+        if self.rho == 0:
+            return 0.0
+        if remaining == 0:
+            return self.pure_epsilon
+        as_gaussian = DiscreteGaussianEvent(
+            label="spent", noise_multiplier=(2 * self.rho) ** -0.5, l2_sensitivity=1.0
+        )
+        return min(self.pure_epsilon, renyi_epsilon([as_gaussian], remaining))
+
+
+def spending(events: Sequence[Event]) -> Spending:
+    """Return what a run's events cost; refuse one without a zero-concentrated cost."""
+    if any(event.group is not None for event in events):
+        groups = [spending(those) for those in by_group(events)]
+        return Spending(
+            rho=max(group.rho for group in groups),
+            pure_epsilon=max(group.pure_epsilon for group in groups),
+            failure=max(group.failure for group in groups),
+        )
+    return sum((_cost(event) for event in events), Spending())
+
+
+def adaptive_epsilon(calls: Sequence[Sequence[Event]], delta: float) -> float:
+    """Return the ε at δ that several calls prove, each chosen by the answers of those before it.
+
+    The events of one call are composed exactly. So are Gaussian events alone, whose μ² adds up under adaptive
+    choice too (Koskela, Tobaben & Honkela 2023). All others are summed as zero-concentrated DP.
+    """
+    events = [event for call in calls for event in call]
+    if len(calls) <= 1 or all(isinstance(event, GaussianEvent) for event in events):
+        return certified_epsilon(events, delta)
+    return sum((spending(call) for call in calls), Spending()).epsilon(delta)
+
+
+def _cost(event: Event) -> Spending:
+    infinite = float("inf")
+    match event:
+        case (
+            GaussianEvent(noise_multiplier=z, count=count)
+            | DiscreteGaussianEvent(noise_multiplier=z, count=count)
+        ):
+            return Spending(rho=count / (2 * z * z), pure_epsilon=infinite)
+        case PureEvent(epsilon=epsilon, count=count):
+            return Spending(rho=count * epsilon**2 / 2, pure_epsilon=count * epsilon)
+        case BoundedRangeEvent(epsilon=epsilon, count=count):
+            return Spending(rho=count * epsilon**2 / 8, pure_epsilon=count * epsilon)
+        case ApproximateEvent(epsilon=epsilon, delta=delta):
+            return Spending(rho=epsilon**2 / 2, pure_epsilon=epsilon, failure=delta)
+        case FailureEvent(delta=delta):
+            return Spending(failure=delta)
+        case _:
+            raise InputError(
+                f"{event.label} has no cost that composes over releases; choose another estimator"
+            )

@@ -22,9 +22,9 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.gaussian_dp import check_budget
-from dpalgos.audit.confidence import CONFIDENCE, epsilon_lower_bound
 from dpalgos.audit.distinguishers import Discriminant
 from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, TestedEvent, choose_event
+from dpalgos.audit.rates import CONFIDENCE, epsilon_lower_bound
 from dpalgos.audit.trials import Runs
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray

@@ -6,13 +6,13 @@
 
 The third step tests a single event that was fixed before it, so its confidence needs no correction for the
 many that were looked at; ε ≥ log((p_low − δ) / q_high) by exact confidence intervals
-(:mod:`dpalgos.audit.confidence`).
+(:mod:`dpalgos.audit.rates`).
 
 Pairs: the estimator's own witnesses, given what a run published up to its first, middle and last release,
 and rows far outside of every bound, as far as data are accepted.
 
 What a bound means. Above the certified ε: the guarantee is false, with that confidence, whatever the
-proof says. Below it: nothing is proved. :func:`dpalgos.audit.confidence.detectable_fault` says which faults
+proof says. Below it: nothing is proved. :func:`dpalgos.audit.rates.detectable_fault` says which faults
 n runs can see at all. Leaks through the last bits of floats are left out (scores are rounded), and the random
 source of :func:`dpalgos.estimate` is audited only if ``noise`` brings it in.
 """
@@ -26,8 +26,8 @@ import numpy as np
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params
-from dpalgos.audit.confidence import CONFIDENCE, detectable_fault, epsilon_lower_bound
 from dpalgos.audit.distinguishers import Discriminant, all_scores, declared_divergence
+from dpalgos.audit.rates import CONFIDENCE, detectable_fault, epsilon_lower_bound
 from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError

@@ -18,7 +18,7 @@ from data.fetch.genotypes import read_genotypes
 from data.prepare.genotype_groups import TracedGroup, choose_evenly, draw_roles, traced_group
 from data.simulations import Simulated
 from data.store.references import DatasetRef, GenotypeRef
-from dpalgos.audit.roc import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
+from dpalgos.audit.rates import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
 from dpalgos.audit.tracing import (
     Attack,
     BoundedMeanAttack,

@@ -11,14 +11,14 @@ import numpy as np
 from data.ledger import Charge, Ledger, Request, Verdict
 from data.tables.reading import PartitionedTable, Source, StreamedTable
 from dpalgos import InputError, Sample, get_estimator
-from dpalgos.accounting.odometer import Spending
+from dpalgos.accounting.composition import Spending
 from dpalgos.catalog import Estimator
 from dpalgos.hardened_release import Release, ReleasePlan, check_data, draw_release, plan_release
 from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
-from dpalgos.until_plan import UntilPlan, plan_until
+from dpalgos.until import UntilPlan, plan_until
 from tasks.faults import SpecError
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
 from tasks.release.record import Answer, facts_at_charge, facts_of_all, record_of

@@ -25,8 +25,8 @@ import numpy as np
 import dpalgos
 from data.ledger import Charge
 from data.store.folders import atomic_write
+from dpalgos.accounting.composition import Spending
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.odometer import Spending
 from dpalgos.accounting.risk import risk_of_events, risk_of_profile
 from dpalgos.catalog import Estimator
 from tasks.faults import SpecError

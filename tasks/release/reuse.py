@@ -13,7 +13,7 @@ import numpy as np
 from data.ledger import Charge, Ledger, Request
 from dpalgos import InputError
 from dpalgos.hardened_release import Release, ReleasePlan
-from dpalgos.until_plan import UntilPlan
+from dpalgos.until import UntilPlan
 
 REUSE = "reuse"
 _STORED = "second_moments"

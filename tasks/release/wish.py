@@ -12,8 +12,7 @@ from typing import Any
 from data.ledger import Ledger
 from dpalgos import Sample
 from dpalgos.hardened_release import Release
-from dpalgos.until import check_wish, draw_until, narrow_enough
-from dpalgos.until_plan import UntilPlan
+from dpalgos.until import UntilPlan, check_wish, draw_until, narrow_enough
 from tasks.faults import SpecError
 from tasks.release.table import FileUnits
 

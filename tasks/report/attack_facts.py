@@ -9,14 +9,7 @@ import scipy
 
 from dpalgos.accounting.events import GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.roc import (
-    auc_ceiling,
-    clopper_pearson,
-    gaussian_auc_ceiling,
-    gaussian_tpr_ceiling,
-    predicted_auc,
-    tpr_ceiling,
-)
+from dpalgos.audit.rates import auc_ceiling, clopper_pearson, gaussian_auc, gaussian_tpr_ceiling, tpr_ceiling
 from reports.analysis.results import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
 from tasks.problems.problem import FindsMembers
@@ -43,7 +36,7 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
         place, first, rate = (str(cell), str(metric)), rows.iloc[0], rates.get(str(metric))
         values, n, panel = rows["value"].to_numpy(), int(first["n"]), str(first["panel"])
         if metric == "l2_error" and problems[panel].separation_is_known:
-            predicted[place[0]] = predicted_auc(first["d"] / (n * values.mean()))
+            predicted[place[0]] = gaussian_auc(first["d"] / (n * values.mean()))
         if rate is None and metric not in (AUC, POOLED_AUC):
             continue
         intervals[place] = _mean_interval(values) if rate is None else _rate_interval(values, n)
@@ -56,9 +49,7 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
         tested[place] = (values, n, rate, epsilon, delta)
         if (first["estimator"], first["form"]) in noisy[panel]:
             mu = gaussian_mu(epsilon, delta)
-            gaussian[place] = (
-                gaussian_auc_ceiling(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
-            )
+            gaussian[place] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
     claims = {name: problem.claimed_sum(spec.headline.n) for name, problem in problems.items()}
     return AttackFacts(
         rates=rates,
@@ -119,7 +110,7 @@ def _auc_ceilings(spec: StudySpec) -> Iterator[Guide]:
         grid = spec.grid_of(panel).epsilon
         epsilons = np.geomspace(min(grid), max(grid), _FINE)
         general = [auc_ceiling(float(e), delta) for e in epsilons]
-        normal = [gaussian_auc_ceiling(gaussian_mu(float(e), delta)) for e in epsilons]
+        normal = [gaussian_auc(gaussian_mu(float(e), delta)) for e in epsilons]
         yield from _ceilings(epsilons, general, normal, f"{panel.name}:{n}")
 
 

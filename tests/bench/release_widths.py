@@ -14,8 +14,7 @@ from statsmodels.datasets import fair
 import dpalgos
 from dpalgos import Sample
 from dpalgos.hardened_release import draw_release, plan_release
-from dpalgos.until import draw_until, narrow_enough
-from dpalgos.until_plan import plan_until
+from dpalgos.until import draw_until, narrow_enough, plan_until
 from tests.bench.goals import Goal, Measurement, at_most
 from tests.bench_peers.tables import BenchTable
 

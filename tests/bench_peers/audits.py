@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dpalgos.audit.confidence import epsilon_lower_bound
 from dpalgos.audit.lower_bound import audit_estimator
+from dpalgos.audit.rates import epsilon_lower_bound
 
 EPSILON, DELTA = 1.0, 1e-5
 TRIALS = 2000

@@ -6,10 +6,9 @@ import statsmodels.api as sm
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 import dpalgos
-from dpalgos.accounting.composition import certified_epsilon, total_mu
+from dpalgos.accounting.composition import certified_epsilon, spending, total_mu
 from dpalgos.accounting.events import ApproximateEvent, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
-from dpalgos.accounting.odometer import spending
 from dpalgos.central.dp_glm import printed_multiplier
 from dpalgos.hardened_release import plan_release
 from dpalgos.models.families import family_names, get_family

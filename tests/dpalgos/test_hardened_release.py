@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import kstest, laplace, norm
 
 import dpalgos
+from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, PureEvent
-from dpalgos.accounting.odometer import Spending, spending
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.release.hardened_noise import SecureTranscript, gaussian_sampler, grid_step, laplace_sampler
 from dpalgos.rows.blocks import StreamedRows

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 import dpalgos
 from data.simulations.glms import uniform_glm
-from dpalgos.accounting.odometer import spending
+from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params
 from dpalgos.comparators.screened_sparse_glm import (
     fit_shares,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.odometer import spending
+from dpalgos.accounting.composition import spending
 from dpalgos.central.dp_sparse_linear_regression import step_sensitivity
 from dpalgos.comparators.screened_sparse_regression import kendall_tau, moment_sensitivity
 from dpalgos.mechanisms.noisy_iht import planned_multipliers

@@ -6,12 +6,11 @@ from scipy.stats import chi2
 
 import dpalgos
 from dpalgos import InputError, Sample
+from dpalgos.accounting.composition import spending
 from dpalgos.accounting.events import Relation
-from dpalgos.accounting.odometer import spending
+from dpalgos.release.hardened_noise import Draws, refining_transcript
 from dpalgos.release.noise_source import Noise
-from dpalgos.release.refining import Draws, refining_transcript
-from dpalgos.until import draw_until, narrow_enough
-from dpalgos.until_plan import plan_until
+from dpalgos.until import draw_until, narrow_enough, plan_until
 from tests.dpalgos.silence import estimated
 
 BOX = {"delta": 1e-6, "interval": 0.95, "lower": 0.0, "upper": 1.0}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from data.ledger import AnswerLost, Ledger
-from dpalgos.accounting.odometer import Spending
+from dpalgos.accounting.composition import Spending
 from tasks.release.draw import release
 from tasks.release.wish import Wish
 

@@ -70,14 +70,12 @@ MECHANISM_FAULTS = {
             "by_group", operation("+", "{right}"), "tests/dpalgos/local/test_randomizers.py"
         ),
         "steps that may fail are free": Fault("_without_failures", operation("-", "{left}"), _GAUSSIAN_DP),
+        "selections cost half in the odometer": Fault("_cost", number(8, 16), _HARDENED_RELEASE),
     },
     "dpalgos/accounting/gaussian_dp.py": {
         "the Gaussian tail is one-sided": Fault(
             "gaussian_delta", argument("log_ndtr", 0, "{left}", nth=0), _GAUSSIAN_DP
         ),
-    },
-    "dpalgos/accounting/odometer.py": {
-        "selections cost half in the odometer": Fault("_cost", number(8, 16), _HARDENED_RELEASE),
     },
     "dpalgos/accounting/pld.py": {
         "losses are rounded down": Fault("_dominating_pair", call("ceil", "np.floor({0})"), _PRIVACY_LOSSES),
@@ -117,17 +115,51 @@ MECHANISM_FAULTS = {
             "audit_in_one_run", call("sum", "len(guessed)"), "tests/dpalgos/audit/test_foreign.py"
         ),
     },
-    "dpalgos/release/refining.py": {
+    "dpalgos/release/hardened_noise.py": {
         "a refined draw has the noise of the whole precision": Fault(
             "Refining.gaussian", operation("weight", "precision", nth=0), "tests/dpalgos/test_until.py"
         ),
-    },
-    "dpalgos/until_plan.py": {
-        "attempts before the last are not charged": Fault(
-            "spent_epsilon", number(1, 2, nth=0), "tests/dpalgos/test_until.py"
+        "whether a release is refused depends on what no noise covers": Fault(
+            "_add",
+            call("clip", "np.array(_on_grid(value[:, 0], step))"),
+            f"{_HARDENED_LAW}::test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
+        ),
+        "hardened noise in a cube is that of one column fewer": Fault(
+            "box_sampler.half_width", number(1, 0, nth=0), "tests/dpalgos/test_box_mean.py"
+        ),
+        "the grid's rounding of noise in a cube is not covered": Fault(
+            "SecureTranscript.box_scale", operation("+", "{left} / 2"), hardened("box_mean")
+        ),
+        "hardened noise in a cube ignores the inflation": Fault(
+            "SecureTranscript.box_scale",
+            operation("_inflation", "{right}"),
+            f"{_HARDENED_LAW}::test_inflation_widens_the_noise_by_what_it_lowers_the_cost",
+        ),
+        "hardened noise is counted without its inflation": Fault(
+            "SecureTranscript.noise_std", operation("_inflation", "{left}"), _INTERVALS
+        ),
+        "the grid's rounding is not covered": Fault(
+            "SecureTranscript.noise_std", operation("+", "{left} / 2"), hardened("dp_mean", "adassp")
+        ),
+        "hardened Laplace noise is halved": Fault(
+            "SecureTranscript.laplace", operation("_inflation", "{all} / 2", nth=0), _HARDENED_RELEASE
+        ),
+        "hardened choices count one direction": Fault(
+            "SecureTranscript._charged_selection", operation("*", "{right}"), _HARDENED_RELEASE
+        ),
+        "the grid is finer than float64": Fault(
+            "_LARGEST_INDEX",
+            value("2.0**62"),
+            f"{_HARDENED_LAW}::test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused",
+        ),
+        "hardened noise is not inflated": Fault(
+            "SecureTranscript.gaussian", operation("_inflation", "{left}"), _HARDENED_RELEASE
         ),
     },
     "dpalgos/until.py": {
+        "attempts before the last are not charged": Fault(
+            "spent_epsilon", number(1, 2, nth=0), "tests/dpalgos/test_until.py"
+        ),
         "the stopping rule looks at the private rows": Fault(
             "draw_until", condition("enough", "np.mean(sample.X) > 0.3"), "tests/dpalgos/test_until.py"
         ),
@@ -258,44 +290,6 @@ MECHANISM_FAULTS = {
             "check_bound",
             name("SMALLEST_BOUND", "0.0", nth=0),
             "tests/contract/test_absurd_bounds.py::test_absurd_bounds_are_refused_by_name[dp_mean]",
-        ),
-    },
-    "dpalgos/release/hardened_noise.py": {
-        "whether a release is refused depends on what no noise covers": Fault(
-            "_add",
-            call("clip", "np.array(_on_grid(value[:, 0], step))"),
-            f"{_HARDENED_LAW}::test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
-        ),
-        "hardened noise in a cube is that of one column fewer": Fault(
-            "box_sampler.half_width", number(1, 0, nth=0), "tests/dpalgos/test_box_mean.py"
-        ),
-        "the grid's rounding of noise in a cube is not covered": Fault(
-            "SecureTranscript.box_scale", operation("+", "{left} / 2"), hardened("box_mean")
-        ),
-        "hardened noise in a cube ignores the inflation": Fault(
-            "SecureTranscript.box_scale",
-            operation("_inflation", "{right}"),
-            f"{_HARDENED_LAW}::test_inflation_widens_the_noise_by_what_it_lowers_the_cost",
-        ),
-        "hardened noise is counted without its inflation": Fault(
-            "SecureTranscript.noise_std", operation("_inflation", "{left}"), _INTERVALS
-        ),
-        "the grid's rounding is not covered": Fault(
-            "SecureTranscript.noise_std", operation("+", "{left} / 2"), hardened("dp_mean", "adassp")
-        ),
-        "hardened Laplace noise is halved": Fault(
-            "SecureTranscript.laplace", operation("_inflation", "{all} / 2", nth=0), _HARDENED_RELEASE
-        ),
-        "hardened choices count one direction": Fault(
-            "SecureTranscript._charged_selection", operation("*", "{right}"), _HARDENED_RELEASE
-        ),
-        "the grid is finer than float64": Fault(
-            "_LARGEST_INDEX",
-            value("2.0**62"),
-            f"{_HARDENED_LAW}::test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused",
-        ),
-        "hardened noise is not inflated": Fault(
-            "SecureTranscript.gaussian", operation("_inflation", "{left}"), _HARDENED_RELEASE
         ),
     },
     "dpalgos/release/noise_source.py": {

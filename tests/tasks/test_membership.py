@@ -9,7 +9,7 @@ import pytest
 
 from data.prepare.genotype_groups import TracedGroup, draw_roles
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.roc import auc_ceiling, gaussian_auc_ceiling
+from dpalgos.audit.rates import auc_ceiling, gaussian_auc
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
 from tasks.problems.membership import RATES, GroupTracing
@@ -162,7 +162,7 @@ def test_the_report(tmp_path, home):
         text = (tmp_path / "out" / name).read_text().replace("\N{NO-BREAK SPACE}", " ")
         for said in (
             f"an AUC of {best:.3f}",
-            f"an AUC of at most {auc_ceiling(0.5, 1 / 1600):.3f}, and {gaussian_auc_ceiling(mu):.3f} where",
+            f"an AUC of at most {auc_ceiling(0.5, 1 / 1600):.3f}, and {gaussian_auc(mu):.3f} where",
             "No attack passes what its certificate allows (all tests together at 99 % confidence).",
             "Theory predicts",
             "sparse: n = 40, d = 80",
@@ -223,7 +223,7 @@ def test_the_mean_of_2000_columns_gives_200_members_away_and_a_private_one_does_
     auc = rows[rows["metric"] == "auc"]
     plain = auc.loc[auc["calibration"] == "none", "value"]
     assert plain.mean() == pytest.approx(0.987, abs=0.01)
-    allowed = gaussian_auc_ceiling(gaussian_mu(0.5, 1 / 200**2))
+    allowed = gaussian_auc(gaussian_mu(0.5, 1 / 200**2))
     private = auc[(auc["epsilon"] == 0.5)].groupby(["estimator", "calibration"])["value"].agg(["mean", "sem"])
     assert len(private) == 3
     for mean, error in private.itertuples(index=False):

@@ -8,7 +8,7 @@ from scipy.stats import beta
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
-from dpalgos.audit.confidence import detectable_fault, epsilon_lower_bound, gaussian_audit
+from dpalgos.audit.rates import detectable_fault, epsilon_lower_bound, gaussian_audit
 
 
 def test_the_bound_is_clopper_and_pearsons():

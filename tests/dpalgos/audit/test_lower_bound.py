@@ -11,8 +11,8 @@ import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
-from dpalgos.audit.confidence import gaussian_audit
 from dpalgos.audit.lower_bound import audit, audit_estimator
+from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, Pair, Trials, pairs
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.quantiles import exponential_quantiles

@@ -10,8 +10,7 @@ import pytest
 from dpalgos import Sample
 from dpalgos.audit.foreign import TablePair, audit_callable
 from dpalgos.release.noise_source import Noise
-from dpalgos.until import draw_until, narrow_enough
-from dpalgos.until_plan import plan_until
+from dpalgos.until import draw_until, narrow_enough, plan_until
 
 DELTA, N, TRIALS = 1e-3, 20, 400
 PLAN = {"delta": DELTA, "interval": 0.95, "lower": -1.0, "upper": 1.0}

@@ -7,14 +7,13 @@ from scipy.stats import norm
 import dpalgos
 from data.simulations import simulator
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.audit.roc import (
+from dpalgos.audit.rates import (
     auc_ceiling,
     auc_per_data_set,
     clopper_pearson,
-    gaussian_auc_ceiling,
+    gaussian_auc,
     gaussian_tpr_ceiling,
     pooled_auc_parts,
-    predicted_auc,
     threshold,
     tpr_ceiling,
     true_positive_rates,
@@ -210,7 +209,7 @@ def test_the_attack_on_a_gaussian_mean_reaches_what_theory_predicts(gaussian_rel
     n, d = 100, 1000
     for members, outsiders, release_std in gaussian_release.values():
         auc, error = pooled_auc(members, outsiders)
-        predicted = predicted_auc(np.sqrt(d) / n / np.sqrt(1 / n + release_std**2))
+        predicted = gaussian_auc(np.sqrt(d) / n / np.sqrt(1 / n + release_std**2))
         assert error < 0.0045
         assert auc == pytest.approx(predicted, abs=3.3 * error + 0.005)
     members, outsiders, _ = gaussian_release["none"]
@@ -247,7 +246,7 @@ def test_no_attack_passes_the_ceiling(estimator, model, n, d, keywords, epsilon)
     )
     allowed = auc_ceiling(epsilon, delta)
     if estimator != "dp_sparse_mean":  # Gaussian releases only: the stricter ceiling holds
-        allowed = gaussian_auc_ceiling(gaussian_mu(epsilon, delta))
+        allowed = gaussian_auc(gaussian_mu(epsilon, delta))
     auc, error = pooled_auc(members, outsiders)
     assert auc - 3.3 * error < allowed
     for rate in (0.1, 0.01):
@@ -280,7 +279,7 @@ def test_the_gaussian_mechanism_meets_its_ceiling():
     mu = gaussian_mu(0.5, 1e-3)
     rng = np.random.default_rng(0)
     members, outsiders = mu + rng.standard_normal((2000, 50)), rng.standard_normal((2000, 50))
-    assert pooled_auc(members, outsiders)[0] == pytest.approx(gaussian_auc_ceiling(mu), abs=0.005)
+    assert pooled_auc(members, outsiders)[0] == pytest.approx(gaussian_auc(mu), abs=0.005)
     level = threshold(outsiders, 0.01)
     reached = true_positive_rates(members, level).mean()
     assert reached == pytest.approx(float(gaussian_tpr_ceiling(0.01, mu)), abs=0.003)
@@ -294,7 +293,7 @@ def test_the_aucs_are_the_areas_under_the_rates(epsilon, delta):
         auc_ceiling(epsilon, delta), abs=1e-5
     )
     gaussian = gaussian_tpr_ceiling(rates, mu)
-    assert np.trapezoid(gaussian, rates) == pytest.approx(gaussian_auc_ceiling(mu), abs=1e-5)
+    assert np.trapezoid(gaussian, rates) == pytest.approx(gaussian_auc(mu), abs=1e-5)
     assert (gaussian <= tpr_ceiling(rates, epsilon, delta) + 1e-9).all()  # it is (ε, δ)-DP
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import check_grad
 
 import dpalgos
-from dpalgos.accounting.odometer import spending
+from dpalgos.accounting.composition import spending
 from dpalgos.rows.sample import Sample
 from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme
 from tests.dpalgos.silence import estimated

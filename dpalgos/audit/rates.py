@@ -1,0 +1,207 @@
+"""Rates of a test's successes: what counts of them prove, and what privacy allows.
+
+A mechanism that is (ε, δ)-DP puts probabilities p on D and q on D' of any event with p ≤ e^ε q + δ. So a
+confidence interval on p and one on q prove, with that confidence,
+
+    ε ≥ log((p_low − δ) / q_high).
+
+The intervals are Clopper & Pearson's, exact for any p, q and number of trials; half of the error
+probability goes to each.
+
+Scores of members and non-members are (n, R): n candidates of each of R independent data sets, standardized
+so that they can be pooled. Candidates of one data set share its estimate, so that they are not independent;
+data sets are. A test of one record against a fresh one is a test between neighboring data sets, so that its
+true positive rate β at false positive rate α is bounded by the trade-off of the guarantee; the bound holds
+for the average over members, over data sets and for any score that depends on public quantities and the
+release only.
+
+    (ε, δ):          β ≤ min(e^ε α + δ,  1 − e^(−ε) (1 − δ − α))
+    Gaussian (μ):    β ≤ Φ(Φ⁻¹(α) + μ)
+
+The second holds for Gaussian releases that are calibrated exactly, μ = :func:`gaussian_mu` of (ε, δ).
+
+References
+----------
+Clopper & Pearson (1934). Jagielski, Ullman & Oprea (2020), Auditing differentially private machine learning.
+DeLong, DeLong & Clarke-Pearson (1988); Obuchowski (1997) for clusters. Kairouz, Oh & Viswanath (2015).
+Dong, Roth & Su (2022), Gaussian differential privacy.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
+from dpalgos.errors import InputError
+from dpalgos.typing import FloatArray
+
+CONFIDENCE = 0.999
+_LARGEST_FAULT = 1e3
+# A false positive rate is resolved where so many non-members may lie above the threshold.
+_FEWEST_ABOVE = 10
+
+
+class Interval(NamedTuple):
+    """An estimate with a confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def clopper_pearson(hits: float, n_trials: float, *, confidence: float = 0.95) -> Interval:
+    """Return a share with its exact interval for independent trials."""
+    if not 0 <= hits <= n_trials or n_trials < 1:
+        raise InputError(f"hits must be between 0 and n_trials >= 1, got {hits!r} of {n_trials!r}")
+    tail = (1 - confidence) / 2
+    low, high = _lower_limit(hits, n_trials, tail), _upper_limit(hits, n_trials, tail)
+    return Interval(hits / n_trials, float(low), float(high))
+
+
+def epsilon_lower_bound(
+    hits: float | FloatArray,
+    false_hits: float | FloatArray,
+    n_trials: float,
+    delta: float,
+    confidence: float = CONFIDENCE,
+) -> FloatArray:
+    """Return the ε at δ that the counts of one event prove with some confidence, 0 if they prove nothing.
+
+    ``hits`` and ``false_hits`` say how often it came up in ``n_trials`` trials on each of D and D'. The event
+    must have been fixed before these trials.
+    """
+    tail = (1 - confidence) / 2
+    low, high = _lower_limit(hits, n_trials, tail), _upper_limit(false_hits, n_trials, tail)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.maximum(0.0, np.log(np.maximum(low - delta, 0.0)) - np.log(high)))
+
+
+def _lower_limit(hits: float | FloatArray, n_trials: float, tail: float) -> FloatArray:
+    k = np.asarray(hits, dtype=float)
+    return np.where(k > 0, scipy.special.betaincinv(np.maximum(k, 1e-9), n_trials - k + 1, tail), 0.0)
+
+
+def _upper_limit(hits: float | FloatArray, n_trials: float, tail: float) -> FloatArray:
+    k = np.asarray(hits, dtype=float)
+    misses = np.maximum(n_trials - k, 1e-9)
+    return np.where(k < n_trials, scipy.special.betaincinv(k + 1, misses, 1 - tail), 1.0)
+
+
+def gaussian_audit(
+    mu: float, n_trials: int, delta: float, *, confidence: float = CONFIDENCE, power: float = 0.95
+) -> float:
+    """Return the lower bound that auditing a μ-Gaussian mechanism reaches with probability ``power``.
+
+    The best threshold on the likelihood ratio is assumed known; counts are taken at the quantiles that they
+    miss with probability (1 − power)/2 each.
+    """
+    log_false = np.linspace(np.log(min(2.0 / n_trials, 0.4)), np.log(0.5), 600)
+    thresholds = -scipy.special.ndtri(np.exp(log_false))
+    miss = (1 - power) / 2
+    hits = scipy.stats.binom.ppf(miss, n_trials, np.exp(scipy.special.log_ndtr(mu - thresholds)))
+    false_hits = scipy.stats.binom.isf(miss, n_trials, np.exp(log_false))
+    return float(np.max(epsilon_lower_bound(hits, false_hits, n_trials, delta, confidence)))
+
+
+def detectable_fault(
+    n_trials: int,
+    epsilon: float,
+    delta: float,
+    *,
+    confidence: float = CONFIDENCE,
+    power: float = 0.95,
+) -> float:
+    """Return the smallest factor by which noise may be too small and be seen; infinite above 1000.
+
+    A Gaussian release that claims exactly (ε, δ), has its noise divided by this factor, and whose neighbors
+    attain the sensitivity, is exposed (lower bound above ε) with probability ``power`` by ``n_trials`` trials
+    on each of two neighbors. Smaller faults need a proof or an analytic test, not an audit.
+    """
+    if isinstance(n_trials, bool) or n_trials < 1:
+        raise InputError(f"n_trials must be a whole number of at least 1, got {n_trials!r}; pass e.g. 100000")
+    mu = gaussian_mu(epsilon, delta)
+
+    def excess(log_factor: float) -> float:
+        return gaussian_audit(
+            float(np.exp(log_factor)) * mu, n_trials, delta, confidence=confidence, power=power
+        ) - float(epsilon)
+
+    highest = float(np.log(_LARGEST_FAULT))
+    if excess(highest) < 0:
+        return float("inf")
+    return float(np.exp(scipy.optimize.brentq(excess, 0.0, highest, xtol=1e-6)))
+
+
+def auc_per_data_set(members: FloatArray, outsiders: FloatArray) -> FloatArray:
+    """Return P(member's score > non-member's), ties counted half, within each data set, (R,)."""
+    return np.array([np.mean(_share_below(outsiders[:, r], members[:, r])) for r in range(members.shape[1])])
+
+
+def pooled_auc_parts(members: FloatArray, outsiders: FloatArray) -> FloatArray:
+    """Return the contribution of each data set to the AUC of the pooled scores, (R,).
+
+    V_r + W_r − AUC, with V_r the mean over the data set's members of the share of all non-members below
+    them, and W_r the mean over its non-members of the share of all members above. The mean is the pooled
+    AUC, and the standard error of that mean is DeLong's for clusters (Obuchowski). A part can exceed 1.
+    """
+    below = _share_below(outsiders.ravel(), members).mean(axis=0)
+    above = 1 - _share_below(members.ravel(), outsiders).mean(axis=0)
+    return np.asarray(below + above - below.mean())
+
+
+def _share_below(reference: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the share of a reference sample that lies below each value, ties counted half."""
+    ordered = np.sort(reference)
+    left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    return np.asarray((left + right) / (2 * len(ordered)))
+
+
+def threshold(outsiders: FloatArray, false_positive_rate: float) -> float | None:
+    """Return the lowest score that at most this share of all non-members exceeds.
+
+    None where fewer than ten non-members may exceed it: then the rate is not resolved.
+    """
+    if not 0 < false_positive_rate < 1:
+        raise InputError(f"false_positive_rate must be above 0 and below 1, got {false_positive_rate!r}")
+    allowed = int(np.floor(false_positive_rate * outsiders.size + 1e-9))
+    if allowed < _FEWEST_ABOVE:
+        return None
+    place = outsiders.size - allowed - 1
+    return float(np.partition(outsiders.ravel(), place)[place])
+
+
+def true_positive_rates(members: FloatArray, above: float) -> FloatArray:
+    """Return the share of each data set's members whose score exceeds a threshold, (R,)."""
+    return np.asarray((members > above).mean(axis=0))
+
+
+def tpr_ceiling(false_positive_rate: object, epsilon: float, delta: float) -> FloatArray:
+    """Return the largest true positive rate that (ε, δ)-DP allows."""
+    check_budget(epsilon, delta)
+    rate = _rates(false_positive_rate)
+    steep, flat = np.exp(epsilon) * rate + delta, 1 - np.exp(-epsilon) * (1 - delta - rate)
+    return np.asarray(np.minimum(np.minimum(steep, flat), 1.0))
+
+
+def auc_ceiling(epsilon: float, delta: float) -> float:
+    """Return the largest AUC that (ε, δ)-DP allows, 1 − (1 − δ)² / (1 + e^ε): the area under the ceiling."""
+    check_budget(epsilon, delta)
+    return float(1 - (1 - delta) ** 2 / (1 + np.exp(epsilon)))
+
+
+def gaussian_tpr_ceiling(false_positive_rate: object, mu: float) -> FloatArray:
+    """Return the largest true positive rate that μ-Gaussian DP allows."""
+    return np.asarray(scipy.special.ndtr(scipy.special.ndtri(_rates(false_positive_rate)) + mu))
+
+
+def gaussian_auc(mu: float) -> float:
+    """Return Φ(μ / √2): the AUC of unit normals whose means are μ apart, the largest of μ-Gaussian DP."""
+    return float(scipy.special.ndtr(mu / np.sqrt(2)))
+
+
+def _rates(values: object) -> FloatArray:
+    rates = np.asarray(values, dtype=float)
+    if not ((rates >= 0) & (rates <= 1)).all():
+        raise InputError("false_positive_rate must lie between 0 and 1; pass e.g. 0.01")
+    return rates
