@@ -1,0 +1,60 @@
+"""What every registered dataset must keep: its file, its parsers and its made-up table."""
+
+import numpy as np
+import pytest
+
+from data import datasets
+from data.errors import DataError
+from data.fetch.tables import check_bounds, typed
+from data.registry import get_dataset, load_registry
+
+NAMES = sorted(load_registry())
+TABLES = [name for name in NAMES if get_dataset(name).kind == "table"]
+
+
+def test_no_dataset_is_left_out(caplog):
+    assert sorted(load_registry()) == NAMES
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_layout_has_a_parser_and_every_parser_a_layout(name):
+    layouts = {source.layout for source in get_dataset(name).sources}
+    for layout in layouts:
+        assert callable(datasets.parser(name, layout))
+    with pytest.raises(DataError, match="no_such_layout"):
+        datasets.parser(name, "no_such_layout")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_public_has_a_source(name):
+    dataset = get_dataset(name)
+    assert all((dataset.license, dataset.citation, dataset.privacy_unit))
+    for column in dataset.columns:
+        assert column.bounds_source, column.name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_can_be_checked_or_says_why_not(name):
+    for source in get_dataset(name).sources:
+        for file in source.files:
+            assert not file.checksum_is_unknown or file.note, file.file
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_made_up_table_keeps_to_columns_types_and_bounds(name):
+    dataset = get_dataset(name)
+    made = datasets.load(name).stand_in(200, np.random.default_rng(0))
+    table, repairs = typed(made, dataset)
+    assert tuple(made.columns) == dataset.column_names
+    assert len(table) == 200
+    assert not repairs
+    check_bounds(table, dataset)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_seed_decides_a_made_up_table(name):
+    make = datasets.load(name).stand_in
+    once, again, other = (make(50, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert once.equals(again)
+    assert not once.equals(other)

@@ -1,0 +1,144 @@
+"""What every kind of problem must keep, tried on the smallest panel of a shipped study that has the kind."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from flows.studies.find_study import find_study, study_names
+from tasks.bring import fetch, parquet
+from tasks.problems.abilities import ReadsTable
+from tasks.problems.kinds import kinds
+from tasks.work_units import Replicates
+
+_STAND_IN_ROWS = 1000
+
+
+@cache
+def _panels():
+    """Return kind → (its smallest problem, its size, a cell) among all studies."""
+    found = {}
+    for name in study_names():
+        spec = find_study(name)
+        for block in spec.blocks("smoke", replicates=3, seed=1):
+            problem, n = block.problem, block.replicates.n
+            known = found.get(problem.kind)
+            if known is None or problem.elements(n) < known[0].elements(known[1]):
+                found[problem.kind] = (problem, n, block.cells[0])
+    return found
+
+
+@pytest.fixture(params=sorted(kinds()), scope="module")
+def case(request, tmp_path_factory):
+    """Return a kind's problem, a size, and its prepared data."""
+    if request.param not in _panels():
+        pytest.skip("no shipped study has this kind; the tests of an analyst's own tables run it")
+    problem, n, _ = _panels()[request.param]
+    if not isinstance(problem, ReadsTable):
+        yield problem, n, None
+        return
+    folder = tmp_path_factory.mktemp(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPCOST_HOME", str(folder))
+        patch.delenv("DPCOST_DATA_MIRROR", raising=False)
+        raw = fetch(problem.source, offline=True)
+        suffix, content = problem.prepare(parquet(raw, stand_in_rows=_STAND_IN_ROWS))
+        design = folder / f"design{suffix}"
+        design.write_bytes(content)
+        yield problem, n, problem.load(design)
+
+
+@pytest.fixture
+def cell(case):
+    """Return a cell that asks about the kind's data."""
+    return _panels()[case[0].kind][2]
+
+
+def _replicates(n, *, first=0, count=3, seed=1):
+    return Replicates(
+        study="contract", panel="one", n=n, first=first, count=count, of=3, n_cells=2, seed=seed
+    )
+
+
+def _data(problem, replicates, prepared):
+    """Return first replicate → the rows, responses and selected rows of each draw."""
+    found = {}
+    for draw in problem.draws(replicates, prepared):
+        sample = draw.sample
+        used = sample.X, sample.y, sample.float_mask
+        found[draw.first] = [np.asarray(part) for part in used if part is not None]
+    return found
+
+
+def _same(left, right):
+    return left.keys() == right.keys() and all(
+        len(left[key]) == len(right[key]) and all(map(np.array_equal, left[key], right[key])) for key in left
+    )
+
+
+def test_settings_survive_being_written(case):
+    problem, _, _ = case
+    assert type(problem).model_validate(problem.model_dump()) == problem
+
+
+def test_sizes_and_costs_are_whole_numbers(case):
+    problem, n, _ = case
+    sizes = problem.sizes(n)
+    assert sizes["n"] == n
+    assert set(sizes) <= {"n", "d", "s", "K"}
+    assert all(isinstance(size, int) and size >= 1 for size in sizes.values())
+    assert problem.elements(n) >= 1
+    assert problem.n_bytes(n) >= 0
+
+
+@pytest.mark.parametrize(("n_cells", "replicates"), [(1, 1), (40, 7), (3, 1000)])
+def test_blocks_cover_each_replicate_once(case, n_cells, replicates):
+    problem, n, _ = case
+    ranges = problem.ranges(n, n_cells, replicates)
+    assert [r for first, count, _ in ranges for r in range(first, first + count)] == list(range(replicates))
+    assert all(work > 0 for _, _, work in ranges)
+
+
+def test_draws_cover_each_replicate_once_and_in_order(case):
+    problem, n, prepared = case
+    numbers = [
+        draw.first + i for draw in problem.draws(_replicates(n), prepared) for i in range(draw.replicates)
+    ]
+    assert numbers == [0, 1, 2]
+
+
+def test_the_seed_decides_the_data(case):
+    problem, n, prepared = case
+    once = _data(problem, _replicates(n), prepared)
+    assert _same(once, _data(problem, _replicates(n), prepared))
+    assert not _same(once, _data(problem, _replicates(n, seed=2), prepared))
+
+
+def test_a_replicate_alone_is_the_same_as_among_others(case):
+    problem, n, prepared = case
+    if problem.in_one_block:
+        pytest.skip("all replicates of this kind run in one block")
+    whole = _data(problem, _replicates(n), prepared)
+    (alone,) = _data(problem, _replicates(n, first=2, count=1), prepared).values()
+    if 2 in whole:
+        assert _same({2: whole[2]}, {2: alone})
+    else:  # one draw holds all replicates, which differ in the rows that they use
+        (together,) = whole.values()
+        assert _same({2: [*together[:-1], together[-1][:, 2:]]}, {2: alone})
+
+
+def test_every_measure_has_a_value_for_each_replicate(case, cell):
+    problem, n, prepared = case
+    replicates = _replicates(n)
+    draws = list(problem.draws(replicates, prepared))
+    measured = [draw.measure_answer(draw.answer(cell, replicates)) for draw in draws]
+    metrics = problem.metrics(measured, n)
+    assert set(problem.measures) <= set(metrics)
+    assert all(np.shape(values) == (3,) for values in metrics.values())
+    assert np.isfinite(metrics[problem.metric]).all()
+
+
+def test_a_setting_that_is_misspelled_is_refused(case):
+    problem, _, _ = case
+    with pytest.raises(ValueError, match="misspelled"):
+        type(problem).model_validate(problem.model_dump() | {"misspelled": 1})
