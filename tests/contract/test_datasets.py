@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from data import datasets
+from data.datasets import get_dataset, load_registry
 from data.errors import DataError
 from data.fetch.tables import check_bounds, typed
-from data.registry import get_dataset, load_registry
 
 NAMES = sorted(load_registry())
 TABLES = [name for name in NAMES if get_dataset(name).kind == "table"]

@@ -7,8 +7,8 @@ import pytest
 
 from flows.studies.find_study import find_study, study_names
 from tasks.bring import fetch, parquet
-from tasks.problems.abilities import ReadsTable
 from tasks.problems.kinds import kinds
+from tasks.problems.problem import ReadsTable
 from tasks.work_units import Replicates
 
 _STAND_IN_ROWS = 1000
