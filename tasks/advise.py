@@ -22,6 +22,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import plan_release
 from reports.analysis.ranking import first_below
+from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
 from tasks.faults import SpecError
 from tasks.problems.problem import Estimation, MakesUpRows
@@ -167,6 +168,7 @@ def advise(
     curves = [
         _Curve(item, made_up, steps)
         for item in spec.estimators_of(panel)
+        if item.form != PUBLIC_ALONE and "public_X" not in item.params  # made-up rows have another shape
         for steps in (item.steps or (None,))
     ]
     with warnings.catch_warnings():

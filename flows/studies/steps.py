@@ -243,6 +243,8 @@ class StudySteps:
             self._tasks.say(
                 f"note: {file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
             )
+        if self.spec.public_rows:
+            self._tasks.say(f"note: {self.spec.public_rows.sentence}")
         for repair in table.repairs:
             self._tasks.say(f"note: {repair.count:,} of {table.rows_read:,} rows {repair.reason}")
 

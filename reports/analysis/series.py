@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
+from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO, EstimatorInfo, StudyPage
 from reports.palette import Look, look
 
@@ -18,7 +19,7 @@ CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
 
 _ROUNDING = 1e-12  # relative; a spread below it is that of rounding
-_ROLES = ("private", "unprotected", "nonprivate", "zero")
+_ROLES = ("private", "unprotected", "nonprivate", "public", "zero")
 _NOISE = ("tight", "paper", "none")
 
 
@@ -70,7 +71,7 @@ def comma(*parts: str | None) -> str:
 @dataclass(frozen=True)
 class Series:
     """One line: estimator × calibration × form; `role` is "private", "unprotected" (a private
-    estimator whose events prove no finite ε), "nonprivate" or "zero"."""
+    estimator whose events prove no finite ε), "nonprivate", "public" (of public rows alone) or "zero"."""
 
     info: EstimatorInfo
     calibration: str
@@ -197,7 +198,7 @@ class View:
     @cached_property
     def _without(self) -> tuple[pd.DataFrame, ...]:
         """The rows of each non-private estimator and of the zero vector."""
-        rows = self.table[self.table["role"].isin(("nonprivate", "zero"))]
+        rows = self.table[self.table["role"].isin(("nonprivate", "public", "zero"))]
         return tuple(others for _, others in rows.groupby("estimator", sort=False))
 
     def series(self, setting: Setting | None) -> tuple[Series, ...]:
@@ -260,10 +261,12 @@ def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
 def with_roles(table: pd.DataFrame) -> pd.DataFrame:
     conditions = [
         table["estimator"] == ZERO,
+        table["form"] == PUBLIC_ALONE,
         table["privacy_model"] == "none",
         table["estimator_epsilon"] == math.inf,
     ]
-    return table.assign(role=np.select(conditions, ["zero", "nonprivate", "unprotected"], "private"))
+    roles = ["zero", "public", "nonprivate", "unprotected"]
+    return table.assign(role=np.select(conditions, roles, "private"))
 
 
 def _head_first(values: Iterable[str], head: object) -> tuple[str, ...]:

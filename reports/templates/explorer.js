@@ -330,7 +330,7 @@ function table() {
       cell.title = `${point.row.n_ok} repetitions; 10–90 %: ${num(point.row.q10)} to ${num(point.row.q90)}`;
       if (point.row.se > 0) cell.append(element("span", `± ${errorBar(point.row.se, point.y)}`, { class: "se" }));
     });
-    const isPrivate = line.look.role === "private", none = line.look.role === "zero" ? "sees no data" : "not private";
+    const isPrivate = line.look.role === "private", none = { zero: "sees no data", public: "sees no private row" }[line.look.role] ?? "not private";
     for (const key of audited ? ["certified", "audited"] : ["certified"]) {
       const cell = row.insertCell();
       cell.textContent = isPrivate ? span(line.points.map((p) => p.row[key])) || "none" : none;

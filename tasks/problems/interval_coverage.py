@@ -108,7 +108,8 @@ class Resamples(RegisteredTableProblem):
         for replicate, rng in replicates.generators("rows"):
             rows = rng.integers(0, len(prepared.X), replicates.n)
             y = None if prepared.y is None else prepared.y[rows]
-            yield Estimation(sample=dpalgos.Sample(prepared.X[rows], y), first=replicate, target=target)
+            sample = dpalgos.Sample(prepared.X[rows], y, public_rows=self.public_X)
+            yield Estimation(sample=sample, first=replicate, target=target, public_y=self.public_y)
 
 
 class IntervalResamples(IntervalProblem, Resamples):

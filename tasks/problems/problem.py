@@ -20,6 +20,7 @@ import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.store.references import DatasetRef
+from reports.analysis.results import PUBLIC_ALONE
 from tasks.limits import Profile
 from tasks.strict import Strict
 from tasks.work_units import Cell, Replicates, replicate_generator
@@ -27,6 +28,7 @@ from tasks.work_units import Cell, Replicates, replicate_generator
 if TYPE_CHECKING:
     from reports.page import Finding
     from tasks.problems.declared_rows import Guesses
+    from tasks.problems.public_rows import PublicRows
 
 
 # Elements of all data sets that the cells of one block read, so that it lasts seconds.
@@ -41,6 +43,7 @@ class Draw(ABC):
 
     sample: dpalgos.Sample  # of several replicates with a mask of rows for each
     first: int  # the number of the first replicate
+    public_y: np.ndarray | None = None  # the responses of the sample's public rows, if they have any
 
     @property
     def replicates(self) -> int:
@@ -58,9 +61,12 @@ class Draw(ABC):
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer on these data: the same again for the same replicates."""
+        sample = self.sample
+        if cell.form == PUBLIC_ALONE:
+            sample = dpalgos.Sample(sample.public_rows, self.public_y, n_replicates=self.replicates)
         return dpalgos.estimate(
             cell.estimator,
-            self.sample,
+            sample,
             rng=self.generator(replicates.seed_of(cell)),
             replicates=self.replicates,
             **cell.keywords(),
@@ -229,6 +235,21 @@ class ReadsTable(Protocol):
     def prepare(self, table: DatasetRef) -> tuple[str, bytes]: ...
 
     def load(self, path: Path) -> Any: ...
+
+
+@runtime_checkable
+class BringsPublicRows(Protocol):
+    """A problem whose data may come with public rows, which its draws hand to estimators.
+
+    Each `Draw` has them in the columns of its sample, as `dpalgos.Sample.public_rows`, and their responses,
+    if they have any, as ``public_y``. A study then runs the forms of `tasks.study.panel.with_public_rows`.
+    """
+
+    public: PublicRows | None
+
+    @property
+    def public_y(self) -> np.ndarray | None:
+        """The responses of the public rows, (m,), if they have any."""
 
 
 @runtime_checkable

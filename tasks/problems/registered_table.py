@@ -8,17 +8,25 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
 import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.prepare.frame_features import Scales, load_frames, scales
-from data.prepare.table_design import PreparedTable, Units, prepare_table, read_prepared_table, table_bytes
+from data.prepare.table_design import (
+    PreparedTable,
+    Units,
+    prepare_table,
+    public_units,
+    read_prepared_table,
+    table_bytes,
+)
 from data.store.references import DatasetRef, FramesRef, read_table
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.problem import DatasetProblem
+from tasks.problems.public_rows import PublicRows
 from tasks.problems.separation import ReferenceAnswer, reference_answer
 from tasks.strict import DISTINCT
 
@@ -35,6 +43,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     family: str = ""
     units: Units  # the public ones, or means and standard deviations, which are not private
     analyst_table: AnalystTable | None = Field(default=None, exclude=True)  # keys hold its content
+    public: Annotated[InstanceOf[PublicRows], PlainSerializer(lambda rows: rows.sha256)] | None = None
 
     @field_validator("family")
     @classmethod
@@ -51,6 +60,12 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             raise ValueError(f"covariates must not hold the response, got {self.response!r}; take it out")
         if self.task == "mean" and self.units != "public":
             raise ValueError(f"units must be 'public' for a mean, got {self.units!r}: others know its answer")
+        if self.public is not None:
+            if self.units != "public":
+                raise ValueError(f"units must be 'public' where there are public rows, got {self.units!r}")
+            if self.user_id:
+                raise ValueError("public rows are for tables of which rows are protected; leave [public] out")
+            self.public.require(self.covariates)
         return self
 
     @property
@@ -171,6 +186,24 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             family=self.family,
             guesses=guesses,
         )
+
+    @property
+    def public_X(self) -> np.ndarray | None:
+        """The public rows, if there are any, in the columns of the prepared table."""
+        if self.public is None:
+            return None
+        units = zip(*public_units(self.about, [self.about.column(x) for x in self.covariates]), strict=True)
+        return self.public.design(
+            dict(zip(self.covariates, units, strict=True)), intercept=self._has_intercept
+        )
+
+    @property
+    def public_y(self) -> np.ndarray | None:
+        if self.public is None or self.response not in self.public.columns:
+            return None
+        y = self.public.columns[self.response]
+        centers, scales = public_units(self.about, [self.about.column(self.response)])
+        return y if self.family else (y - centers) / scales
 
     def load(self, path: Path) -> PreparedTable:
         if path.suffix == ".json":

@@ -62,7 +62,7 @@ def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialE
     """Return a draw whose errors are of the columns and classes that the reference has."""
     assert draw.to_target is not None
     unit = draw.to_target * reference.columns
-    fields = {name: getattr(draw, name) for name in ("sample", "first", "target")}
+    fields = {name: getattr(draw, name) for name in ("sample", "first", "public_y", "target")}
     return PartialEstimation(**fields, to_target=unit, reference=reference)
 
 

@@ -61,8 +61,15 @@ class Subsamples(RegisteredTableProblem):
         unit = prepared.to_standard
         assert unit is not None
         estimation = Estimation(
-            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
+            sample=dpalgos.Sample(
+                prepared.X,
+                prepared.y,
+                row_mask=mask,
+                n_replicates=replicates.count,
+                public_rows=self.public_X,
+            ),
             first=0,
+            public_y=self.public_y,
             target=unit @ reference.coef,
             to_target=unit,
         )

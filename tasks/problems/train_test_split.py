@@ -156,8 +156,15 @@ class TrainTestSplit(RegisteredTableProblem):
         whole = self.groups != "rows"
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
         yield PredictionDraw(
-            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask, n_replicates=replicates.count),
+            sample=dpalgos.Sample(
+                prepared.X,
+                prepared.y,
+                row_mask=mask,
+                n_replicates=replicates.count,
+                public_rows=self.public_X,
+            ),
             first=replicates.first,
+            public_y=self.public_y,
             y=prepared.y,
             column_names=prepared.column_names,
             family=self.family,

@@ -11,7 +11,9 @@ from dpalgos import get_estimator
 from dpalgos.params import check_settings, describe
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystTable
+from tasks.problems.public_rows import PublicTable
 from tasks.strict import Strict, field_fault
+from tasks.study.panel import takes_public_rows
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study, refuse_unfinished
 
@@ -33,11 +35,13 @@ class ReleaseConfig(Strict):
 
     ``dataset.study`` is the path of a study file that declares the columns: they are put into its public
     units, a regression gets an intercept, and columns, bounds and settings that are left out here are the
-    study's (of ``dataset.form``, where it has several forms).
+    study's (of ``dataset.form``, where it has several forms). ``public`` are rows for an estimator that takes
+    public ones; a study's form that takes some brings the study's.
     """
 
     dataset: _Dataset
     columns: _Columns
+    public: PublicTable | None = None
     bounds: dict[str, Any] = Field(default={})
     params: dict[str, Any] = Field(default={})
 
@@ -50,6 +54,8 @@ def read_release(
 ) -> tuple[ReleaseConfig, StudySpec | None]:
     """Read a release file: its request with its columns and settings, and the study that it names, if any."""
     asked, study = read_config(config, ReleaseConfig), None
+    if asked.public:
+        asked = asked.model_copy(update={"public": asked.public.beside(config)})
     if asked.dataset.study:
         study = load_study(config.parent / asked.dataset.study)
         if study.analyst_table is None:
@@ -57,6 +63,7 @@ def read_release(
                 f"dataset.study must be a study file with its own [data], got {asked.dataset.study!r}"
             )
         asked = _completed(asked, study, study.analyst_table, estimator)
+    asked = _with_public_rows(asked, study, estimator)
     if not asked.columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
     _check_columns(asked.columns)
@@ -97,6 +104,21 @@ def _completed(asked: ReleaseConfig, study: StudySpec, table: AnalystTable, esti
             "params": {**params, **asked.params},
         }
     )
+
+
+def _with_public_rows(asked: ReleaseConfig, study: StudySpec | None, estimator: str) -> ReleaseConfig:
+    """Take a setting that the sample brings public rows for the public table of the study."""
+    public, params = asked.public, dict(asked.params)
+    if params.get("public_X") == "sample":
+        del params["public_X"]
+        public = public or (study.public if study else None)
+        if public is None:
+            raise SpecError("params.public_X must be left out without a table of public rows; add [public]")
+    if public and not takes_public_rows(estimator):
+        raise SpecError(
+            f"public must be left out for {estimator}, which takes no public rows, got {public.data}"
+        )
+    return asked.model_copy(update={"public": public, "params": params})
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:

@@ -73,6 +73,9 @@ def release(
     settings = {name: value for name, value in asked.params.items() if name != REUSE}
     declared = public_keywords(asked.bounds, settings, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
+    if rows.public:
+        _log.warning("%s", rows.public.sentence)
+        keywords["public_X"] = rows.public_X
     if wish:
         wish.check_columns(rows.units)
     plan, sample = _planned(estimator, keywords, rows, wish)
@@ -91,6 +94,7 @@ def release(
             **rows.units.declared,
             **asked.bounds,
             **asked.params,
+            **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),
             **(wish.question(plan) if wish and isinstance(plan, UntilPlan) else {}),
         },
         epsilon=epsilon,
@@ -169,7 +173,8 @@ def release(
     )
     n_units, head = rows.n_users or rows.n_rows, ledger.head()
     return replace(
-        answer, record=record_of(answer, plan.estimator, asked, study, n_units, facts, charge, head)
+        answer,
+        record=record_of(answer, plan.estimator, asked, study, rows.public, n_units, facts, charge, head),
     )
 
 

@@ -34,6 +34,7 @@ from data.tables.reading import (
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
+from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows
 from tasks.release.config import ReleaseConfig
 
 AT_CENTERS = "at the centers"
@@ -181,6 +182,15 @@ class ReleaseRows(TableInUnits):
 
     content: Fingerprint
     n_rows: int
+    public: PublicRows | None = None
+
+    @property
+    def public_X(self) -> FloatArray | None:
+        """The public rows, if there are any, in the columns of X."""
+        if self.public is None:
+            return None
+        units = self.units.declared.get("units") or dict.fromkeys(self.units.names, (0.0, 1.0))
+        return self.public.design(units, intercept=len(self.units.names) > len(units))
 
     @property
     def n_users(self) -> int | None:
@@ -240,8 +250,15 @@ def read_rows(
             users=ids.codes() if ids else None,
             units=FileUnits.unchanged(x),
         )
+    public = None
+    if asked.public and analyst_table:
+        used = [column for column in analyst_table.columns if column.name in x]
+        public = read_public_rows(asked.public, analyst_table, used)
+    elif asked.public:
+        public = read_public_numbers(asked.public, x)
     assert seen.reader is not None
-    return ReleaseRows(content=seen.reader.fingerprint(), n_rows=seen.n_rows, **vars(table))
+    content = seen.reader.fingerprint()
+    return ReleaseRows(content=content, n_rows=seen.n_rows, public=public, **vars(table))
 
 
 def known_as(ledger: Ledger, data: Source) -> str:

@@ -81,6 +81,7 @@ def build_manifest(
         "commit": _commit(),
         "code_sha256": _code_digests(spec),
         "data": [{**table.to_dict(), "path": _below_home(table.path)} for table in tables],
+        **({"public": spec.public_rows.facts} if spec.public_rows else {}),
         "results_sha256": results["sha256"],
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),

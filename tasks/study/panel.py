@@ -1,7 +1,8 @@
 """A panel of a study: a problem, estimators with their public keywords, a grid of sizes and budgets."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -11,11 +12,13 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings
+from reports.analysis.results import PUBLIC_ALONE
 from tasks.problems.kinds import AnyKind
 from tasks.rules import delta_at, evaluate_all
 from tasks.strict import DISTINCT, Strict
 from tasks.work_units import Cell
 
+PUBLIC_ROWS = "public rows"  # the form of an estimator that gets a study's public rows, too
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
 
@@ -111,6 +114,29 @@ class EstimatorSpec(Strict):
         for calibration, epsilon, rule in product(self.calibrations, grid.epsilon, grid.delta):
             delta = delta_at(rule, sizes["n"])
             yield Cell(**same, calibration=calibration, epsilon=epsilon, delta=delta, delta_rule=rule)
+
+
+def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tuple[EstimatorSpec, ...]:
+    """Return estimators, and forms of them that see public rows, as well or alone."""
+    found = list(items)
+    for item in items:
+        entry, like = dpalgos.get_estimator(item.name), item.form and f"{item.form} with "
+        if takes_public_rows(item.name) and "public_X" not in item.params:
+            form, params = f"{like}{PUBLIC_ROWS}", {**item.params, "public_X": "sample"}
+            about = "Public rows describe the shape of X, where a private release shows that they are right."
+            found.append(item.model_copy(update={"form": form, "params": params, "about": about}))
+        if has_responses and not entry.private and entry.task != "any":
+            about = "Fitted to the public rows and their responses; it sees no private row."
+            found.append(item.model_copy(update={"form": PUBLIC_ALONE, "about": about}))
+    return tuple({(item.name, item.form): item for item in found}.values())
+
+
+def takes_public_rows(estimator: str) -> bool:
+    """Whether an estimator of a curator takes public rows next to the private ones."""
+    entry = dpalgos.get_estimator(estimator)
+    return entry.privacy_model == "central" and any(
+        item.name == "public_X" for item in fields(entry.parameters)
+    )
 
 
 class Panel(Strict):

@@ -15,15 +15,26 @@ from tasks.limits import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.problem import (
+    BringsPublicRows,
     ChecksEstimators,
     ChoosesSmokeSizes,
     DeletesRows,
     ReadsTable,
     modules_of,
 )
+from tasks.problems.public_rows import PublicRows, PublicTable
 from tasks.strict import Strict
 from tasks.study.block import Block
-from tasks.study.panel import Count, Counts, DeltaRule, EstimatorSpec, Grid, Number, Panel
+from tasks.study.panel import (
+    Count,
+    Counts,
+    DeltaRule,
+    EstimatorSpec,
+    Grid,
+    Number,
+    Panel,
+    with_public_rows,
+)
 from tasks.work_units import Cell, Replicates
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
@@ -80,6 +91,7 @@ class StudySpec(Strict):
     question: str
     data: str = ""
     analyst_table: AnalystTable | None = None
+    public: PublicTable | None = None
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str
     metric_label: str
@@ -111,6 +123,8 @@ class StudySpec(Strict):
         for profile in PROFILES:
             if profile not in self.replicates:
                 raise ValueError(f"replicates.{profile} is missing; add e.g. {profile} = 3")
+        if self.public and not self.analyst_table:
+            raise ValueError("public must stand next to [data], a table of one's own; take [public] out")
         names = [panel.name for panel in self.panels]
         for name in names:
             if names.count(name) > 1:
@@ -279,7 +293,17 @@ class StudySpec(Strict):
         return grid
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
-        return panel.estimators or self.estimators
+        named, problem = panel.estimators or self.estimators, panel.problem
+        if not isinstance(problem, BringsPublicRows) or problem.public is None:
+            return named
+        return with_public_rows(named, has_responses=problem.public_y is not None)
+
+    @property
+    def public_rows(self) -> PublicRows | None:
+        """The rows of ``public``, as the panels on the analyst's own table have them."""
+        problems = [panel.problem for panel in self.panels]
+        found = (problem.public for problem in problems if isinstance(problem, BringsPublicRows))
+        return next((rows for rows in found if rows), None)
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:

@@ -16,6 +16,7 @@ from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
+from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows
 from tasks.strict import field_fault
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
@@ -29,6 +30,7 @@ _PARTS: dict[str, type[BaseModel]] = {
     "notes": Note,
     "printed": Printed,
     "data": AnalystTable,
+    "public": PublicTable,
     "guesses": Guesses,
     "columns": AnalystColumn,
     **kinds(),
@@ -39,10 +41,11 @@ STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is o
 _UNDECLARED_LINE = re.compile(r"""^\s*([\w-]+)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s*(?:#\s*(.*))?$""")
 
 
-class _DataOfFile(BaseModel):
-    """The study file's ``[data]``, so that errors name their place in it."""
+class _TablesOfFile(BaseModel):
+    """The study file's ``[data]`` and ``[public]``, so that errors name their place in it."""
 
     data: AnalystTable
+    public: PublicTable | None = None
 
 
 def load_study(path: Path) -> StudySpec:
@@ -136,15 +139,19 @@ def _nearest_key(place: tuple[int | str, ...]) -> str:
 
 
 def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
-    """Return a study file's content, its own table (if any) copied into the problems without a dataset."""
+    """Return a study file's content, its own tables (if any) copied into the problems without a dataset."""
     if not isinstance(plain.get("data"), dict):
         return plain
     refuse_unfinished(path.name, text)
-    declared = _DataOfFile(data=plain["data"]).data
-    table = declared.model_copy(update={"path": str((path.parent / declared.path).resolve())})
+    declared = _TablesOfFile(data=plain["data"], public=plain.get("public"))
+    table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
     found = {key: value for key, value in plain.items() if key != "data"} | {"analyst_table": table}
+    rows = None
+    if declared.public:
+        found["public"] = declared.public.beside(path)
+        rows = read_public_rows(found["public"], table, table.columns)
     if isinstance(plain.get("panels"), list):
-        found["panels"] = [_filled(panel, plain["name"], table, path.name) for panel in plain["panels"]]
+        found["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in plain["panels"]]
     return found
 
 
@@ -163,7 +170,7 @@ def refuse_unfinished(file: str, text: str) -> None:
         raise SpecError(f'{file}: where "?" stands is yours to declare: {listed}')
 
 
-def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> Any:
+def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows | None, file: str) -> Any:
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
@@ -181,4 +188,5 @@ def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> An
     if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
         covariates = [column for each in covariates for column in analyst_table.ingested(each)]
     filled = {**problem, "dataset": name, "analyst_table": analyst_table, "covariates": covariates}
+    filled |= {"public": rows} if rows else {}
     return {**panel, "problem": {**filled, **({"response": ingested[0]} if ingested and response else {})}}
