@@ -21,7 +21,9 @@ from reports.sentences import said
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ranking at one size: private series from best to worst, non-private ones, the zero vector.
+    """The ranking at one size: private series from best to worst, the best non-private one, the zero vector.
+
+    `public` is the best one that saw public rows alone.
 
     Where some keep a stronger promise than others, `private` holds the strongest one's only (local, where
     nobody is trusted, before user-level, before central), and `weaker` the best of the others.
@@ -30,6 +32,7 @@ class Ranking:
     private: tuple[tuple[Series, Point], ...]
     weaker: tuple[Series, Point] | None
     non_private: tuple[Series, Point] | None
+    public: tuple[Series, Point] | None
     zero: float
 
     @property
@@ -55,6 +58,7 @@ def rank(series: Sequence[Series], x: float) -> Ranking:
     private = tuple(pair for pair in every if pair[0].info.privacy_model == promise)
     weaker = [pair for pair in every if pair[0].info.privacy_model != promise]
     without = [pair for pair in ordered if pair[0].role == "nonprivate"]
+    public = [pair for pair in ordered if pair[0].role == "public"]
     zero = [pair[1].mean for pair in ordered if pair[0].role == "zero"]
     if not zero:
         zero = [p.mean for s in series if s.role == "zero" for p in s.points if p.answered]
@@ -62,6 +66,7 @@ def rank(series: Sequence[Series], x: float) -> Ranking:
         private,
         weaker[0] if weaker else None,
         without[0] if without else None,
+        public[0] if public else None,
         zero[0] if zero else math.nan,
     )
 

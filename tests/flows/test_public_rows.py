@@ -1,9 +1,10 @@
 """Public rows next to an analyst's own table, in a study and in a release."""
 
-
 import numpy as np
 import pandas as pd
-from analyst_tables import computed, reported, study_of
+import pytest
+from analyst_tables import computed, edited, refusal, reported, study_of
+from small_project import STUDY as SMALL_STUDY
 
 from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
@@ -28,7 +29,7 @@ def results(file, folder):
 
 
 def test_public_rows_have_the_columns_of_the_design(tmp_path):
-    """What was declared of the private table's columns is applied to them: units, categories, an intercept."""
+    """What was declared of the private table is applied to them: units, categories, an intercept."""
     problem = find_study(str(with_public(study(tmp_path)))).head_panel.problem
     rows = people(4200)[4000:]
     X = np.column_stack(
@@ -49,7 +50,7 @@ def test_public_rows_have_the_columns_of_the_design(tmp_path):
 def test_a_study_shows_the_public_rows_alone_and_its_other_answers_stay_the_same(tmp_path):
     file = study(tmp_path)
     _, alike = results(file, tmp_path / "without")
-    spec, rows = results(with_public(file), tmp_path / "with")
+    _, rows = results(with_public(file), tmp_path / "with")
     same = rows[~rows["form"].isin([FORM, PUBLIC_ALONE])].reset_index(drop=True)
     pd.testing.assert_frame_equal(same, alike)
     alone = rows[rows["form"] == PUBLIC_ALONE]
@@ -62,7 +63,82 @@ def test_a_study_shows_the_public_rows_alone_and_its_other_answers_stay_the_same
 def test_public_rows_alone_are_not_taken_for_the_answer_without_privacy(tmp_path):
     """Even where they are more than the private ones, and better."""
     file = with_public(study(tmp_path), people(12_000)[4000:])
-    spec, rows = results(file, tmp_path / "run")
     page = reported(file, tmp_path)
+    assert "Without privacy (Ordinary least squares) it would be" in page
     assert "sees no private row" in page
+    assert "The public rows alone (Ordinary least squares) cost no privacy" in page
     assert "8,000 rows of public.csv" in page
+
+
+def test_values_of_public_rows_are_moved_and_left_out_as_private_ones_are(tmp_path):
+    rows = people(203)
+    rows.loc[0, "age"], rows.loc[1, "age"], rows.loc[2, "region"] = 500, np.nan, ""
+    file = with_public(study(tmp_path), rows)
+    said = refusal(find_study, str(file))
+    assert "public.csv" in said
+    assert "'age' is outside its declared bounds" in said
+    edited(file, 'outside = "refuse"', 'outside = "clip"')
+    said = refusal(find_study, str(file))
+    assert "blank or NaN in column age" in said
+    assert "region" in said
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    X = find_study(str(file)).head_panel.problem.public_X
+    assert len(X) == 201
+    assert X[:, 0].max() == (120 - 60) / 30
+
+
+def test_responses_may_be_absent_and_other_columns_are_named(tmp_path):
+    rows = people(30).drop(columns="cost").assign(shoes=43)
+    spec = find_study(str(with_public(study(tmp_path), rows)))
+    assert spec.head_panel.problem.public_y is None
+    assert PUBLIC_ALONE not in [item.form for item in spec.estimators_of(spec.head_panel)]
+    assert spec.public_rows.sentence == "30 public rows come from public.csv; not used of it: 'shoes'"
+
+
+def test_one_public_row_is_enough_to_run(tmp_path):
+    _, rows = results(with_public(study(tmp_path), people(1)), tmp_path / "run")
+    assert set(rows["status"]) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows.drop(columns="age"), ["public.csv", "'age'"]),
+        (
+            lambda rows: rows[["cost"]].rename(columns={"cost": "price"}),
+            ["public.csv", "none of the columns"],
+        ),
+        (lambda rows: rows[:0], ["public.csv", "has no rows"]),
+        (lambda rows: rows.assign(region="east"), ["public.csv", "'region'", "categories"]),
+    ],
+)
+def test_what_is_wrong_with_public_rows_is_said_before_anything_runs(tmp_path, change, words):
+    said = refusal(find_study, str(with_public(study(tmp_path), change(people(20)))))
+    assert all(word in said for word in words)
+
+
+def test_public_rows_go_with_a_table_of_ones_own_in_public_units(tmp_path):
+    file = with_public(study(tmp_path))
+    edited(file, 'units = "public"', 'units = "standardised"')
+    assert "units must be 'public'" in refusal(find_study, str(file))
+    lone = tmp_path / "lone.toml"
+    lone.write_text(SMALL_STUDY + PUBLIC)
+    assert "public must stand next to [data]" in refusal(find_study, str(lone))
+    lone.write_text(SMALL_STUDY + PUBLIC.replace("source", "sauce"))
+    assert "public.sauce" in refusal(find_study, str(lone))
+
+
+def test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file(tmp_path):
+    file, rows = with_public(study(tmp_path)), people(4200)[4000:]
+
+    def digest():
+        return find_study(str(file)).head_panel.problem.model_dump(mode="json")["public"]
+
+    first = digest()
+    rows[::-1].to_csv(tmp_path / "public.csv", index=False)
+    assert digest() == first
+    rows.to_parquet(tmp_path / "public.parquet")
+    edited(file, "public.csv", "public.parquet")
+    assert digest() == first
+    rows[1:].to_parquet(tmp_path / "public.parquet")
+    assert digest() != first
