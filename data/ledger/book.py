@@ -198,19 +198,10 @@ class Ledger:
             rules.approve(chain, rules.charge_of(chain, charge_id), by, time=_now())
             return rules.charge_of(chain, charge_id)
 
-    def release_of(self, charge_id: str) -> Mapping[str, Any] | None:
-        """Return the stored answer to a charge, or ``None`` if there is none or it waits for approval."""
-        charge = self._charge_of(charge_id)
-        return None if charge.is_held else charge.release
-
     def answers(self, request: Request) -> list[Charge]:
         """Return earlier charges of a request's estimator about its rows, with answers that may be shown."""
         with self._reading() as chain:
             return rules.answers(chain, request)
-
-    def _charge_of(self, charge_id: str) -> Charge:
-        with self._reading() as chain:
-            return rules.charge_of(chain, charge_id)
 
     def budget(self, name: str) -> TotalBudget:
         """Return the total budget of a dataset, or refuse a name that was never opened."""
@@ -278,8 +269,9 @@ class Ledger:
         while (left := deadline - time.monotonic()) > 0 and charge.holder.may_answer():
             time.sleep(min(pause, left))
             pause = min(2 * pause, LAST_POLL)
-            if self._charge_of(charge.id).release is not None:
-                return
+            with self._reading() as chain:
+                if rules.charge_of(chain, charge.id).release is not None:
+                    return
 
     @contextmanager
     def _writing(self) -> Iterator[Chain]:

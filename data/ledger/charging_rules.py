@@ -40,16 +40,17 @@ def budget_of(chain: Chain, name: str) -> TotalBudget:
 
 def charges(chain: Chain, name: str) -> list[Charge]:
     """Return everything charged to a dataset, in order, at its present cost and without the answers."""
-    return [_at_cost(chain, _as_charge(entry)) for entry in chain.entries("charge", dataset=name)]
+    return [_at_cost(chain, entry) for entry in chain.entries("charge", dataset=name)]
 
 
-def _at_cost(chain: Chain, charge: Charge) -> Charge:
+def _at_cost(chain: Chain, entry: Entry) -> Charge:
     """Return a charge at what it costs: of several attempts all that are reserved, or those that were begun.
 
     Attempts that were not begun are free from the entry on that ends the charge, an answer or a loss: after
     it none can begin (`begin_attempt`). A held answer costs all of them until it is approved, since their
     number is a part of it.
     """
+    charge = _as_charge(entry)
     reserved = charge.accounting.get("attempts")
     if not reserved or not _has_ended(chain, charge) or _is_held(chain, charge):
         return charge
@@ -66,8 +67,7 @@ def _has_ended(chain: Chain, charge: Charge) -> bool:
 
 
 def _is_held(chain: Chain, charge: Charge) -> bool:
-    held = chain.entries("hold", subject=charge.id) and not chain.entries("approve", subject=charge.id)
-    return bool(held)
+    return bool(chain.entries("hold", subject=charge.id)) and not chain.entries("approve", subject=charge.id)
 
 
 def begin_attempt(chain: Chain, charge: Charge, number: int, time: str) -> None:
@@ -85,18 +85,16 @@ def begin_attempt(chain: Chain, charge: Charge, number: int, time: str) -> None:
 
 def end_abandoned(chain: Chain, name: str, time: str) -> None:
     """End the charges whose process on this machine is gone, so that attempts not begun are free again."""
-    for entry in chain.entries("charge", dataset=name):
-        charge = _as_charge(entry)
-        if not charge.accounting.get("attempts") or charge.holder.may_answer():
-            continue
-        if not _has_ended(chain, charge):
+    for charge in charges(chain, name):
+        reserved = charge.accounting.get("attempts")
+        if reserved and not charge.holder.may_answer() and not _has_ended(chain, charge):
             chain.append("lost", name, charge.id, {"reason": "its process ended", "time": time})
 
 
 def answers(chain: Chain, request: Request) -> list[Charge]:
     """Return the answered charges of an estimator about the rows of a request that may be shown, in order."""
     found = [
-        _with_release(chain, _at_cost(chain, _as_charge(entry)))
+        _with_release(chain, entry)
         for entry in chain.entries("charge", dataset=request.dataset)
         if entry.body["content"] == request.fingerprint.content
         and entry.body["estimator"] == request.estimator
@@ -105,32 +103,32 @@ def answers(chain: Chain, request: Request) -> list[Charge]:
 
 
 def attempts(chain: Chain, request_id: str) -> list[Charge]:
-    """Return the charges for one request, in order; more than one if answers were lost.
+    """Return the charges for one request with their answers, in order; more than one if answers were lost.
 
     Only the last one can have an answer: there is a next one only if this one had none, and from then on it
     gets none (`require_unanswered`), so that there is never a choice which answer to replay.
     """
-    return [_as_charge(entry) for entry in chain.entries("charge", subject=request_id)]
+    return [_with_release(chain, entry) for entry in chain.entries("charge", subject=request_id)]
 
 
 def charge_of(chain: Chain, charge_id: str) -> Charge:
     """Return a charge with its answer, or refuse an id that was never charged."""
     for charge in attempts(chain, charge_id.rpartition("-")[0]):
         if charge.id == charge_id:
-            return _with_release(chain, _at_cost(chain, charge))
+            return charge
     raise LedgerError(
         f"there is no charge {charge_id!r:.90} in this ledger; pass the id of one, see dpcost ledger show"
     )
 
 
 def settle(chain: Chain, attempts: Sequence[Charge], *, waited: bool, again: bool) -> Charge | None:
-    """Return an earlier charge of the same request, or refuse if its answer was lost.
+    """Return the last charge of a request if its answer is there or may still come; refuse a lost one.
 
-    Returns a charge with its answer, a charge whose answer may still come, or ``None``: charge the request.
+    ``None`` means: charge the request.
     """
     if not attempts:
         return None
-    last = _with_release(chain, _at_cost(chain, attempts[-1]))
+    last = attempts[-1]
     if last.release is not None:
         return last
     may_come = last.holder.may_answer() and not (waited and last.holder.is_remote)
@@ -275,7 +273,8 @@ def _as_charge(entry: Entry) -> Charge:
     )
 
 
-def _with_release(chain: Chain, charge: Charge) -> Charge:
+def _with_release(chain: Chain, entry: Entry) -> Charge:
+    charge = _at_cost(chain, entry)
     stored = chain.entries("release", subject=charge.id)
     if not stored:
         return charge

@@ -13,6 +13,7 @@ from dpalgos import InputError
 from tasks.release import draw
 from tasks.release.draw import release, spent_epsilon
 from tasks.release.wish import Wish
+from tests.stored_answers import stored_answers
 
 ESTIMATOR = "preconditioned_regression"
 CONFIG = '[dataset]\nname = "{name}"\n[columns]\nx = {x}\ny = "{y}"\n[params]\n{params}\n'
@@ -65,7 +66,7 @@ def started(monkeypatch):
 
 
 def stored(ledger, charge):
-    moments = ledger.release_of(charge)["second_moments"]
+    moments = stored_answers(ledger)[charge]["second_moments"]
     return np.array(moments["values"]), moments["std"]
 
 

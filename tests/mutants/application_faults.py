@@ -26,9 +26,6 @@ APPLICATION_FAULTS = {
         "a charge is made without room for its answer": Fault(
             "Ledger.charge", without("reserve"), "tests/data/ledger/test_faults.py"
         ),
-        "the answer to a charge is returned while it is held": Fault(
-            "Ledger.release_of", condition("is_held", "False"), "tests/data/ledger/test_approval.py"
-        ),
     },
     "data/ledger/charging_rules.py": {
         "a reservation is released before the charge ends": Fault(
