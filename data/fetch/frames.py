@@ -6,6 +6,7 @@ that of a few row groups whatever the file's size. Faults are named by row and c
 """
 
 import hashlib
+import re
 import zipfile
 import zlib
 from collections import Counter
@@ -25,7 +26,7 @@ from data.dataset import FRAME_LABEL, Dataset
 from data.errors import CorruptSource
 from data.fetch.raw_files import RawFile
 from data.fetch.tables import require_few_dropped, require_none_outside
-from data.formats.archives import LINE_BYTES, damaged, read_line
+from data.formats.archives import damaged, read_line
 from data.formats.row_groups import read_ahead
 from data.store.folders import atomic_write
 from data.store.references import FramesRef, Repair
@@ -169,19 +170,21 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
     A fault is refused by row (the first after the header is 1) and column.
     """
     _check_header(read_line(stream, file), names, file)
-    convert = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING)
-    read = pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES)
     rows = 0
-    for piece in _whole_lines(stream, file):
-        try:
-            table = pa_csv.read_csv(pa.BufferReader(piece), read, convert_options=convert)
-        except pa.ArrowInvalid:
-            raise _fault(piece, rows, names, file) from None
-        block = np.empty((len(names), len(table)), dtype=np.float32)
-        for row, column in zip(block, table.itercolumns(), strict=True):
-            row[:] = column.to_numpy()
-        rows += len(table)
-        yield block
+    try:
+        pieces = pa_csv.open_csv(
+            stream,
+            # Rows of a fault are known to a reader with one thread alone.
+            pa_csv.ReadOptions(column_names=list(names), block_size=PIECE_BYTES, use_threads=False),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.float32()), null_values=_MISSING
+            ),
+        )
+        for piece in pieces:
+            rows += len(piece)
+            yield np.stack([column.to_numpy(zero_copy_only=False) for column in piece.columns])
+    except pa.ArrowInvalid as error:
+        raise _fault(str(error), names, file) from None
     if not rows:
         raise CorruptSource(f"{file} has no rows; get the file again")
 
@@ -199,39 +202,15 @@ def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
     raise CorruptSource(f"{file} has another layout: {fault}; get the published file")
 
 
-def _whole_lines(stream: BinaryIO, file: str) -> Iterator[bytes]:
-    rest = b""
-    while piece := stream.read(PIECE_BYTES):
-        end = piece.rfind(b"\n") + 1
-        if whole := rest + piece[:end] if end else b"":
-            rest = piece[end:]
-            yield whole
-        else:
-            rest += piece
-            if len(rest) > LINE_BYTES:
-                raise CorruptSource(
-                    f"{file} has a line of more than {LINE_BYTES:,} bytes; get the file again"
-                )
-    if rest.strip():
-        yield rest
-
-
-def _fault(piece: bytes, rows: int, names: tuple[str, ...], file: str) -> CorruptSource:
-    """Find the first faulty field of a piece that follows so many rows."""
-    for line in piece.decode("utf-8", "replace").splitlines():
-        if not line.strip():
-            continue
-        rows += 1
-        fields = line.split(",")
-        if len(fields) != len(names):
-            return CorruptSource(
-                f"{file}: row {rows:,} has {len(fields):,} fields, {len(names):,} are expected; "
-                "get the file again"
-            )
-        for name, field in zip(names, fields, strict=True):
-            try:
-                float(field.strip() or "nan")
-            except ValueError:
-                where = f"row {rows:,}, column {name!r}"
-                return CorruptSource(f"{file}: {where} holds text instead of a number; get the file again")
-    return CorruptSource(f"{file} cannot be read as numbers after row {rows:,}; get the file again")
+def _fault(reason: str, names: tuple[str, ...], file: str) -> CorruptSource:
+    """Return an error that says where Arrow found a fault, without what stands there."""
+    if reason == "Empty CSV file":
+        return CorruptSource(f"{file} has no rows; get the file again")
+    if "straddles two block boundaries" in reason:
+        return CorruptSource(f"{file} has a line of more than {PIECE_BYTES:,} bytes; get the file again")
+    fault = "it cannot be read as numbers"
+    if found := re.match(r"In CSV column #(\d+): Row #(\d+):", reason):
+        fault = f"row {int(found[2]):,}, column {names[int(found[1])]!r} holds text instead of a number"
+    elif found := re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", reason):
+        fault = f"row {int(found[1]):,} has {int(found[2]):,} fields, {len(names):,} are expected"
+    return CorruptSource(f"{file}: {fault}; get the file again")
