@@ -44,22 +44,6 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class AlleleCounts:
-    """Copies of ``allele_1`` and people with a call, per SNP, among some people."""
-
-    alleles: IntArray
-    called: IntArray
-    n_people: int
-
-    @property
-    def minor_allele_frequency(self) -> FloatArray:
-        """Frequency of the rarer allele: half the mean count (F11), or its complement; NaN without a call."""
-        frequency = np.full(len(self.called), np.nan)
-        np.divide(self.alleles, 2 * self.called, out=frequency, where=self.called > 0)
-        return np.asarray(np.minimum(frequency, 1 - frequency))
-
-
-@dataclass(frozen=True, eq=False)
 class GroupDifference:
     """Two groups of people at the chosen SNPs, as rows whose mean is the difference of group means."""
 
@@ -90,45 +74,36 @@ class TracedGroup:
         return np.asarray(np.sqrt((1 - self.panel_mean**2) / 2))
 
 
-def count_alleles(blocks: Iterable[SnpBlock], among: Mask) -> AlleleCounts:
-    """Count alleles and calls per SNP among some people; memory stays that of one block."""
+def choose_by_frequency(
+    blocks: Iterable[SnpBlock],
+    group: npt.NDArray[np.int8],
+    n_snps: int,
+    selection: Literal["all_subjects", "public_panel"],
+) -> IntArray:
+    """Return the SNPs of highest minor-allele frequency, ascending; of equals, those that come first.
+
+    Frequencies are those among both groups, or among the people outside them: half the mean count (F11), or
+    its complement. SNPs with a larger share of calls missing than `MAX_MISSING` are passed over.
+    """
+    among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP
     n_people = int(among.sum())
     if not n_people:
-        raise DataError("nobody is left to count alleles among; check the groups and the labels")
-    alleles, called = [], []
-    for block in blocks:
-        calls = block.calls[:, among]
-        present = calls != MISSING
-        called.append(present.sum(axis=1))
-        alleles.append(np.where(present, calls, 0).sum(axis=1, dtype=np.int64))
-    counts = AlleleCounts(np.concatenate(alleles), np.concatenate(called), n_people)
-    if not counts.called.any():
-        raise DataError(f"every call of these {n_people:,} people is missing; choose other people or data")
-    return counts
-
-
-def people_by_frequency_rule(
-    group: npt.NDArray[np.int8], selection: Literal["all_subjects", "public_panel"]
-) -> Mask:
-    """Return whose frequencies decide: both groups, or the people outside them."""
-    among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP
-    if not among.any():
         raise DataError(
             "selection='public_panel' needs people outside both groups, here are none; "
             "pass selection='evenly_spaced'"
         )
-    return np.asarray(among)
-
-
-def choose_by_frequency(counts: AlleleCounts, n_snps: int) -> IntArray:
-    """Return the SNPs of highest minor-allele frequency, ascending; of equals, those that come first.
-
-    SNPs with a larger share of calls missing than `MAX_MISSING` are passed over.
-    """
-    usable = (counts.called > 0) & (counts.n_people - counts.called <= MAX_MISSING * counts.n_people)
+    counts = []
+    for block in blocks:
+        calls = block.calls[:, among]
+        present = calls != MISSING
+        counts.append([np.where(present, calls, 0).sum(axis=1, dtype=np.int64), present.sum(axis=1)])
+    alleles, called = np.hstack(counts)
+    if not called.any():
+        raise DataError(f"every call of these {n_people:,} people is missing; choose other people or data")
+    usable = (called > 0) & (n_people - called <= MAX_MISSING * n_people)
     _check_number(n_snps, int(usable.sum()))
-    frequency = np.where(usable, counts.minor_allele_frequency, -1.0)
-    return np.sort(np.argsort(-frequency, kind="stable")[:n_snps])
+    frequency = np.divide(alleles, 2 * called, out=np.full(len(called), -1.0), where=usable)
+    return np.sort(np.argsort(-np.minimum(frequency, 1 - frequency), kind="stable")[:n_snps])
 
 
 def choose_evenly(n_snps_stored: int, n_snps: int) -> IntArray:

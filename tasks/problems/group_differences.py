@@ -19,11 +19,9 @@ from data.prepare.genotype_groups import (
     GroupDifference,
     choose_by_frequency,
     choose_evenly,
-    count_alleles,
     draw_people,
     group_difference,
     paired_rows,
-    people_by_frequency_rule,
     person_mask,
 )
 from data.store.references import DatasetRef, GenotypeRef
@@ -111,8 +109,7 @@ class GroupDifferences(GenotypeProblem):
     def _choice(self, table: GenotypeRef, group: np.ndarray) -> np.ndarray:
         if self.selection == "evenly_spaced":
             return choose_evenly(table.n_snps, self.n_snps)
-        counts = count_alleles(stream_blocks(table), people_by_frequency_rule(group, self.selection))
-        return choose_by_frequency(counts, self.n_snps)
+        return choose_by_frequency(stream_blocks(table), group, self.n_snps, self.selection)
 
     def load(self, path: Path) -> GroupDifference:
         return load_groups(path)

@@ -16,11 +16,9 @@ from data.prepare.genotype_groups import (
     VALUE_BOUND,
     choose_by_frequency,
     choose_evenly,
-    count_alleles,
     draw_people,
     group_difference,
     paired_rows,
-    people_by_frequency_rule,
     person_mask,
     traced_group,
 )
@@ -87,22 +85,28 @@ def test_people_with_too_many_missing_calls_are_left_out_and_counted(caplog):
     assert "1 people are left out: more than 10% calls missing" in caplog.text
 
 
-def test_minor_allele_frequency_is_half_the_mean_of_the_calls():
-    calls = np.array([[2, 2, 0, 1], [1, MISSING, 0, MISSING], [2, MISSING, 0, MISSING]])
-    counts = count_alleles(block_of(cohort(calls, [0, 0, 1])), np.array([True, True, True]))
-    np.testing.assert_allclose(counts.minor_allele_frequency, [1 / 6, 0, 0, 0.5])
-    np.testing.assert_array_equal(counts.called, [3, 1, 3, 1])
-    few = count_alleles(block_of(cohort(calls, [0, 0, 1])), np.array([False, True, False]))
-    assert np.isnan(few.minor_allele_frequency[1])
+def chosen(genotypes, n_snps, selection="all_subjects"):
+    return choose_by_frequency(block_of(genotypes), genotypes.group, n_snps, selection).tolist()
 
 
-def test_the_most_frequent_snps_are_chosen_and_ties_go_to_the_first():
-    calls = np.array([[0, 1, 1, 0, 2, MISSING], [1, 1, 1, 0, 2, MISSING]])
-    counts = count_alleles(block_of(cohort(calls, [0, 1])), np.array([True, True]))
-    for n_snps, chosen in ((2, [1, 2]), (3, [0, 1, 2]), (4, [0, 1, 2, 3])):
-        np.testing.assert_array_equal(choose_by_frequency(counts, n_snps), chosen)
-    with pytest.raises(DataError, match="between 1 and the 5 SNPs"):  # the last lacks half of its calls
-        choose_by_frequency(counts, 6)
+def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_the_first():
+    # Among 20 calls 10, 2 (as rare as 38), 0, 16 and 2; the last SNP lacks an eighth of its calls.
+    calls = np.zeros((20, 6), dtype=np.int8)
+    calls[:10, 0] = calls[:2, 4] = 1
+    calls[:, 1] = [2] * 18 + [1] * 2
+    calls[:8, 3] = 2
+    calls[:, 5] = [1] * 17 + [MISSING] * 3
+    genotypes = cohort(calls, [0, 1] * 10)
+    for n_snps, expected in ((1, [3]), (2, [0, 3]), (3, [0, 1, 3]), (4, [0, 1, 3, 4])):
+        assert chosen(genotypes, n_snps) == expected
+    with pytest.raises(DataError, match="between 1 and the 5 SNPs"):
+        chosen(genotypes, 6)
+
+
+def test_missing_calls_are_no_part_of_a_frequency():
+    calls = np.ones((20, 3), dtype=np.int8)
+    calls[:2, 1], calls[:2, 2] = MISSING, 0  # of 18 calls one half, of 20 calls 45 %
+    assert chosen(cohort(calls, [0, 1] * 10), 2) == [0, 1]
 
 
 def test_a_public_choice_does_not_depend_on_the_people_who_are_compared():
@@ -111,13 +115,8 @@ def test_a_public_choice_does_not_depend_on_the_people_who_are_compared():
     calls = rng.integers(0, 3, (80, 30))
     other = calls.copy()
     other[:40] = rng.integers(0, 3, (40, 30))
-    chosen = []
-    for one in (calls, other):
-        genotypes = cohort(one, group)
-        counts = count_alleles(block_of(genotypes), people_by_frequency_rule(genotypes.group, "public_panel"))
-        chosen.append(choose_by_frequency(counts, 7))
-    np.testing.assert_array_equal(*chosen)
-    np.testing.assert_array_equal(people_by_frequency_rule(group, "all_subjects"), group != NO_GROUP)
+    assert chosen(cohort(calls, group), 7, "public_panel") == chosen(cohort(other, group), 7, "public_panel")
+    assert chosen(cohort(calls, group), 7) != chosen(cohort(other, group), 7)
 
 
 def test_evenly_spaced_snps_are_distinct_and_spread():
@@ -217,8 +216,7 @@ def test_only_both_people_of_a_pair_together_move_the_answer_by_four_over_m():
     [
         (lambda g: choose_evenly(6, 7), "n_snps must be between 1 and the 6 SNPs there are.*got 7"),
         (lambda g: choose_evenly(6, 0), "n_snps must be between 1 and the 6 SNPs there are.*got 0"),
-        (lambda g: people_by_frequency_rule(g.group, "public_panel"), "people outside both groups"),
-        (lambda g: count_alleles(block_of(g), g.group == 9), "nobody is left to count alleles among"),
+        (lambda g: chosen(g, 2, "public_panel"), "people outside both groups"),
         (lambda g: group_difference(cohort(g.calls, 0 * g.group)), "group 'controls' has nobody left"),
         (lambda g: draw_people((30, 20), 21, []), "m must be between 1 and the 20 people.*got 21"),
         (lambda g: draw_people((30, 20), 0, []), "m must be between 1 and the 20 people"),
@@ -232,16 +230,14 @@ def test_faulty_questions_are_one_sentence(question, message):
 
 def test_all_calls_missing_and_fewer_usable_snps_than_asked():
     nothing = cohort(np.full((4, 6), MISSING), [0, 0, 1, 1], missing=np.zeros(4, dtype=int))
-    everybody = np.ones(4, dtype=bool)
     with pytest.raises(DataError, match="every call of these 4 people is missing"):
-        count_alleles(block_of(nothing), everybody)
+        chosen(nothing, 1)
     with pytest.raises(DataError, match="every call of the people who are compared is missing"):
         group_difference(nothing)
     calls = np.ones((4, 6))
     calls[:, 2:] = MISSING
-    counts = count_alleles(block_of(cohort(calls, [0, 0, 1, 1])), everybody)
     with pytest.raises(DataError, match="the 2 SNPs there are to choose from, got 3"):
-        choose_by_frequency(counts, 3)
+        chosen(cohort(calls, [0, 0, 1, 1]), 3)
 
 
 def ingested(name, home):
@@ -261,8 +257,8 @@ def ingested(name, home):
 def test_the_error_of_the_zero_vector_is_the_reference(tmp_path, name, selection, zero_error):
     ref = ingested(name, tmp_path)
     group = read_genotypes(ref, np.array([0])).group
-    counts = count_alleles(stream_blocks(ref), people_by_frequency_rule(group, selection))
-    prepared = group_difference(read_genotypes(ref, choose_by_frequency(counts, 2_000)))
+    snps = choose_by_frequency(stream_blocks(ref), group, 2_000, selection)
+    prepared = group_difference(read_genotypes(ref, snps))
     assert prepared.sizes == ref.group_sizes
     if ref.data_source == "real":
         assert np.linalg.norm(prepared.target) == pytest.approx(zero_error, abs=0.005)
