@@ -14,6 +14,7 @@ from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
 from dpalgos.params import Params, PrivateParams
+from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -242,6 +243,5 @@ def replicate_generators(rng: object, replicates: object) -> list[np.random.Gene
             f"rng must be a numpy.random.Generator, got {type(rng).__name__}; "
             "pass e.g. rng=np.random.default_rng(0)"
         )
-    if isinstance(replicates, bool) or not isinstance(replicates, int | np.integer) or replicates < 1:
-        raise InputError(f"replicates must be a whole number of at least 1, got {replicates!r}")
-    return [rng] if replicates == 1 else rng.spawn(int(replicates))
+    n_replicates = check_count("replicates", replicates)
+    return [rng] if n_replicates == 1 else rng.spawn(n_replicates)

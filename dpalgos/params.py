@@ -10,12 +10,10 @@ from dataclasses import MISSING, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.release.checks import check_bound
+from dpalgos.release.checks import check_bound, check_count
 
 Check = Callable[[str, Any], Any]
 _NOTHING: Mapping[str, float] = MappingProxyType({})
@@ -26,57 +24,34 @@ _OF_THE_RUN = ("epsilon", "delta", "calibration", "rng", "replicates", "row_mask
 
 def positive(doc: str, *, default: Any = MISSING, optional: bool = False) -> Any:
     """Declare a positive number of a sensible size; ``optional``, or a default of None, also allows None."""
-    return _declare(doc, _positive(optional or default is None), default)
+    return checked(doc, check_bound, default=default, optional=optional or default is None)
 
 
 def count(doc: str, *, default: Any = MISSING) -> Any:
     """Declare a positive integer; a default of None also allows None."""
-    return _declare(doc, _count(default is None), default)
+    return checked(doc, check_count, default=default, optional=default is None)
 
 
 def choice(doc: str, options: tuple[Any, ...], *, default: Any = MISSING) -> Any:
     """Declare one of a few values."""
-    return _declare(doc, _choice(options), default)
 
-
-def checked(doc: str, check: Check, *, default: Any = MISSING) -> Any:
-    """Declare a field with a check of its own: ``check(name, value)`` returns the clean value."""
-    return _declare(doc, check, default)
-
-
-def _declare(doc: str, check: Check, default: Any) -> Any:
-    metadata = {"doc": doc, "check": check}
-    return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
-
-
-def _positive(optional: bool) -> Check:
-    def check(name: str, value: Any) -> float | None:
-        return None if value is None and optional else check_bound(name, value)
-
-    return check
-
-
-def _count(optional: bool) -> Check:
-    def check(name: str, value: Any) -> int | None:
-        if value is None and optional:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(
-                f"{name} must be a whole number of at least 1, got {value!r}; pass e.g. {name}=5"
-            )
-        return int(value)
-
-    return check
-
-
-def _choice(options: tuple[Any, ...]) -> Check:
     def check(name: str, value: Any) -> Any:
         if not any(value is option or value == option for option in options):
             allowed = ", ".join(repr(option) for option in options)
             raise InputError(f"{name} must be one of {allowed}, got {value!r}")
         return value
 
-    return check
+    return checked(doc, check, default=default)
+
+
+def checked(doc: str, check: Check, *, default: Any = MISSING, optional: bool = False) -> Any:
+    """Declare a field whose ``check(name, value)`` returns the clean value; ``optional`` also allows None."""
+
+    def check_or_none(name: str, value: Any) -> Any:
+        return None if value is None else check(name, value)
+
+    metadata = {"doc": doc, "check": check_or_none if optional else check}
+    return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

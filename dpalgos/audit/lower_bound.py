@@ -32,6 +32,7 @@ from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
+from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import FloatArray
 
@@ -145,12 +146,10 @@ def audit(
 
     The other arguments are those of :func:`audit_estimator`.
     """
-    for what, value in (("n_trials", n_trials), ("n_features", n_features)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{what} must be a whole number of at least 1, got {value!r}")
+    n_trials, n_features = check_count("n_trials", n_trials), check_count("n_features", n_features)
     if not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-    bounds = EventBounds(int(n_trials), float(getattr(params, "delta", np.nan)), confidence)
+    bounds = EventBounds(n_trials, float(getattr(params, "delta", np.nan)), confidence)
 
     found = _Audit(Trials(estimator, params, rng, noise), bounds)
     candidates = pairs(estimator, params, n_features, rng)

@@ -54,8 +54,7 @@ from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.steps.denoising import prune
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.choices import FitNoise, with_chosen_sparsity
-from dpalgos.tuning.sparsity import ResponseLoss, SparsityParams
+from dpalgos.tuning.sparsity import FitNoise, ResponseLoss, SparsityParams, with_chosen_sparsity
 from dpalgos.tuning.truncation import LABEL, LEVELS, quantile_witness, response_truncation, symmetric_bound
 from dpalgos.typing import FloatArray
 

@@ -51,8 +51,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import box_mean_sensitivity, truncate
 from dpalgos.steps.denoising import james_stein, prune, shrinkage_choice
 from dpalgos.tuning import sparsity
-from dpalgos.tuning.choices import FitNoise, with_chosen_sparsity
-from dpalgos.tuning.sparsity import MeanLoss, SparsityParams, nested_models
+from dpalgos.tuning.sparsity import FitNoise, MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,

@@ -59,7 +59,7 @@ from dpalgos.intervals.bounded_scores import check_has_interval
 from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.newton import CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.tails import TAIL
-from dpalgos.mechanisms.glm_levels import GLMLevels, with_one
+from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.normal_curvature import newton_step

@@ -35,6 +35,7 @@ import scipy
 from dpalgos.errors import InputError
 from dpalgos.intervals.tails import TAIL, Tail, release_tail
 from dpalgos.params import PrivateParams, checked
+from dpalgos.release.checks import is_number
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
@@ -57,12 +58,9 @@ _LARGEST_BIAS = 3.0  # in half-widths without it
 _MOMENT_SHARE = 0.3  # of what an interval reserves
 
 
-def check_level(name: str, value: Any) -> float | None:
-    """Return a confidence level, or None; refuse anything else."""
-    if value is None:
-        return None
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value < 1:
+def _check_level(name: str, value: Any) -> float:
+    """Return a confidence level, or refuse what is none."""
+    if not is_number(value) or not 0 < value < 1:
         raise InputError(
             f"{name} must be a confidence level above 0 and below 1, got {value!r}; pass e.g. {name}=0.95"
         )
@@ -71,9 +69,8 @@ def check_level(name: str, value: Any) -> float | None:
 
 def interval_level() -> Any:
     """Declare the keyword ``interval``."""
-    return checked(
-        "confidence level of an interval per coordinate, e.g. 0.95; None: none", check_level, default=None
-    )
+    what = "confidence level of an interval per coordinate, e.g. 0.95; None: none"
+    return checked(what, _check_level, default=None, optional=True)
 
 
 @dataclass(frozen=True, kw_only=True)

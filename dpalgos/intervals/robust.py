@@ -6,6 +6,7 @@ is all that statsmodels has for them. What private intervals are compared with.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,29 +55,25 @@ def mean_half_widths(level: float) -> HalfWidths:
 
 def least_squares_half_widths(level: float) -> HalfWidths:
     """Return the half-widths of least squares by HC3."""
+    from statsmodels.regression.linear_model import OLS
 
-    def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
-        from statsmodels.regression.linear_model import OLS
-
-        if np.linalg.matrix_rank(X) < X.shape[1]:
-            return np.full(X.shape[1], np.nan)
-        ends = OLS(y, X).fit(cov_type="HC3").conf_int(alpha=1 - level)
-        return np.asarray((ends[:, 1] - ends[:, 0]) / 2)
-
-    return of
+    return _half_widths(lambda X, y: OLS(y, X).fit(cov_type="HC3"), level)
 
 
 def glm_half_widths(level: float, family: str) -> HalfWidths:
     """Return the half-widths of maximum likelihood by the sandwich; NaN for classes."""
+    from statsmodels.genmod import families
+    from statsmodels.genmod.generalized_linear_model import GLM
 
+    kinds = {"gaussian": families.Gaussian, "logistic": families.Binomial, "poisson": families.Poisson}
+    return _half_widths(lambda X, y: GLM(y, X, family=kinds[family]()).fit(cov_type="HC0"), level)
+
+
+def _half_widths(fitted: Callable[[FloatArray, FloatArray | None], Any], level: float) -> HalfWidths:
     def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
-        from statsmodels.genmod import families
-        from statsmodels.genmod.generalized_linear_model import GLM
-
-        kinds = {"gaussian": families.Gaussian, "logistic": families.Binomial, "poisson": families.Poisson}
         if np.linalg.matrix_rank(X) < X.shape[1]:
             return np.full(X.shape[1], np.nan)
-        ends = GLM(y, X, family=kinds[family]()).fit(cov_type="HC0").conf_int(alpha=1 - level)
+        ends = fitted(X, y).conf_int(alpha=1 - level)
         return np.asarray((ends[:, 1] - ends[:, 0]) / 2)
 
     return of

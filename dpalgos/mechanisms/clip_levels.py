@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.models.families import Family
 from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Grouped, Sample
@@ -66,6 +69,11 @@ N_COUNTS = counts_needed(16)  # of one search of a preconditioned regression
 _ROW_LEVELS = np.geomspace(0.5, 8, 16)  # times √(d + 1)
 _WHITENED_LEVELS = np.geomspace(0.5, 16, 16)  # times √d
 _GRADIENT_LEVELS = np.geomspace(0.15, 24, 16)  # times √d
+_GLM_ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)
+_BOUNDED_LEVELS = np.geomspace(0.2, 3.2, 16)  # times √d and the largest residual
+_UNBOUNDED_LEVELS = 1e-3 * 2.0 ** (np.arange(64) / 2)  # times √d
+_FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
+_RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
 _REFERENCE_SIZE = 489  # the nμ at which the factors are meant
 
 
@@ -88,12 +96,43 @@ def with_response(group: Group) -> FloatArray:
     return np.column_stack([group.X, group.y])
 
 
-class RegressionLevels:
-    """The clip levels of `dpalgos.central.preconditioned_regression`, released as its steps need them.
+def with_one(group: Group) -> FloatArray:
+    """Return the rows [x, 1]."""
+    return np.column_stack([group.X, np.ones(len(group.X))])
+
+
+class _Levels:
+    """Clip levels of one estimate: public, by a rule in nμ, or by private search.
 
     A row beyond the level biases what is averaged by about C/n, noise moves it by about 2C√d/(nμ): the more
     budget, the fewer rows are clipped. Factors and exponents are empirical, found on the California housing
     data.
+    """
+
+    def __init__(
+        self, sample: Sample, clip: str | tuple[float, float], mu: float, transcript: Transcript
+    ) -> None:
+        self._sample, self._clip, self._transcript, self.mu = sample, clip, transcript, mu
+        self._scale = sample.n_rows * mu / _REFERENCE_SIZE
+        self._root = float(np.sqrt(sample.n_features))
+        self._step_level: FloatArray = np.empty(0)
+
+    def _public(self, level: float) -> FloatArray:
+        return np.full(self._sample.n_replicates, level)
+
+    def _norms(self, made: Callable[[Group], FloatArray]) -> Grouped[FloatArray]:
+        return self._sample.grouped(
+            lambda group: np.linalg.norm(made(group), axis=1)[:, None] * group.weights
+        )
+
+    def _wanted(self, base: float, most: float) -> FloatArray:
+        """Return about how many rows are to be clipped, at most a share ``most`` of them."""
+        wanted = base * self._root / self.mu * self._scale**-0.25
+        return np.asarray(np.minimum(wanted, most * self._sample.n_rows))
+
+
+class RegressionLevels(_Levels):
+    """The clip levels of `dpalgos.central.preconditioned_regression`, released as its steps need them.
 
     Parameters
     ----------
@@ -120,53 +159,121 @@ class RegressionLevels:
         noise_multiplier: float,
         transcript: Transcript,
     ) -> None:
-        self._sample, self._clip, self._mu, self._transcript = sample, clip, mu, transcript
+        super().__init__(sample, clip, mu, transcript)
         self._asked, self._noise_multiplier = wanted, noise_multiplier
-        self._scale = sample.n_rows * mu / _REFERENCE_SIZE
-        self._gradient_level: FloatArray = np.empty(0)
         self.clipped_share: FloatArray = np.zeros(sample.n_replicates)  # of the rows, about, in a step
 
     def rows(self, made: Callable[[Group], FloatArray]) -> FloatArray:
         """Return the level C_A for the rows that ``made`` returns of a group, (R,)."""
-        sample = self._sample
         if isinstance(self._clip, tuple):
-            return np.full(sample.n_replicates, self._clip[0])
+            return self._public(self._clip[0])
         if self._clip == "rule":
             return 3 * self._scale**0.4
-        norms = sample.grouped(lambda group: np.linalg.norm(made(group), axis=1)[:, None] * group.weights)
-        levels = _ROW_LEVELS * np.sqrt(sample.n_features + 1)
-        return self._searched(levels, self._wanted(self._asked.rows), norms, ROWS_ABOVE)
+        levels = _ROW_LEVELS * np.sqrt(self._sample.n_features + 1)
+        return self._searched(levels, self._asked.rows, self._norms(made), ROWS_ABOVE)
 
     def whitened_rows(self, rows: WhitenedScores) -> FloatArray:
         """Return the level C_B for whitened rows, (R,)."""
-        levels = _WHITENED_LEVELS * np.sqrt(self._sample.n_features)
-        return self._searched(levels, self._wanted(20), rows.norms(), "whitened rows above a level")
+        return self._searched(_WHITENED_LEVELS * self._root, 20, rows.norms(), "whitened rows above a level")
 
     def gradients(self, at: ScoresAt, step: int) -> FloatArray:
         """Return the level C for step ``step``, (R,)."""
         if isinstance(self._clip, tuple):
-            return np.full(self._sample.n_replicates, self._clip[1])
+            return self._public(self._clip[1])
         if self._clip == "rule":
             return 3.2 * self._scale**0.85
         if step < self._asked.n_searched_steps:
-            levels, wanted = _GRADIENT_LEVELS * np.sqrt(self._sample.n_features), self._asked.gradients
-            found = self._searched(levels, self._wanted(wanted), at.norms(), "gradients above a level")
-            self._gradient_level = found * self._asked.widened
-            self.clipped_share = self._wanted(wanted) / self._sample.n_rows
-        return self._gradient_level
+            wanted = self._asked.gradients
+            found = self._searched(
+                _GRADIENT_LEVELS * self._root, wanted, at.norms(), "gradients above a level"
+            )
+            self._step_level = found * self._asked.widened
+            self.clipped_share = self._wanted(wanted, 0.9) / self._sample.n_rows
+        return self._step_level
 
-    def _wanted(self, base: float) -> FloatArray:
-        wanted = base * np.sqrt(self._sample.n_features) / self._mu * self._scale**-0.25
-        return np.asarray(np.minimum(wanted, 0.9 * self._sample.n_rows))
+    def _searched(
+        self, candidates: FloatArray, base: float, norms: Grouped[FloatArray], label: str
+    ) -> FloatArray:
+        return search_level(
+            self._transcript,
+            candidates,
+            self._wanted(base, 0.9),
+            norms,
+            noise_multiplier=self._noise_multiplier,
+            label=label,
+        )
+
+
+class GLMLevels(_Levels):
+    """Clip levels of `dpalgos.central.preconditioned_glm`; and where responses lie.
+
+    How many rows are wanted above a level, and which levels are tried, is said there. Each count is released
+    with the noise of its part of the budget: "rows", "scores" (the searches at the first two steps together),
+    "start".
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        clip: str | tuple[float, float],
+        family: Family,
+        budget: Budget,
+        transcript: Transcript,
+    ) -> None:
+        super().__init__(sample, clip, gaussian_mu(budget.epsilon, budget.delta), transcript)
+        self._family, self._budget = family, budget
+
+    def rows(self) -> FloatArray:
+        """Return the level C_A for the rows [x, 1], (R,)."""
+        clip, root = self._clip, np.sqrt(self._sample.n_features + 1)
+        if clip != "private":
+            return self._public(clip[0] if isinstance(clip, tuple) else 2 * root)
+        wanted = self._wanted(100, 0.5)
+        return self._searched(root * _GLM_ROW_LEVELS, wanted, self._norms(with_one), "rows", ROWS_ABOVE)
+
+    def scores(self, at: ScoresAt, step: int) -> FloatArray:
+        """Return the level C for step ``step``, (R,)."""
+        clip, family, root = self._clip, self._family, self._root
+        if isinstance(clip, tuple):
+            return self._public(clip[1])
+        if clip == "rule":
+            zero = np.zeros((1, *family.classes, 1))
+            variance = np.trace(family.second_derivative(zero).reshape(zero.size, zero.size))
+            return np.asarray(1.5 * root * np.sqrt(variance) * self._scale**0.25)
+        if step > 1:
+            return self._step_level
+        bound = family.residual_bound
+        first = root * (bound * _BOUNDED_LEVELS if np.isfinite(bound) else _UNBOUNDED_LEVELS)
+        candidates = first if step == 0 else self._step_level * _FINE_LEVELS[:, None]
+        n_coordinates = self._sample.n_features * int(np.prod(family.classes))
+        wanted = np.minimum(16 * np.sqrt(n_coordinates) / self.mu, 0.25 * self._sample.n_rows)
+        in_all = counts_needed(len(first)) + counts_needed(len(_FINE_LEVELS))
+        self._step_level = self._searched(
+            candidates, wanted, at.norms(), "scores", "scores above a level", in_all
+        )
+        return self._step_level
+
+    def typical_response(self) -> FloatArray:
+        """Return about the upper quartile of the responses, at least 1, (R,)."""
+
+        def responses(group: Group) -> FloatArray:
+            return np.asarray(group.y[:, None] * group.weights)
+
+        quarter = 0.25 * self._sample.n_rows
+        norms = self._sample.grouped(responses)
+        return 0.5 + self._searched(_RESPONSE_LEVELS, quarter, norms, "start", "responses above a level")
 
     def _searched(
         self,
         candidates: FloatArray,
         wanted: FloatArray,
         norms: Grouped[FloatArray],
+        part: str,
         label: str,
+        counts_in_all: int | None = None,
     ) -> FloatArray:
-        multiplier = self._noise_multiplier
+        releases = counts_in_all or counts_needed(len(candidates))
+        multiplier = self._budget.gaussian_multiplier(part, releases)
         return search_level(
             self._transcript, candidates, wanted, norms, noise_multiplier=multiplier, label=label
         )

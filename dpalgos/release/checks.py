@@ -1,7 +1,7 @@
 """Arguments of mechanisms, checked; messages name public arguments and never a private value."""
 
 from sys import float_info
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -15,12 +15,16 @@ SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
 _SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number; a truth value is none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def check_positive(name: str, value: object) -> float:
     """Return a positive finite number, or refuse it."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not 0 < value <= float_info.max:  # type: ignore[operator]
+    if not is_number(value) or not 0 < value <= float_info.max:
         raise InputError(f"{name} must be a positive finite number, got {value!r}; pass e.g. {name}=1.0")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def check_bound(name: str, value: object) -> float:
@@ -85,12 +89,18 @@ def check_sensitivity(name: str, value: object) -> FloatArray:
 
 def check_probability(name: str, value: Any, *, example: str = "1e-6") -> float:
     """Return a number strictly between 0 and 1."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not 0 < value < 1:  # compared as it is: a whole number may be too long for a float
+    if not is_number(value) or not 0 < value < 1:  # compared as it is: it may be too long for a float
         raise InputError(
             f"{name} must lie strictly between 0 and 1, got {value!r}; pass e.g. {name}={example}"
         )
     return float(value)
+
+
+def check_count(name: str, value: object) -> int:
+    """Return a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}; pass e.g. {name}=5")
+    return int(value)
 
 
 def check_how_many(name: str, value: object, most: int) -> int:
@@ -104,10 +114,9 @@ def check_clip(name: str, value: Any, *, of: str) -> Any:
     """Return how rows and a second kind of vector ``of`` them are clipped: a word, or two public levels."""
     if isinstance(value, str) and value in ("private", "rule"):
         return value
-    if isinstance(value, tuple | list) and len(value) == 2:
-        numbers = [v for v in value if isinstance(v, int | float | np.number) and not isinstance(v, bool)]
-        if len(numbers) == 2 and all(0 < v < np.inf for v in numbers):
-            return tuple(check_bound(name, v) for v in numbers)
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    if pair and all(is_number(v) and 0 < v < np.inf for v in value):
+        return tuple(check_bound(name, v) for v in value)
     raise InputError(
         f"{name} must be 'private', 'rule' or a pair of positive levels (rows, {of}), got {value!r}"
     )

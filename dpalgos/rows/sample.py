@@ -29,7 +29,6 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 # Elements of one (rows × replicates) array that fit the cache beside their companions.
 _GROUP_ELEMENTS = 160_000
-_TILE = 500  # columns of X'X that are summed together
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -220,19 +219,16 @@ class Sample:
     def mean_of(self, made: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Return the means over each replicate's rows of a function of X, or of a block of it, (k, R)."""
         if not self.rows.streamed:
-            return self.means(made(self.X))
+            values = made(self.X)
+            if self.float_mask is None:
+                return np.repeat(values.mean(axis=0)[:, None], self.n_replicates, axis=1)
+            return np.asarray(values.T @ self.float_mask / self.n_rows)
 
         def total(part: Sample) -> FloatArray:
             sums = (np.repeat(made(g.X).T @ g.weights, part._per_group(g), axis=1) for g in part.together())
             return np.asarray(sum(sums))
 
         return np.asarray(self.total(total) / self.n_rows)
-
-    def means(self, Z: FloatArray) -> FloatArray:
-        """Return the means of the rows of Z (n, k) that each replicate uses, as a (k, R) array."""
-        if self.float_mask is None:
-            return np.repeat(Z.mean(axis=0)[:, None], self.n_replicates, axis=1)
-        return np.asarray(Z.T @ self.float_mask / self.n_rows)
 
     def clipped_means(self, clip: Callable[[FloatArray, float], FloatArray], bound: float) -> FloatArray:
         """Return the means of ``clip(X, bound)`` over each replicate's rows, (d, R), computed once."""
@@ -254,34 +250,10 @@ class Sample:
             found.flags.writeable = False
             return np.asarray(found)
 
-        return self._once(("clipped means", clip, bound), means)
+        return self.computed(("clipped means", clip, bound), means)
 
-    def gram(self, bound: float | None, dtype: np.dtype[np.floating]) -> FloatArray:
-        """Return X'X / n of all rows truncated to ± ``bound``, (d, d), computed once.
-
-        In single precision products of a block are summed in it, and blocks in double precision
-        (`dpalgos.rows.blocks`).
-        """
-
-        def gram() -> FloatArray:
-            whole = self.rows.array().astype(dtype, copy=False)
-            whole = whole if bound is None else np.clip(whole, -bound, bound)
-            total = whole.T @ whole if dtype == np.float64 else _summed_gram(whole, self.rows.block_size)
-            return np.asarray(total / len(whole))
-
-        return self._once(("gram", bound, dtype), gram)
-
-    def crossed(
-        self,
-        bound: float | None,
-        dtype: np.dtype[np.floating],
-        y: FloatArray,
-        mean_product: Callable[[FloatArray], FloatArray],
-    ) -> FloatArray:
-        """Return X'y / n of rows truncated to ± ``bound``, computed once for the same responses."""
-        return self._once(("cross", bound, dtype, y.shape, y.tobytes()), lambda: mean_product(y))
-
-    def _once(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
+    def computed(self, key: tuple[Hashable, ...], compute: Callable[[], FloatArray]) -> FloatArray:
+        """Return what ``compute`` returns for a key, computed once."""
         if key not in self._computed:
             self._computed[key] = compute()
         return self._computed[key]
@@ -430,20 +402,6 @@ def _summed(
     for group, value in groups:
         by_replicate[group.replicates] += np.moveaxis(part(group, value), axis, 0)
     return total
-
-
-def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:
-    """Return X'X, block by block of rows, and tile by tile so that a tile's sum stays in the cache."""
-    d = rows.shape[1]
-    gram = np.zeros((d, d))
-    for top in range(0, d, _TILE):
-        for left in range(top, d, _TILE):
-            across, down = slice(left, left + _TILE), slice(top, top + _TILE)
-            for start in range(0, len(rows), block_size):
-                block = rows[start : start + block_size]
-                gram[down, across] += block[:, down].T @ block[:, across]
-            gram[across, down] = gram[down, across].T
-    return gram
 
 
 def _brings_responses(rows: Rows) -> bool:

@@ -11,6 +11,8 @@ from dpalgos.typing import FloatArray, IntArray
 # (linear predictors of a block, which rows) → what multiplies each row, both (rows, R).
 Residual = Callable[[FloatArray, slice], FloatArray]
 
+_TILE = 500  # columns of X'X that are summed together
+
 
 class Design:
     """The rows of a sample, truncated to ± ``bound``, as matrix products for all replicates at once.
@@ -65,9 +67,20 @@ class Design:
         if not self._sample.keeps_moments or self._mask is not None:
             exact = Design(self._sample, bound)
             return lambda coef: self.mean_product(y - exact.predict(coef))
-        gram = self._sample.gram(bound, self.dtype)
-        cross = self._sample.crossed(bound, self.dtype, y, self.mean_product)
+        gram = self._sample.computed(("gram", bound, self.dtype), self.mean_gram)
+        key = "cross", bound, self.dtype, y.shape, y.tobytes()
+        cross = self._sample.computed(key, lambda: self.mean_product(y))
         return lambda coef: cross - gram @ coef
+
+    def mean_gram(self) -> FloatArray:
+        """Return X'X / n of all rows, (d, d).
+
+        In single precision products of a block are summed in it, and blocks in double precision
+        (`dpalgos.rows.blocks`).
+        """
+        whole = self._truncated(self._rows.array())
+        total = whole.T @ whole if self.dtype == np.float64 else _summed_gram(whole, self._rows.block_size)
+        return np.asarray(total / len(whole))
 
     def mean_square(self, values: FloatArray) -> FloatArray:
         """Return the mean of v_i² over each replicate's rows for values (n, R), (R,)."""
@@ -109,3 +122,17 @@ def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:
     """Return the largest number of a precision that does not exceed the bound."""
     rounded = dtype.type(bound)
     return rounded if float(rounded) <= bound else np.nextafter(rounded, dtype.type(0))
+
+
+def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:
+    """Return X'X, block by block of rows, and tile by tile so that a tile's sum stays in the cache."""
+    d = rows.shape[1]
+    gram = np.zeros((d, d))
+    for top in range(0, d, _TILE):
+        for left in range(top, d, _TILE):
+            across, down = slice(left, left + _TILE), slice(top, top + _TILE)
+            for start in range(0, len(rows), block_size):
+                block = rows[start : start + block_size]
+                gram[down, across] += block[:, down].T @ block[:, across]
+            gram[across, down] = gram[down, across].T
+    return gram

@@ -6,6 +6,7 @@ units by ``bounds``, or by ``center`` and ``scale`` (a scaler fitted to X is not
 floating-point noise, for research; ``dpcost release`` draws hardened noise.
 """
 
+from dpalgos.sklearn.base import PublicScaler
 from dpalgos.sklearn.models import (
     DPBoundedMean,
     DPLinearRegression,
@@ -16,7 +17,6 @@ from dpalgos.sklearn.models import (
     DPSparseLinearRegression,
     DPSparseMean,
 )
-from dpalgos.sklearn.scaler import PublicScaler
 
 __all__ = [
     "DPBoundedMean",

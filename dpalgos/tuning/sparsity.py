@@ -1,4 +1,4 @@
-"""The choice of the sparsity: keywords that sparse estimators share, and what all ways of choosing use.
+"""The choice of the sparsity: keywords that sparse estimators share, and the ways of choosing.
 
 ``None``                        ``sparsity``, as given
 ``"noise_level"``               of ``sparsity`` released values, those that noise does not explain; free
@@ -8,18 +8,45 @@
 
 ``sparsity`` is the largest number considered. A fit at that number gives all smaller models at once, by
 keeping the entries of largest magnitude (:func:`nested_models`): post-processing of what was released.
+
+The models compared are fixed before a row is looked at for the choice, so that a row moves the score of each
+by its own loss only, truncated to an interval of length L (τ, or 2τ for a loss of either sign); the
+exponential mechanism chooses by the scores: one event of bounded range.
+
+Hold-out. A private fit on four fifths of the rows at the largest sparsity, and the mean loss on the last
+fifth of the models that keep s of its entries, moved by at most L/n_B (attained by a row of least loss
+against one of largest). Both are charged in full, although a row is in only one of the two parts: parallel
+composition would need the rest of the pipeline to be tracked by row. Rows are parted by their index, which is
+public. No refit: the noise is that of 4n/5 rows.
+
+Cross-validation. CV(s) = (1/n) Σ_k Σ_{i in fold k} loss of row i under fold k's model with s entries. Every
+fold's path is a release with a share of ρ of its own; given the paths a row moves CV by at most L/n. Five
+paths, the choice, and a last fit on all rows are charged in full (a row is in four of the five training sets,
+so that four would be enough). The last fit is at the largest sparsity and is cut to the chosen one, so that
+its cost does not depend on the choice.
+
+As printed (Cai, Wang & Zhang, The Cost of Privacy, section 5.2) the folds' models are not private and CV is
+assumed to move by τ/n. But a row trains the models of four folds: replacing it moves its own loss *and* the
+losses of 4n/5 rows, by τ (4/5 + 1/n) in all (attained). So the printed way is under-noised by a factor of
+about .8 n; with the true sensitivity the mechanism would choose at random. :func:`as_printed` records an
+unprotected event, which certifies nothing.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
+from dpalgos.accounting.calibration import TunedNoise, tuned_noise
+from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, UnprotectedEvent
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, checked, choice, count, positive
+from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
 from dpalgos.tuning.truncation import share
@@ -31,9 +58,6 @@ N_FOLDS = 5
 _CHOICES = (None, "noise_level", "holdout", "cross_validation", "printed_cross_validation")
 _CHOICE_PART = 0.2  # of what tuning by cross-validation takes; the folds' fits divide the rest
 _EIGHTHS = np.arange(2, 9) / 8  # of the largest: 10, 15, …, 40 where that is 40
-
-# A private fit at the largest sparsity: rows -> released path (d, R).
-Fit = Callable[[Sample], FloatArray]
 
 
 def _check_grid(name: str, value: Any) -> tuple[int, ...] | None:
@@ -143,6 +167,18 @@ class Loss(ABC):
         """Return L/n: given the models, a row moves the mean loss of each by the length at most."""
         return np.asarray(self.length / n_rows)
 
+    def choose(
+        self, transcript: Transcript, totals: FloatArray, n_rows: FloatArray, epsilon: float
+    ) -> IntArray:
+        """Release which model of the grid has about the least total loss (len(grid), R), (R,)."""
+        return exponential_mechanism(
+            transcript,
+            -totals / n_rows,
+            sensitivity=self.mean_sensitivity(n_rows),
+            epsilon=epsilon,
+            label=LABEL,
+        )
+
     @abstractmethod
     def total(self, tested: Fold, models: list[FloatArray]) -> FloatArray:
         """Return the sums over tested rows, (len(models), R), for nested models (d, R), the largest last."""
@@ -198,6 +234,140 @@ def nested_models(path: FloatArray, grid: tuple[int, ...]) -> list[FloatArray]:
     return [hard_threshold(path, s) for s in grid]
 
 
-def take_model(models: list[FloatArray], chosen: IntArray) -> FloatArray:
-    """Return each replicate's chosen model, (d, R)."""
-    return np.asarray(np.stack(models)[chosen, :, np.arange(models[0].shape[1])].T)
+@dataclass(frozen=True, kw_only=True)
+class FitNoise:
+    """The noise of a fit that selects ``sparsity`` entries and releases them, round by round.
+
+    ``rounds`` are pairs of multipliers: Gumbel scale, and Gaussian standard deviation, over sensitivity. With
+    it ``n_quantiles`` quantiles may be released, each for ε0 = ``quantile_epsilon``.
+    """
+
+    sparsity: int
+    rounds: tuple[tuple[float, float], ...] = ()
+    n_quantiles: int = 0
+    quantile_epsilon: float = np.nan
+
+    def scaled(self, factor: float) -> "FitNoise":
+        """Return the noise multiplied by a factor."""
+        rounds = tuple((factor * selection, factor * values) for selection, values in self.rounds)
+        return replace(self, rounds=rounds, quantile_epsilon=self.quantile_epsilon / factor)
+
+    def events(self, factor: float = 1.0) -> list[Event]:
+        """Return what a fit releases, with the noise multiplied by a factor."""
+        events: list[Event] = []
+        for selection, values in self.scaled(factor).rounds:
+            epsilon = 2 / selection
+            events.append(BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=self.sparsity))
+            events.append(GaussianEvent(label="", noise_multiplier=values, l2_sensitivity=1.0))
+        if self.n_quantiles:
+            epsilon = self.quantile_epsilon / factor
+            events.append(
+                BoundedRangeEvent(label="", epsilon=epsilon, sensitivity=1.0, count=self.n_quantiles)
+            )
+        return events
+
+    def with_quantiles(self, n: int, *, share: float, epsilon: float, delta: float) -> "FitNoise":
+        """Return the noise of a fit that also releases n quantiles for a share of ρ, (ε, δ)-DP in all."""
+        noise = tuned_noise(self.events, epsilon=epsilon, delta=delta, selection_share=share, n_selections=n)
+        (factor,) = noise.fit_factors
+        return replace(self.scaled(factor), n_quantiles=n, quantile_epsilon=noise.selection_epsilon)
+
+
+P = TypeVar("P", bound=SparsityParams)
+
+
+def with_chosen_sparsity(
+    sample: Sample,
+    params: P,
+    transcript: Transcript,
+    *,
+    fit: Callable[..., FloatArray],
+    noise: Callable[[P], FitNoise],
+    models: Callable[[Sample, P], list[FloatArray]],
+    loss: Loss,
+) -> FloatArray:
+    """Return the answer at the sparsity that ``params.sparsity_choice`` stands for, (d, R).
+
+    ``fit`` is the private fit, of rows, keywords, transcript and a ``noise_factor``: (ε, δ)-DP at a factor of
+    1. ``noise`` is its noise; ``models`` maps rows to the models of the grid without privacy, for
+    cross-validation as printed.
+    """
+    grid = params.grid
+    if params.sparsity_choice == "printed_cross_validation":
+        return as_printed(sample, params, transcript, models=models, loss=loss, estimator=fit)
+    if params.sparsity_choice not in ("holdout", "cross_validation"):  # as given, or cut by the fit itself
+        return fit(sample, params, transcript)
+    planned = planned_choice(params, noise(params))
+    epsilon, factors = planned.selection_epsilon, iter(planned.fit_factors)
+
+    def path(rows: Sample) -> list[FloatArray]:
+        """Release a fit at the largest sparsity, and return the models of the grid."""
+        return nested_models(fit(rows, params, transcript, noise_factor=next(factors)), grid)
+
+    if params.sparsity_choice == "holdout":
+        held_out = fold(sample, N_FOLDS - 1)
+        nested = path(held_out.train)
+        n_rows = np.broadcast_to(held_out.weights.sum(axis=0), (sample.n_replicates,))
+        chosen = loss.choose(transcript, loss.total(held_out, nested), n_rows, epsilon)
+    else:
+        totals = fold_losses(sample, path, loss)
+        chosen = loss.choose(transcript, totals, sample.n_rows, epsilon)
+        nested = path(sample)
+    return np.asarray(np.stack(nested)[chosen, :, np.arange(sample.n_replicates)].T)
+
+
+def fold_losses(sample: Sample, models: Callable[[Sample], list[FloatArray]], loss: Loss) -> FloatArray:
+    """Return n CV of every model of the grid, (len(grid), R); ``models`` trains them on four folds' rows."""
+    total: FloatArray | float = 0.0
+    for k in range(N_FOLDS):
+        part = fold(sample, k)
+        total = total + loss.total(part, models(part.train))
+    return np.asarray(total)
+
+
+def as_printed(
+    sample: Sample,
+    params: P,
+    transcript: Transcript,
+    *,
+    models: Callable[[Sample, P], list[FloatArray]],
+    loss: Loss,
+    estimator: Callable[..., FloatArray],
+) -> FloatArray:
+    """Return the estimate at a sparsity that was chosen as printed; not private, which is recorded.
+
+    ``models`` maps rows to the models of the grid, without privacy; ``estimator`` is run at the chosen
+    sparsity.
+    """
+    totals = fold_losses(sample, lambda rows: models(rows, params), loss)
+
+    def draw() -> FloatArray:
+        drawn = np.empty((sample.n_features, sample.n_replicates))
+        for r in range(sample.n_replicates):
+            own = sample.derived(
+                rows=None if sample.row_mask is None else sample.row_mask[:, r], n_replicates=1
+            )
+            inner = Transcript(transcript.noise.select(slice(r, r + 1)))
+            chosen = loss.choose(inner, totals[:, r : r + 1], own.n_rows, params.epsilon)
+            settings = replace(
+                params, sparsity=params.grid[chosen[0]], sparsity_choice=None, sparsity_grid=None
+            )
+            drawn[:, r] = estimator(own, settings, inner)[:, 0]
+        return drawn
+
+    event = UnprotectedEvent(label="cross-validation with the printed sensitivity")
+    return transcript.publish(-totals / sample.n_rows, draw, event)
+
+
+@lru_cache(maxsize=4096)
+def planned_choice(params: SparsityParams, noise: FitNoise) -> TunedNoise:
+    """Return the noise of a private choice and of the fits that it needs."""
+    chosen, *fits = params.choice_shares
+    return tuned_noise(
+        noise.events,
+        epsilon=params.epsilon,
+        delta=params.delta,
+        selection_share=chosen,
+        n_selections=1,
+        fit_shares=fits,
+    )

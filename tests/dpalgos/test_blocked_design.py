@@ -129,9 +129,7 @@ def test_sensitivities_count_the_rounding(name):
 def test_moments_in_single_precision(d):
     """Sums of tiles of blocks are those of the whole, in double precision but for the products' rounding."""
     X = np.random.default_rng(3).uniform(-1.2, 1.2, (1100, d)).astype(np.float32)
-    single, double = (
-        Sample(X, keeps_moments=True).gram(1.0, np.dtype(dtype)) for dtype in (np.float32, np.float64)
-    )
+    single, double = (Design(Sample(X), 1.0, single=in_single).mean_gram() for in_single in (True, False))
     np.testing.assert_array_equal(single, single.T)
     np.testing.assert_allclose(single, double, atol=256 * 6e-8)
     assert np.abs(single - double).max() > 0

@@ -386,18 +386,11 @@ ESTIMATOR_FAULTS = {
             "secret_coins", call("ceil", "int({0})"), _RANDOMIZERS
         ),
     },
-    "dpalgos/tuning/choices.py": {
-        "cross-validation scores move by half": Fault(
-            "chosen_by_cross_validation",
+    "dpalgos/tuning/sparsity.py": {
+        "scores of models move by half of what they do": Fault(
+            "Loss.choose",
             argument("exponential_mechanism", "sensitivity", "{all} / 2"),
-            witness("dp_sparse_mean: s by cross-validation-tight"),
-        ),
-        "hold-out counts all rows": Fault(
-            "chosen_by_holdout",
-            argument("exponential_mechanism", "sensitivity", "loss.length / sample.n_rows"),
-            neighbors(
-                "dp_sparse_mean: s by hold-out-tight", "dp_sparse_linear_regression: s by hold-out-tight"
-            ),
+            witness("dp_sparse_mean: s by cross-validation-tight", "dp_sparse_mean: s by hold-out-tight"),
         ),
     },
     "dpalgos/user_level/aggregation.py": {

@@ -183,8 +183,6 @@ MECHANISM_FAULTS = {
             call("gaussian", "({all}, {0})[1]"),
             replayed("clipped_mean: private radius-tight"),
         ),
-    },
-    "dpalgos/mechanisms/glm_levels.py": {
         "the searches for the scores' level cost one count": Fault(
             "GLMLevels._searched", operation("counts_needed", "1"), certified("preconditioned_glm-tight")
         ),
@@ -367,7 +365,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/rows/sample.py": {
         "replicates ignore which rows they use": Fault(
-            "Sample.means", condition("float_mask", "True"), batch("sample_mean-None")
+            "Sample.mean_of", condition("float_mask", "True", nth=1), batch("sample_mean-None")
         ),
         "partial sums are of all rows of a partition": Fault(
             "Sample.partials",

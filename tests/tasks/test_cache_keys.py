@@ -112,7 +112,7 @@ dpalgos/models/ridge.py | glm_lowdim objective_perturbation_glm | swarm zero
 dpalgos/release/transcript.py | housing ols, swarm dp_sparse_glm | housing table
 dpalgos/models/families/logistic.py | swarm iht_glm, glm_lowdim dp_glm | housing ols
 dpalgos/accounting/calibration.py | housing dp_linear_regression | housing table
-dpalgos/tuning/choices.py | snp dp_sparse_mean, snp page | housing table
+dpalgos/tuning/sparsity.py | snp dp_sparse_mean, snp page | housing table
 reports/analysis/results.py | housing ols, results, housing page | housing table
 tasks/scorecard/judging.py | scorecard page | housing page, housing ols
 tasks/report/build_page.py | housing page | housing ols, scorecard page

@@ -9,8 +9,7 @@ from dpalgos.api import build_params
 from dpalgos.central.dp_sparse_linear_regression import _fitted
 from dpalgos.hardened_release import draw_release, plan_release
 from dpalgos.rows.sample import Sample
-from dpalgos.tuning.choices import cross_validation
-from dpalgos.tuning.sparsity import LABEL, N_FOLDS, ResponseLoss, fold
+from dpalgos.tuning.sparsity import LABEL, N_FOLDS, ResponseLoss, fold, fold_losses
 from tests.dpalgos.silence import estimated
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
@@ -54,8 +53,8 @@ def printed_scores(record_response, n=100):
     X, y = np.tile([1.0, 0.0], (n, 1)), np.full(n, 10.0)
     X[0], y[0] = [0.0, 1.0], record_response
     tau = 4.5
-    fits = [lambda rows: _fitted(rows, params)] * N_FOLDS
-    return cross_validation(Sample(X, y), fits, ResponseLoss(1e4, tau))[:, 0] / tau
+    losses = fold_losses(Sample(X, y), lambda rows: _fitted(rows, params), ResponseLoss(1e4, tau))
+    return losses[:, 0] / n / tau
 
 
 def test_one_row_moves_the_printed_score_by_81_percent_of_tau():
