@@ -17,10 +17,10 @@ import numpy as np
 import scipy
 
 from data.ledger import Ledger
-from dpalgos import InputError, get_estimator
+from dpalgos import InputError, Result, get_estimator
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
-from dpalgos.hardened_release import plan_release
+from dpalgos.hardened_release import ReleasePlan, plan_release
 from reports.analysis.ranking import first_below
 from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
@@ -47,38 +47,21 @@ _MOST_STRENGTH = 60.0  # μ at which noise is nothing
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """The error to expect of one estimator at one size and budget.
-
-    Attributes
-    ----------
-    estimator, form : str
-    n : int
-    epsilon : float
-        NaN for a non-private estimator.
-    error, low, high : float
-        Geometric mean and 90 % range, in the study's metric; NaN where it refuses most made-up tables.
-    refused : str
-        Why it gives no answer.
-    half_width : float
-        Mean half width of the coordinates' 95 % intervals, in the metric's units, at the headline's size; NaN
-        elsewhere, and for estimators without intervals.
-    intervals : (expected, least, most) of float
-        How many of the answer's coordinates will have an interval, there.
-    coordinates : int
-        How many there are, the intercept left out.
-    """
+    """The error to expect of one estimator at one size and budget."""
 
     estimator: str
     form: str
     steps: int | None
     n: int
-    epsilon: float
-    error: float
-    low: float
+    epsilon: float  # NaN for a non-private estimator
+    error: float  # geometric mean, in the study's metric; NaN where it refuses most made-up tables
+    low: float  # ends of the 90 % range
     high: float
-    refused: str = ""
+    refused: str = ""  # why it gives no answer
+    # At the headline's size, of estimators with intervals: mean half width of the coordinates' 95 % intervals
+    # in the metric's units; how many of the coordinates, the intercept left out, will have one.
     half_width: float = math.nan
-    intervals: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    intervals: tuple[float, float, float] = (0.0, 0.0, 0.0)  # expected, least, most
     coordinates: int = 0
 
     @property
@@ -95,21 +78,12 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What one estimator needs for a wanted error: what to expect, and by the ends of the ranges.
+    """What one estimator needs for a wanted error: (expected, least, most), by the ends of the ranges."""
 
-    Attributes
-    ----------
-    estimator : str
-        With its form.
-    epsilon : (expected, least, most) of float
-        At the headline's size; infinite if no ε up to 10 is enough.
-    n : (expected, least, most) of float
-        At the headline's ε, of a table that is larger or smaller than the study's by the same factor;
-        infinite if a table 64 times as large is not enough.
-    """
-
-    estimator: str
-    epsilon: tuple[float, float, float]
+    estimator: str  # with its form
+    epsilon: tuple[float, float, float]  # at the headline's size; infinite if no ε up to 10 is enough
+    # At the headline's ε, of a table that is larger or smaller than the study's by the same factor; infinite
+    # if a table 64 times as large is not enough.
     n: tuple[float, float, float]
 
 
@@ -147,21 +121,8 @@ def advise(
 ) -> Advice:
     """Forecast a study's errors, and what a wanted error needs.
 
-    Parameters
-    ----------
-    spec : StudySpec
-    wanted : float, optional
-        An error in the study's metric; by default twice the sampling error at the headline's size: what
-        random rows cost without privacy.
-    seed : int
-        Of the made-up tables and all noise.
-    progress : callable, optional
-        Is told the number of tables made up so far.
-
-    Raises
-    ------
-    SpecError
-        In words.
+    ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
+    what random rows cost without privacy. ``progress`` is told the number of tables made up so far.
     """
     head, panel = spec.headline, with_least_noise(spec)
     grid, made_up = spec.grid_of(panel), _MadeUp(spec, panel)
@@ -207,7 +168,7 @@ def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[flo
 class _MadeUp:
     """Small tables that are as plausible as what is declared of the study's."""
 
-    def __init__(self, spec: StudySpec, panel: Panel) -> None:
+    def __init__(self, spec: StudySpec, panel: Panel, delta: float | None = None) -> None:
         one_blas_thread()
         if not isinstance(panel.problem, MakesUpRows):
             raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
@@ -216,40 +177,26 @@ class _MadeUp:
         self.share = spec.headline.n / self.n_units
         d = panel.problem.sizes(spec.headline.n)["d"]
         self.n_rows = min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
-        self.delta = delta_at(spec.headline.delta, spec.headline.n)
+        self.delta = delta_at(spec.headline.delta, spec.headline.n) if delta is None else delta
 
     def tables(self, seed: int, share: float, count: int) -> Iterator["_Table"]:
-        """Yield a share of the rows of each table; tables without an answer are left out.
-
-        Raises
-        ------
-        SpecError
-            No table has an answer.
-        """
-        found, refusal = 0, ""
+        """Yield a share of the rows of each table; leave out those without an answer, but not all of them."""
+        refusal = "no table"  # empty once one has an answer
         n = max(1, round(share * self.n_rows))
+        same: dict[str, Any] = {"study": self.spec.name, "panel": self.panel.name, "n": n}
         for number in range(count):
             rng = np.random.default_rng([seed, number])
-            drawn = Replicates(
-                study=self.spec.name,
-                panel=self.panel.name,
-                n=n,
-                first=0,
-                count=1,
-                of=1,
-                n_cells=1,
-                seed=seed + number,
-            )
+            drawn = Replicates(**same, first=0, count=1, of=1, n_cells=1, seed=seed + number)
             try:
                 prepared = self.problem.made_up(self.n_rows, self.spec.guesses, rng)
                 draw = next(iter(self.problem.draws(drawn, prepared)))
             except ValueError as error:  # e.g. a response that has one value
-                refusal = str(error)
+                refusal = refusal and str(error)
                 continue
-            found += 1
+            refusal = ""
             assert isinstance(draw, Estimation)
             yield _Table(draw=draw, replicates=drawn, delta=self.delta)
-        if not found:
+        if refusal:
             raise SpecError(f"{self.spec.name}: {refusal}")
 
 
@@ -261,31 +208,28 @@ class _Table:
     replicates: Replicates
     delta: float
 
-    def cell(self, name: str, params: Mapping[str, Any], strength: float | None) -> Cell:
-        """Return a cell of these rows; ``strength`` is n μ(ε, δ), None without privacy."""
-        epsilon = None
-        if strength is not None:
-            epsilon = gaussian_epsilon(self.delta, min(strength / self.replicates.n, _MOST_STRENGTH))
-        return Cell(
-            estimator=name,
+    def answer(self, estimator: str, params: Mapping[str, Any], strength: float | None) -> Result:
+        """Return an answer from these rows; ``strength`` is n μ(ε, δ), None without privacy."""
+        cell = Cell(
+            estimator=estimator,
             panel=self.replicates.panel,
-            calibration="none" if epsilon is None else "tight",
-            epsilon=epsilon,
-            delta=None if epsilon is None else self.delta,
-            delta_rule="" if epsilon is None else f"{self.delta:.3g}",
+            calibration="none",
+            epsilon=None,
+            delta=None,
+            delta_rule="",
             n=self.replicates.n,
             params=dict(params),
         )
+        if strength is not None:
+            epsilon = gaussian_epsilon(self.delta, min(strength / cell.n, _MOST_STRENGTH))
+            rule = f"{self.delta:.3g}"
+            cell = replace(cell, calibration="tight", epsilon=epsilon, delta=self.delta, delta_rule=rule)
+        return self.draw.answer(cell, self.replicates)
 
-    def error(self, cell: Cell) -> float:
-        """Return the error of a cell's answer."""
-        return float(self.draw.measure(self.draw.answer(cell, self.replicates).estimate)[0])
-
-    def half_widths(self, cell: Cell) -> np.ndarray:
+    def half_widths(self, estimator: str, params: Mapping[str, Any], strength: float) -> np.ndarray:
         """Return the coordinates' half widths in the metric's units; NaN without an honest interval."""
-        asked = replace(cell, params={"interval": LEVEL, **cell.params})
         try:
-            interval = self.draw.answer(asked, self.replicates).interval
+            interval = self.answer(estimator, {"interval": LEVEL, **params}, strength).interval
         except InputError:  # a setting that has none, or too few rows
             return np.zeros(0)
         assert interval is not None
@@ -328,14 +272,15 @@ class _Curve:
         found = []
         for strength in self.strengths:
             try:
-                found.append(table.error(table.cell(self.item.name, self.params, strength)))
+                answer = table.answer(self.item.name, self.params, strength)
+                found.append(float(table.draw.measure(answer.estimate)[0]))
             except InputError as error:
                 self.refusal = str(error)
                 found.append(math.nan)
         self.errors.append(found)
         if with_intervals and self.private and get_estimator(self.item.name).has_interval:
             for epsilon, strength in self.at_head.items():
-                widths = table.half_widths(table.cell(self.item.name, self.params, strength))
+                widths = table.half_widths(self.item.name, self.params, strength)
                 self.widths.setdefault(epsilon, []).append(widths)
 
     def chance(self) -> np.ndarray:
@@ -355,10 +300,8 @@ class _Curve:
         else:
             here = chance * (1 - made_up.share) / round(made_up.share * made_up.n_rows)
             noise = np.sqrt(np.maximum(errors**2 - here[:, None], (_LEAST_NOISE * errors) ** 2))
-            at, strengths = (
-                math.log(self._strength(n, epsilon)),
-                np.log(np.array(self.strengths, dtype=float)),
-            )
+            at = math.log(self._strength(n, epsilon))
+            strengths = np.log(np.array(self.strengths, dtype=float))
             noise = np.array([_interpolated(at, strengths, each) for each in noise])
             errors = np.sqrt(noise**2 + chance * left / n)
         known = errors[np.isfinite(errors)]
@@ -429,14 +372,12 @@ def expected_intervals(
         names = [name for column in columns for name in spec.analyst_table.ingested(column)]
         problem = panel.problem.model_copy(update={"covariates": tuple(names)})
         panel = panel.model_copy(update={"problem": problem})
-    made_up = _MadeUp(spec, panel)
+    made_up = _MadeUp(spec, panel, delta)
     strength = gaussian_mu(epsilon, delta) * made_up.n_units
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        found = [
-            table.half_widths(replace(table, delta=delta).cell(estimator, params, strength))
-            for table in made_up.tables(1, 1.0, TABLES // 2)
-        ]
+        tables = made_up.tables(1, 1.0, TABLES // 2)
+        found = [table.half_widths(estimator, params, strength) for table in tables]
     counts, k, _ = interval_counts(found)
     return counts, k
 
@@ -456,17 +397,10 @@ def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
 
     Where no release can be planned, by ε and δ alone.
     """
-    delta = delta_at(spec.headline.delta, best.n)
-    sizes = spec.head_panel.problem.sizes(best.n)
-    item = next(
-        each
-        for each in with_least_noise(spec).estimators
-        if (each.name, each.form) == (best.estimator, best.form)
-    )
-    asked = {**item.keywords(sizes, best.steps), "epsilon": best.epsilon, "delta": delta}
-    try:
-        plan = plan_release(best.estimator, best.n, sizes["d"], asked, n_users=best.n)
-    except InputError:
+    items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
+    item, delta = items[best.estimator, best.form], delta_at(spec.headline.delta, best.n)
+    plan = _planned(spec, item, best.epsilon, best.n, best.n, best.steps)
+    if plan is None:
         return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
     return risk_of_events(plan.events, delta)
 
@@ -474,35 +408,41 @@ def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
 def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
     """Return what a release on all rows would cost the budget of a dataset, by estimator and ε of the study.
 
-    Raises
-    ------
-    LedgerError
-        No budget of that name was opened.
+    A budget of that name must be open, else it raises LedgerError.
     """
     budget, panel = ledger.budget(dataset), with_least_noise(spec)
-    spent, problem = spending_of(ledger.charges(dataset)), panel.problem
-    about = spec.about(problem.source)
-    n_rows, n_users = (
-        (spec.analyst_table.rows, spec.analyst_table.users) if spec.analyst_table else (about.n_rows, None)
-    )
-    n = n_users or n_rows
-    delta = delta_at(spec.headline.delta, n)
+    spent, table = spending_of(ledger.charges(dataset)), spec.analyst_table
+    n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
     found = []
     for item in panel.estimators:
         for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
-            sizes = problem.sizes(n)
-            asked = {**item.keywords(sizes), "epsilon": epsilon, "delta": delta}
-            try:
-                cost = plan_release(item.name, n_rows, sizes["d"], asked, n_users=n_users).cost
-            except InputError:  # no hardened noise, or too few users: the release would say so
-                continue
-            found.append(
-                ReleaseCost(
-                    estimator=f"{item.name}, {item.form}" if item.form else item.name,
-                    epsilon=epsilon,
-                    spent=spent.epsilon(budget.delta),
-                    spent_after=(spent + cost).epsilon(budget.delta),
-                    budget=budget.epsilon,
+            plan = _planned(spec, item, epsilon, n_rows, n_users)
+            if plan is not None:
+                found.append(
+                    ReleaseCost(
+                        estimator=f"{item.name}, {item.form}" if item.form else item.name,
+                        epsilon=epsilon,
+                        spent=spent.epsilon(budget.delta),
+                        spent_after=(spent + plan.cost).epsilon(budget.delta),
+                        budget=budget.epsilon,
+                    )
                 )
-            )
     return tuple(found)
+
+
+def _planned(
+    spec: StudySpec,
+    item: EstimatorSpec,
+    epsilon: float,
+    n_rows: int,
+    n_users: int | None,
+    steps: int | None = None,
+) -> ReleasePlan | None:
+    """Plan a release; None where it would refuse: no hardened noise, or too few users."""
+    n = n_users or n_rows
+    sizes = spec.head_panel.problem.sizes(n)
+    asked = {**item.keywords(sizes, steps), "epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
+    try:
+        return plan_release(item.name, n_rows, sizes["d"], asked, n_users=n_users)
+    except InputError:
+        return None
