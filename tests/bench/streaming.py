@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.bench.commands import run_script
 from tests.bench.goals import Goal, Measurement, at_most
-from tests.bench.processes import run_script
 
 COLUMNS = 5
 _PARTITION_COLUMNS = 10

@@ -8,8 +8,8 @@ import numpy as np
 
 from data.datasets import get_dataset
 from data.simulations.flock import simulate
+from tests.bench.commands import run_script
 from tests.bench.goals import Measurement, at_most
-from tests.bench.processes import run_script
 
 _CHILD = """
 import json, sys, time

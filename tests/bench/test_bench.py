@@ -8,7 +8,7 @@ from tests.bench import __main__ as bench
 from tests.bench.goals import Goal, Measurement
 
 FUNCTIONS = dict(bench.benchmarks([]))
-SLOW = ("orchestration_cost", "release_widths", "empty_blocks", "two_workers_on_swarm", "make_run", "advice")
+SLOW = ("release_widths", "orchestration_cost", "two_workers_on_swarm", "make_run", "advice")
 SLOW += ("streamed_rows", "partitions", "swarm_loader")
 
 

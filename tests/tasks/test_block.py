@@ -66,22 +66,6 @@ def test_nothing_is_certified_where_the_data_decided_their_own_preparation(desig
     assert (expected[private] <= 1.0).all()
 
 
-def test_one_cell_alone_gives_the_same_numbers(design):
-    whole = compute_block(block(cell("ols"), cell("adassp")), design)
-    alone = compute_block(block(cell("ols"), cell("adassp")), design, only=cell("adassp").key)
-    assert whole[whole["estimator"] == "adassp"].reset_index(drop=True).equals(alone)
-
-
-def test_every_estimator_sees_the_same_rows(design, monkeypatch):
-    seen = []
-    monkeypatch.setattr(dpalgos, "estimate", lambda name, sample, **_: seen.append(sample.row_mask) or 1 / 0)
-    compute_block(block(cell("ols"), cell("adassp")), design)
-    compute_block(block(cell("zero")), design)
-    assert (seen[0] == seen[1]).all()
-    assert (seen[0] == seen[2]).all()
-    assert (seen[0].sum(axis=0) == 40).all()
-
-
 def test_a_failing_estimator_fails_alone_and_silently(design, monkeypatch):
     estimate = dpalgos.estimate
 
@@ -120,9 +104,3 @@ def test_an_answer_that_is_not_finite_is_a_failure(design, monkeypatch):
         rows = validate_results(compute_block(block(cell("ols")), design))
     assert set(rows["status"]) == {"failed"}
     assert set(rows["message"]) == {"the estimate is not finite"}
-
-
-def test_one_replicate_is_a_table_too(design):
-    rows = compute_block(block(cell("ols"), cell("adassp"), replicates=1), design)
-    assert len(rows) == 2
-    assert set(rows["status"]) == {"ok"}

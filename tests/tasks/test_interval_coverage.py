@@ -1,7 +1,5 @@
 """What is measured on intervals, on simulated rows and on resampled tables, and what the page shows of it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +12,6 @@ from flows.studies.find_study import find_study
 from reports.analysis.series import Setting
 from reports.exhibits import covered_shares as exhibit
 from tasks.problems.interval_coverage import COVERAGE, FLAGGED, IntervalDraw, IntervalResamples
-from tasks.problems.problem import DatasetProblem
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
 from tests.tasks.blocks import made_block, made_cell
@@ -99,23 +96,6 @@ def test_a_smoke_run_has_every_estimator_and_leaves_out_the_largest_size():
     }
     assert max(block.replicates.n for block in blocks) < 30_000
     assert max(block.replicates.n for block in STUDY.blocks("standard", replicates=1, seed=0)) == 200_000
-
-
-SIMULATED = [
-    panel.name for panel in STUDY.panels if not isinstance(panel.problem, DatasetProblem) and panel.smoke
-]
-
-
-@pytest.mark.parametrize("panel", SIMULATED)
-def test_every_simulated_panel_measures_the_intervals_of_its_truth(panel):
-    block = next(
-        block for block in STUDY.blocks("smoke", replicates=1, seed=0) if block.replicates.panel == panel
-    )
-    draws = list(block.problem.draws(block.replicates, None))
-    assert [type(draw) for draw in draws] == [IntervalDraw]
-    assert draws[0].target.shape == (draws[0].sample.n_features,)
-    rows = compute_block(replace(block, cells=block.cells[:1]))  # the one that is not private
-    assert rows[rows["metric"] == FLAGGED]["value"].tolist() == [0.0]
 
 
 def test_a_study_of_several_tasks_needs_problems_that_name_theirs():

@@ -103,13 +103,6 @@ def test_a_block_has_a_row_per_metric_and_replicate_and_is_always_the_same(tmp_p
         assert resolved == {0.05, 0.1, 0.2, 0.5}
 
 
-def test_one_cell_alone_is_the_same_cell(tmp_path):
-    block = load(tmp_path).blocks("standard", replicates=6, seed=3)[0]
-    rows, cell = compute_block(block), block.cells[1].key
-    alone = compute_block(block, only=cell)
-    assert alone["value"].tolist() == rows.loc[rows["cell"] == cell, "value"].tolist()
-
-
 def test_members_are_who_the_estimator_saw_and_others_are_not(tmp_path):
     problem = load(tmp_path).panel("dense").problem
     block = load(tmp_path).blocks("standard", replicates=2, seed=3)[0]

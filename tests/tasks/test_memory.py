@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.problems.simulation import Simulation
 from tasks.run.resources import Room
-from tasks.study.study_file import load_study
 
 STUDIES = Path(__file__).parents[2] / "flows" / "studies"
 
@@ -41,15 +39,3 @@ def test_a_failure_gives_the_memory_back():
         raise ZeroDivisionError
     with room.hold(10):
         pass
-
-
-def test_the_sparse_study_says_what_it_needs():
-    spec = load_study(STUDIES / "glm_sparse.toml")
-    problem = spec.panel("twice the rows").problem
-    assert isinstance(problem, Simulation)
-    assert problem.n_bytes(80_000) == 3_200_000_000
-    assert Simulation(kind="simulation", model="gaussian_mean", d=10).n_bytes(5) == 400
-    smoke, standard = (spec.blocks(p, replicates=3, seed=1) for p in ("smoke", "standard"))
-    assert {block.replicates.panel for block in smoke} == {"s 10"}
-    assert {block.replicates.panel for block in standard} == {panel.name for panel in spec.panels}
-    assert all(block.replicates.count == 1 for block in standard)  # one data set at a time

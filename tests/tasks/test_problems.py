@@ -39,27 +39,6 @@ def test_conditions_of_a_printed_proof_that_fail_are_said():
     assert set(rows["status"]) == {"ok"}
 
 
-def test_a_block_is_a_valid_table_and_always_the_same():
-    rows = rows_of(BLOCK)
-    assert rows.equals(rows_of(BLOCK))
-    assert set(rows["status"]) == {"ok"}
-    assert list(rows["replicate"]) == [0, 1, 2, 3] * 2
-    assert set(rows["n"]) | set(rows["d"]) | set(rows["s"]) == {50, 5, 3}
-    assert rows["value"].nunique() == 8
-    assert (rows["certified_epsilon"].dropna() <= 1.0).all()
-
-
-def test_splitting_by_ranges_gives_the_same_rows():
-    parts = [
-        made_block(MEAN, PLAIN, PRIVATE, n=50, replicates=2, first=first, panel="sparse") for first in (0, 2)
-    ]
-    split = pd.concat([rows_of(part) for part in parts])
-    assert split.sort_values(["cell", "replicate"], ignore_index=True).equals(rows_of(BLOCK))
-    assert rows_of(BLOCK, only=PRIVATE.key)["value"].equals(
-        rows_of(BLOCK).query("cell == @PRIVATE.key")["value"].reset_index(drop=True)
-    )
-
-
 def test_a_replicate_depends_on_its_own_generators_only():
     rows = rows_of(BLOCK).query("cell == @PRIVATE.key")
     data_rng = np.random.default_rng(derive_seed(7, "mine", "data", "sparse", 50)).spawn(4)[2]
@@ -67,15 +46,6 @@ def test_a_replicate_depends_on_its_own_generators_only():
     rng = np.random.default_rng(derive_seed(7, "mine", PRIVATE.key)).spawn(4)[2]
     result = dpalgos.estimate("dp_sparse_mean", data.X, rng=rng, **PRIVATE.keywords())
     assert np.linalg.norm(result.estimate - data.truth) == pytest.approx(rows["value"].iloc[2], rel=1e-12)
-
-
-def test_all_cells_see_the_same_data(monkeypatch):
-    seen = []
-    monkeypatch.setattr(dpalgos, "estimate", lambda name, sample, **_: seen.append(sample.X) or 1 / 0)
-    compute_block(BLOCK)
-    assert len(seen) == 8
-    assert all((first == second).all() for first, second in zip(seen[::2], seen[1::2], strict=True))
-    assert not (seen[0] == seen[2]).any()
 
 
 def test_one_failing_replicate_leaves_the_others(monkeypatch):

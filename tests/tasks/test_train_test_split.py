@@ -100,15 +100,6 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
         assert measured[r] == np.mean((data.X[test, :2].sum(axis=1) > 0) != data.y[test])
 
 
-def test_replicates_are_the_same_in_any_batches():
-    data = frames()
-    whole = compute_block(block(), data)
-    parts = [compute_block(block(first, size), data) for first, size in ((0, 2), (2, 1), (3, 1))]
-    for name in ("iht_glm", "dp_sparse_glm"):
-        joined = np.concatenate([value(part, name=name) for part in parts])
-        np.testing.assert_array_equal(joined, value(whole, name=name))
-
-
 def test_what_was_selected_is_counted():
     selected = {}
     compute_block(block(cells=(IHT, PRIVATE, cell("zero"))), frames(), selected=selected)

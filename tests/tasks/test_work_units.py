@@ -1,11 +1,8 @@
-import json
 from dataclasses import replace
 
 import numpy as np
 
-from tasks.problems.simulation import Simulation
 from tasks.work_units import Cell, Replicates, derive_seed, replicate_generator
-from tests.tasks.blocks import made_block
 
 CELL = Cell(
     estimator="adassp",
@@ -45,14 +42,6 @@ def test_keywords_are_what_the_estimator_gets():
 def test_settings_never_override_the_budget_that_a_cell_is_named_after():
     overriding = replace(CELL, params={"epsilon": 9.0, "delta": 0.4, "calibration": "paper"})
     assert overriding.keywords() == {"epsilon": 0.5, "delta": 1e-4, "calibration": "tight"}
-
-
-def test_a_block_is_described_by_plain_data():
-    problem = Simulation(kind="simulation", model="gaussian_mean", d=3)
-    plain = made_block(problem, CELL, PLAIN, n=100).described()
-    assert json.loads(json.dumps(plain)) == plain
-    assert plain["problem"]["model"] == "gaussian_mean"
-    assert [cell["estimator"] for cell in plain["cells"]] == ["adassp", "ols"]
 
 
 def test_seeds_are_what_they_always_were():
