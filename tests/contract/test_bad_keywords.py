@@ -66,6 +66,8 @@ BAD = [
     # Generalized linear models
     ("glm", {"family": "probit"}, "family must be one of"),
     ("glm", {"family": "multinomial"}, "n_classes is needed"),
+    ("glm", {"family": "multinomial", "n_classes": 1}, "n_classes must be a whole number of at least 2"),
+    ("glm", {"n_classes": 3}, "n_classes must be None for family='gaussian'"),
     ("iht_glm", {"sparsity": 9}, "sparsity must be a whole number from 1 to 3"),
     ("dp_glm", {"family": "poisson", "response_bound": None}, "response_bound is needed"),
     ("dp_glm", {"family": "logistic"}, "response_bound must be None"),

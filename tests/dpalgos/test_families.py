@@ -157,30 +157,3 @@ def test_labels_outside_the_family_are_refused_and_not_shown(name, bad, allowed)
 def test_logistic_clips_labels_even_where_nothing_checked_them():
     residual = made("logistic").residual(np.zeros((1, 1)), np.array([[-1.0]]))
     assert residual == 0.5
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("logit",), "family must be a known name, got 'logit'"),
-        ((None,), "family must be a known name"),
-    ],
-)
-def test_unknown_families(arguments, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        get_family(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("name", "constants", "message"),
-    [
-        ("poisson", {"private": True}, "response_bound is needed by family='poisson'"),
-        ("logistic", {"response_bound": 2.0}, "response_bound must be None for family='logistic'"),
-        ("multinomial", {}, "n_classes is needed by family='multinomial'"),
-        ("gaussian", {"n_classes": 3}, "n_classes must be None for family='gaussian'"),
-        ("multinomial", {"n_classes": 1}, "n_classes must be a whole number of at least 2"),
-    ],
-)
-def test_public_constants_are_checked(name, constants, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        get_family(name, **constants)

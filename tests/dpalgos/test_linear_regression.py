@@ -6,9 +6,8 @@ import statsmodels.api as sm
 
 import dpalgos
 from dpalgos.accounting.composition import total_mu
-from dpalgos.accounting.gaussian_dp import gaussian_epsilon, noise_multiplier
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
-from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.comparators.sheffet_ols import least_ridge
 from tests.dpalgos.silence import estimated, silent
 
@@ -62,13 +61,6 @@ def test_without_noise_it_is_projected_gradient_descent(residual_bound):
     np.testing.assert_allclose(ours, coef, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("a", "response", "expected"), [(1, 1, 2.5981), (1, 3, 6.2976), (3, 1, 4.4887), (10, 1, 11.4384)]
-)
-def test_exact_gradient_sensitivity(a, response, expected):
-    assert gradient_sensitivity(a, response, 1.0, 1.0) == pytest.approx(expected, abs=1e-4)
-
-
 def test_printed_noise_proves_what_the_digest_says():
     X, y = problem()
     keywords = {**GRADIENT, **dict.fromkeys(BOUNDS, 1.0), "n_iterations": 50}
@@ -78,15 +70,6 @@ def test_printed_noise_proves_what_the_digest_says():
     assert gaussian_epsilon(1e-5, np.sqrt(50) / printed) == pytest.approx(0.0347, abs=2e-4)
     assert result.certified_epsilon <= 0.00985  # the digest rounds to .0098
     assert result.certified_epsilon == pytest.approx(gaussian_epsilon(1e-5, total_mu(result.events)))
-
-
-def test_tight_noise_adapts_to_the_iterate():
-    X, y = problem()
-    result = estimated("dp_linear_regression", X, y, epsilon=0.5, delta=1e-5, **GRADIENT)
-    first, last = result.events[0], result.events[-1]
-    assert first.l2_sensitivity == pytest.approx(2 * 1.0 * 1.5 / 500)
-    assert last.l2_sensitivity > first.l2_sensitivity
-    assert first.noise_multiplier == pytest.approx(np.sqrt(12) * noise_multiplier(0.5, 1e-5))
 
 
 @pytest.mark.parametrize(("epsilon", "certified"), [(0.5, 0.419), (1.0, 0.893), (2.0, 1.92)])

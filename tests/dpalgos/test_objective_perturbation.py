@@ -227,19 +227,6 @@ def test_minima_of_rows_in_single_precision_are_as_exact():
     np.testing.assert_allclose(single[0], double[0], atol=1e-11)
 
 
-def test_products_with_the_hessian():
-    rng = np.random.default_rng(1)
-    X, y, _ = logistic_problem(300, 5)
-    sample, ridge, tilt = Sample(X, y, n_replicates=2), np.full(2, 0.3), np.zeros((5, 2))
-    wide = RidgeRisk(get_family("logistic"), sample, row_bound=1.0, ridge=ridge, tilt=tilt)
-    risk = Risk(get_family("logistic"), sample, row_bound=1.0, ridge=0.3)
-    coef, direction = rng.standard_normal((2, 5, 2))
-    product = wide.curvature_product(wide.predictor(coef))(direction)
-    hessian = risk.curvature(coef, np.ones((1, 1)))[:, 0, :, 0]
-    np.testing.assert_allclose(product, np.einsum("rde,er->dr", hessian, direction), rtol=1e-12)
-    np.testing.assert_allclose(wide.loss(coef, wide.predictor(coef)), risk.loss(coef), rtol=1e-12)
-
-
 def test_many_columns():
     X, y, coef = logistic_problem(3000, 300)
     mask = np.random.default_rng(0).random((3000, 3)) < 0.8

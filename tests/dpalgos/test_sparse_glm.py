@@ -1,7 +1,5 @@
 """Sparse generalized linear models: sensitivities, limits, budgets, and errors on the paper's design."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -11,13 +9,10 @@ from data.simulations.glms import uniform_glm
 from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params
 from dpalgos.comparators.screened_sparse_glm import (
-    fit_shares,
     instrument_radius,
     least_kept,
     sampling_variance,
-    screening_multipliers,
 )
-from dpalgos.mechanisms.top_k import batch_shares, batch_sizes
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
 
@@ -148,19 +143,6 @@ def test_budgets():
     assert values.sensitivity / values.epsilon == pytest.approx(scale * sample.rows.rounding)
 
 
-def test_later_coordinates_and_steps_get_less_noise():
-    assert batch_sizes(10) == (2, 2, 1, 1, 1, 1, 1, 1)
-    assert batch_sizes(2) == (1, 1)
-    assert sum(batch_shares(100)) == pytest.approx(1)
-    settings = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 10, "n_iterations": 3, **BUDGET}
-    fits = fit_shares(build_params(dpalgos.get_estimator("screened_sparse_glm"), settings))
-    selections, (steps,) = screening_multipliers(0.5, 1e-5, (10,), fits, 0.5)
-    assert all(later < earlier for earlier, later in pairwise(selections[0]))
-    assert all(later < earlier for earlier, later in pairwise(steps))
-    assert (selections[0][0] / selections[0][-1]) ** 2 == pytest.approx(32)
-    assert (steps[0] / steps[-1]) ** 2 == pytest.approx(3)
-
-
 def test_constants_derive_from_the_public_second_moment():
     estimator = dpalgos.get_estimator("screened_sparse_glm")
     shared = {**BUDGET, "family": "logistic", "covariate_bound": 2.0, "sparsity": 6}
@@ -207,24 +189,6 @@ def test_errors_on_a_small_sparse_design():
     assert means["screened"] <= 0.15
     assert means["tight"] <= 0.6
     assert means["paper"] > 2.0  # further than the zero vector
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n", "s", "wanted"), [(40_000, 10, 0.13), (40_000, 20, 0.19), (40_000, 40, 0.32), (80_000, 10, 0.085)]
-)
-def test_figure_2_of_paper_b(n, s, wanted):
-    """Screening at ε = .5 is nearer than hard thresholding without privacy at 2 s, on every data set."""
-    private = {"epsilon": 0.5, "delta": 1 / (2 * n), "family": "logistic", "covariate_bound": 1.0}
-    iht = {"family": "logistic", "sparsity": 2 * s, "n_iterations": 50, "step_size": 1.0}
-    errors, without = [], []
-    for seed in range(6):
-        sample, truth = sample_of(n, 10_000, s, seed=seed)
-        errors.append(error("screened_sparse_glm", sample, truth, seed, sparsity=s, **private))
-        without.append(error("iht_glm", sample, truth, **iht))
-        del sample
-    assert np.mean(errors) <= wanted, errors
-    assert all(ours < theirs for ours, theirs in zip(errors, without, strict=True)), (errors, without)
 
 
 def test_the_released_noise_of_a_preconditioned_fit_is_all_that_is_asked():

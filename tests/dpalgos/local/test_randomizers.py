@@ -90,14 +90,6 @@ def test_reports_are_unbiased_and_vary_as_the_formula_says(kind, p, epsilon):
     _unbiased_with_the_stated_variance(kind, p, epsilon, 60_000)
 
 
-@pytest.mark.slow
-@pure
-@pytest.mark.parametrize("p", [5, 20, 50, 100])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 8.0])
-def test_a_million_reports_are_unbiased(kind, p, epsilon):
-    _unbiased_with_the_stated_variance(kind, p, epsilon, 1_000_000)
-
-
 def component_law(randomizer):
     """Return the distribution function of a report's component along a vector of norm r, over that scale."""
     if isinstance(randomizer, HalfSpaceRandomizer):
