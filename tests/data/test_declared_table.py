@@ -51,6 +51,9 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
     with pytest.raises(DataError, match="blank or NaN in column age, blank or NaN in column region;"):
         stored(path, [AGE, REGION])
+    with pytest.raises(DataError, match="every row lacks a cell"):
+        stored(written(tmp_path, "region,age\nnorth,\n,1\n,\n"), [REGION, AGE], "drop")
+    path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
     ref = stored(path, [AGE, REGION], "drop")
     assert (ref.n_rows, [repair.count for repair in ref.repairs]) == (1, [1, 1])
     imputing = [
@@ -99,9 +102,7 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
 
 def test_all_columns_at_fault_are_told_at_once(tmp_path):
     path = written(tmp_path, "region,age\neast,1\nwest,131\nwest,NA\n")
-    with pytest.raises(
-        DataError, match=r"'region' has text that is none of its categories, column 'age' is outside"
-    ):
+    with pytest.raises(DataError, match=r"'region' has text .*, column 'age' is outside"):
         stored(path, [REGION, AGE])
     path = written(tmp_path, "region,age\n,1\nwest,NA\nwest,NA\n")
     with pytest.raises(DataError, match="column region, blank or NaN in column age;"):
@@ -110,11 +111,6 @@ def test_all_columns_at_fault_are_told_at_once(tmp_path):
     path = written(tmp_path, ",".join(names) + "\n" + 3 * (",".join(["5"] * 7) + "\n"))
     with pytest.raises(DataError, match=r"'x4' is outside .*, and 2 more such faults"):
         stored(path, [DeclaredColumn(name=name) for name in names])
-
-
-def test_a_table_with_a_gap_in_every_row_is_refused(tmp_path):
-    with pytest.raises(DataError, match="every row lacks a cell"):
-        stored(written(tmp_path, "region,age\nnorth,\n,1\n,\n"), [REGION, AGE], "drop")
 
 
 def test_a_stored_table_is_reused_for_the_same_content_and_declarations_only(tmp_path):

@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import logging
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from data.dataset import Source
 from data.datasets import get_dataset
 from data.errors import CorruptSource, Unreachable
-from data.fetch.raw_files import EMBEDDED, RawFile, fetch, fetch_or_stand_in
+from data.fetch.raw_files import EMBEDDED, fetch, fetch_or_stand_in
 
 PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
 
@@ -84,14 +84,6 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
     assert "thrown away and fetched again" in caplog.text
 
 
-def test_a_record_survives_the_way_between_two_tasks(tmp_path):
-    raw = fetch(set_of(), home=tmp_path / "home", mirror=mirrored(tmp_path, *PAYLOADS), offline=True)
-    plain = asdict(raw)
-    assert RawFile(**{**plain, "reasons": tuple(plain["reasons"])}) == raw
-    listed = {**plain, "companions": [{**file, "reasons": []} for file in plain["companions"]]}
-    assert RawFile(**listed) == raw
-
-
 def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_comes(tmp_path):
     home, mirror = tmp_path / "home", mirrored(tmp_path, *PAYLOADS)
     fetch(set_of(), home=home, mirror=mirror, offline=True)
@@ -105,17 +97,10 @@ def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_co
     assert [path.name for path in home.iterdir()] == ["store"]
 
 
-@pytest.mark.parametrize(
-    ("payload", "message"),
-    [
-        (b"<!DOCTYPE html><html></html>", "an HTML page"),
-        (gzip.compress(b"line\n" * 5000, mtime=0)[:-20], "a truncated or damaged archive"),
-    ],
-)
-def test_without_a_checksum_visible_faults_are_refused_all_the_same(tmp_path, web, payload, message):
-    source = Source("snp/y.gz", web.serve("/y", payload), "geo_series_matrix", note="no checksum is known")
+def test_without_a_checksum_visible_faults_are_refused_all_the_same(tmp_path, web):
+    source = Source("snp/y.gz", web.serve("/y", b"<html></html>"), "geo_series_matrix", note="none is known")
     dataset = replace(get_dataset("snp_gse106818"), sources=(source,))
-    with pytest.raises(CorruptSource, match=message):
+    with pytest.raises(CorruptSource, match="an HTML page"):
         fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

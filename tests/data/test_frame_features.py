@@ -92,12 +92,6 @@ def test_simulations_stay_together():
     assert together[:, 0].mean(axis=1).min() > 0.3
 
 
-@pytest.mark.parametrize("n", [0, 40])
-def test_a_half_without_frames_is_refused(n):
-    with pytest.raises(DataError, match=f"n must be between 1 and 39, .* 40 rows .* got {n}"):
-        draw_training_rows(small(), n, [np.random.default_rng(0)], whole_groups=False)
-
-
 def test_faulty_questions_are_one_sentence(swarm):
     dataset, ref = swarm
     with pytest.raises(DataError, match=r"units must be .*, got 'odd'"):
@@ -107,6 +101,9 @@ def test_faulty_questions_are_one_sentence(swarm):
         scales(ref, bare, "public")
     with pytest.raises(DataError, match="groups='simulations' needs simulated frames"):
         draw_training_rows(small(simulated=False), 20, [np.random.default_rng(0)], whole_groups=True)
+    for n in (0, 40):
+        with pytest.raises(DataError, match=f"n must be between 1 and 39, .* 40 rows .* got {n}"):
+            draw_training_rows(small(), n, [np.random.default_rng(0)], whole_groups=False)
     with pytest.raises(DataError, match="leave one of 10 groups to either part, got 3"):
         draw_training_rows(small(), 3, [np.random.default_rng(0)], whole_groups=True)
     with pytest.raises(CorruptTable, match="is not what was written"):

@@ -38,9 +38,7 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
         lambda: _alone(home).__enter__(),
         lambda: launch.launch(["housing"], {}, workers=1, engine="local", out=tmp_path),
     ):
-        with pytest.raises(
-            StoreError, match=f"is used by {name}, .* set DPCOST_HOME to a folder of your own"
-        ):
+        with pytest.raises(StoreError, match=f"is used by {name}, .* set DPCOST_HOME to a folder"):
             use()
 
 
@@ -56,22 +54,13 @@ def test_a_home_that_its_owner_keeps_closed_is_refused(tmp_path, be, monkeypatch
         require_own_home(tmp_path)
 
 
-def test_a_home_that_nobody_uses_yet_and_ones_own_are_taken(tmp_path, be):
+def test_a_home_that_nobody_uses_yet_and_ones_own_are_taken_and_root_takes_any(tmp_path, be):
     be(ANOTHER)
     require_own_home(tmp_path)
     require_own_home(tmp_path / "not there")
-    be(os.getuid())
-    require_own_home(used(tmp_path))
-
-
-def test_root_uses_any_home(tmp_path, be):
-    used(tmp_path)
-    be(0)
-    require_own_home(tmp_path)
-
-
-def test_an_account_without_a_name_is_called_by_its_number():
-    assert folders.account(987_654) == "user 987654"
+    for owner in (os.getuid(), 0):
+        be(owner)
+        require_own_home(used(tmp_path))
 
 
 Partition = namedtuple("Partition", "device mountpoint fstype opts")
@@ -93,12 +82,13 @@ def mounted(tmp_path, monkeypatch):
     return mount
 
 
-@pytest.mark.parametrize("kind", ["nfs4", "nfs", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"])
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "smb3", "fuse.sshfs", "fuse.s3fs", "9p", "lustre"])
 def test_a_network_folder_is_refused_with_what_to_do(mounted, kind):
     folder = mounted(kind) / "deep" / "home"
-    with pytest.raises(StoreError, match=f"DPCOST_HOME must lie on a disk of this machine, got .* on {kind}"):
-        require_local_disk("DPCOST_HOME", folder)
-    with pytest.raises(StoreError, match=f"DPCOST_STORE=file://{folder}$"):
+    sentence = (
+        f"DPCOST_HOME must lie on a disk of this machine, got .* on {kind}.*DPCOST_STORE=file://{folder}$"
+    )
+    with pytest.raises(StoreError, match=sentence):
         require_local_disk("DPCOST_HOME", folder)
 
 

@@ -40,35 +40,21 @@ def replacing(row, field, text):
     return tamper
 
 
-def test_the_published_file(tmp_path, published):
+def test_both_layouts_of_the_published_file_give_the_same_table(tmp_path, published, build):
     dataset = published.dataset
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, published.tgz), home=tmp_path)
     assert ref.source_sha256 == dataset.sources[0].sha256
     assert (ref.n_rows, ref.rows_read, ref.repairs, ref.data_source) == (20_640, 20_640, (), "real")
-
     table = read_table(ref)
-    assert tuple(table.columns) == dataset.column_names
     assert [str(dtype) for dtype in table.dtypes] == [column.dtype for column in dataset.columns]
     assert (table["median_house_value"] == 500_001).sum() == published.n_capped
-    assert dataset.table_sha256 in ("", table_digest(table))
 
-
-def test_both_layouts_give_the_same_table(tmp_path, published, build):
-    tgz = to_parquet(published.dataset, raw_of(tmp_path, published.dataset, published.tgz), home=tmp_path)
-    rows = build.rows_of(read_table(tgz), housing.STATLIB_COLUMNS, "%.16e", "  ")
-    payload = build.zip(build.preamble + rows)
+    payload = build.zip(build.preamble + build.rows_of(table, housing.STATLIB_COLUMNS, "%.16e", "  "))
     source = Source("housing/houses.zip", "http://x", "statlib_zip", hashlib.sha256(payload).hexdigest())
-    dataset = replace(published.dataset, sources=(source,), table_sha256=table_digest(read_table(tgz)))
+    dataset = replace(dataset, sources=(source,), table_sha256=table_digest(table))
     statlib = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
-    assert statlib.path != tgz.path
-    assert table_digest(read_table(statlib)) == table_digest(read_table(tgz))
-
-
-def test_the_content_digest_refuses_another_table(tmp_path, small):
-    dataset, payload = small()
-    dataset = replace(dataset, table_sha256="0" * 64)
-    with pytest.raises(CorruptSource, match="not the published one, its content digest differs"):
-        to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    assert statlib.path != ref.path
+    assert table_digest(read_table(statlib)) == table_digest(table)
 
 
 def test_provenance_is_inside_the_parquet(tmp_path, small):
@@ -96,6 +82,12 @@ def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, small, monk
         assert to_parquet(dataset, replace(raw, origin="store"), home=tmp_path) == replace(
             first, origin="store"
         )
+
+    parsed, parse = [], housing.PARSERS["cal_housing_tgz"]
+    with monkeypatch.context() as patch:
+        patch.setitem(housing.PARSERS, "cal_housing_tgz", lambda p: parsed.append(p) or parse(p))
+        assert to_parquet(dataset, raw, home=tmp_path, again=True) == first
+        assert parsed
 
     whole = Path(first.path).read_bytes()
     sidecar = Path(first.path).with_suffix(".json")
@@ -174,11 +166,22 @@ def test_bad_content_is_one_sentence_without_values(tmp_path, small, tamper, mes
     assert not (tmp_path / "home").exists()
 
 
-def test_rows_must_be_as_many_as_published(tmp_path, small):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"table_sha256": "0" * 64}, "not the published one, its content digest differs"),
+        ({"n_rows": 301}, "has 300 rows, 301 were published; get the file again$"),
+    ],
+)
+def test_another_table_than_the_published_one_is_refused_and_its_file_stays(
+    tmp_path, small, changes, message
+):
     dataset, payload = small()
-    dataset = replace(dataset, n_rows=301)
-    with pytest.raises(CorruptSource, match="has 300 rows, 301 were published"):
-        to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
+    raw_of(tmp_path, dataset, payload)
+    raw = fetch(dataset, home=tmp_path / "home", mirror=tmp_path / "raw", offline=True)
+    with pytest.raises(CorruptSource, match=message):
+        to_parquet(replace(dataset, **changes), raw, home=tmp_path / "home")
+    assert Path(raw.path).exists()
 
 
 def test_a_missing_and_an_extra_column(tmp_path, small, monkeypatch):
@@ -194,23 +197,22 @@ def test_a_missing_and_an_extra_column(tmp_path, small, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("payload", "message"),
-    [(b"\x1f\x8b junk", "truncated or damaged archive"), (None, "holds no file cal_housing.data")],
+    ("pack", "member", "message"),
+    [
+        ("", "", "truncated or damaged archive"),
+        ("tgz", "other.txt", "holds no file cal_housing.data"),
+        ("tgz", "cal_housing.data", r"cal_housing\.tgz unpacks to more than 1 MiB"),
+        ("zip", "cal_housing.data", r"cal_housing\.tgz unpacks to more than 1 MiB"),
+    ],
 )
-def test_an_archive_that_cannot_be_opened(tmp_path, small, build, payload, message):
-    dataset, _ = small()
-    raw = raw_of(tmp_path, dataset, payload or build.tgz("", member="other.txt"))
-    with pytest.raises(CorruptSource, match=message):
-        to_parquet(dataset, raw, home=tmp_path)
-
-
-@pytest.mark.parametrize("pack", ["zip", "tgz"])
-def test_a_small_archive_with_a_huge_member_is_never_held_whole(tmp_path, small, build, monkeypatch, pack):
+def test_an_archive_that_is_damaged_or_huge_or_lacks_its_file_is_refused(
+    tmp_path, small, build, monkeypatch, pack, member, message
+):
     monkeypatch.setattr("data.formats.archives.WHOLE_BYTES", 2**20)
     dataset, _ = small()
-    raw = raw_of(tmp_path, dataset, getattr(build, pack)("0" * 2**21, member="cal_housing.data"))
-    with pytest.raises(CorruptSource, match=r"cal_housing\.tgz unpacks to more than 1 MiB"):
-        to_parquet(dataset, raw, home=tmp_path)
+    payload = getattr(build, pack)("0" * 2**21, member=member) if pack else b"\x1f\x8b junk"
+    with pytest.raises(CorruptSource, match=message):
+        to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
 
 
 def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path, small):
@@ -227,29 +229,6 @@ def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path, small):
     assert (home / "store" / "refused" / "housing" / "cal_housing.tgz").read_bytes() == bad
     file.write_bytes(good)
     assert to_parquet(dataset, fetch(dataset, **places), home=home).n_rows == 300
-
-
-def test_a_file_with_a_known_checksum_stays(tmp_path, small):
-    dataset, payload = small()
-    file = tmp_path / dataset.sources[0].file
-    file.parent.mkdir(parents=True)
-    file.write_bytes(payload)
-    raw = fetch(dataset, home=tmp_path / "home", mirror=tmp_path, offline=True)
-    with pytest.raises(CorruptSource, match=r"301 were published; get the file again$"):
-        to_parquet(replace(dataset, n_rows=301), raw, home=tmp_path / "home")
-    assert Path(raw.path).exists()
-
-
-def test_a_table_is_made_again_on_demand(tmp_path, small, monkeypatch):
-    dataset, payload = small()
-    raw = raw_of(tmp_path, dataset, payload)
-    to_parquet(dataset, raw, home=tmp_path)
-    parsed, parse = [], housing.PARSERS["cal_housing_tgz"]
-    monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", lambda p: parsed.append(p) or parse(p))
-    to_parquet(dataset, raw, home=tmp_path)
-    assert not parsed
-    to_parquet(dataset, raw, home=tmp_path, again=True)
-    assert parsed
 
 
 def test_unknown_layout_and_unknown_parser_file(tmp_path, small):

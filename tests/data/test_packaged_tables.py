@@ -44,18 +44,16 @@ def test_an_affair_is_time_spent_in_affairs_above_zero(tmp_path):
     }
 
 
-def with_source(url, sha256):
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("package://no_such_package/a.csv", Unreachable, "the installed package has no such file"),
+        ("package://statsmodels/no_such_file.csv", Unreachable, "the installed package has no such file"),
+        (get_dataset("fair").sources[0].url, CorruptSource, "another file: its sha256 begins fd5f3f09"),
+    ],
+)
+def test_a_packaged_file_that_is_missing_or_another_is_refused(tmp_path, url, error, message):
     dataset = get_dataset("fair")
-    return replace(dataset, sources=(replace(dataset.sources[0], url=url, sha256=sha256),))
-
-
-@pytest.mark.parametrize("url", ["package://no_such_package/a.csv", "package://statsmodels/no_such_file.csv"])
-def test_a_file_that_no_package_brings_is_unreachable(tmp_path, url):
-    with pytest.raises(Unreachable, match="the installed package has no such file"):
-        fetch(with_source(url, "0" * 64), home=tmp_path, mirror=None, offline=True)
-
-
-def test_a_packaged_file_of_other_content_is_refused(tmp_path):
-    url = get_dataset("fair").sources[0].url
-    with pytest.raises(CorruptSource, match="another file: its sha256 begins fd5f3f09"):
-        fetch(with_source(url, "0" * 64), home=tmp_path, mirror=None, offline=True)
+    other = replace(dataset, sources=(replace(dataset.sources[0], url=url, sha256="0" * 64),))
+    with pytest.raises(error, match=message):
+        fetch(other, home=tmp_path, mirror=None, offline=True)

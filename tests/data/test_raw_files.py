@@ -9,7 +9,7 @@ import pytest
 
 from data.dataset import Dataset
 from data.errors import CorruptSource, DataError, StoreError, Unreachable
-from data.fetch.raw_files import RawFile, fetch, fetch_or_stand_in, mirror_from_environment
+from data.fetch.raw_files import fetch, fetch_or_stand_in, mirror_from_environment
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
 
@@ -70,15 +70,6 @@ def test_offline_never_asks_the_network(tmp_path, small, web):
     )
 
 
-def test_a_damaged_stored_copy_and_no_other_place(tmp_path, small):
-    dataset, payload = small()
-    raw = fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path, payload), offline=True)
-    Path(raw.path).write_bytes(b"junk")
-    with pytest.raises(Unreachable):
-        fetch(dataset, home=tmp_path, mirror=None, offline=True)
-    assert not Path(raw.path).exists()
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -137,19 +128,29 @@ def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, small, build, 
     ("status", "transient", "asked"), [(404, False, 1), (403, False, 1), (500, True, 3), (429, True, 3)]
 )
 def test_only_transient_refusals_are_asked_again(tmp_path, small, web, status, transient, asked):
-    dataset, _ = small()
-    dataset = at(dataset, web.serve("/data", status))
+    dataset, payload = small()
     with pytest.raises(Unreachable, match=f"/data: answered {status}") as caught:
-        fetch(dataset, home=tmp_path, mirror=None, offline=False)
+        fetch(at(dataset, web.serve("/data", status)), home=tmp_path, mirror=None, offline=False)
     assert caught.value.transient is transient
     assert len(web.asked) == asked
     assert stored_files(tmp_path) == []
+    if transient:
+        later = at(dataset, web.serve("/data", status, payload))
+        assert fetch(later, home=tmp_path, mirror=None, offline=False).origin == "official"
 
 
-def test_a_second_attempt_succeeds(tmp_path, small, web):
-    dataset, payload = small()
-    dataset = at(dataset, web.serve("/data", 500, payload))
-    assert fetch(dataset, home=tmp_path, mirror=None, offline=False).origin == "official"
+def test_a_silent_server_is_transient_and_no_server_is_not(tmp_path, small, web, monkeypatch):
+    import requests
+
+    def too_slow(*args, **kwargs):
+        raise requests.ReadTimeout
+
+    dataset, _ = small()  # at port 9 of loopback, where nobody listens
+    for message, transient in (("no connection", False), ("timed out", True)):
+        with pytest.raises(Unreachable, match=message) as caught:
+            fetch(dataset, home=tmp_path, mirror=None, offline=False)
+        assert caught.value.transient is transient
+        monkeypatch.setattr(requests, "get", too_slow)
 
 
 def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
@@ -159,25 +160,6 @@ def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
         fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert caught.value.transient
     assert stored_files(tmp_path) == []
-
-
-def test_a_silent_server_is_transient(tmp_path, small, monkeypatch, web):
-    import requests
-
-    def too_slow(*args, **kwargs):
-        raise requests.ReadTimeout
-
-    monkeypatch.setattr(requests, "get", too_slow)
-    with pytest.raises(Unreachable, match="timed out") as caught:
-        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
-    assert caught.value.transient
-
-
-def test_no_network_is_not_transient(tmp_path, small, web):
-    # Port 9 of loopback: nobody listens there.
-    with pytest.raises(Unreachable, match="no connection") as caught:
-        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
-    assert not caught.value.transient
 
 
 def test_progress_goes_to_standard_error_only(tmp_path, small, web, capsys):
@@ -216,21 +198,14 @@ def test_unusable_mirrors_are_reasons(tmp_path, small):
         fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
 
 
-def test_the_reasons_for_a_stand_in_name_no_place_of_this_machine(tmp_path, small):
-    """They are shown on the page of a report, which others read."""
+def test_stand_in_only_when_nothing_was_delivered_with_reasons_that_name_no_place_of_this_machine(
+    tmp_path, small
+):
     dataset, _ = small()
-    for mirror in (tmp_path / "none", tmp_path):
+    for mirror in (None, tmp_path / "none", tmp_path):
         raw = fetch_or_stand_in(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-        assert raw.origin == "stand-in"
+        assert (raw.origin, raw.path, raw.sha256, len(raw.reasons)) == ("stand-in", "", "", 2)
         assert not [reason for reason in raw.reasons if str(tmp_path) in reason]
-
-
-def test_stand_in_only_when_nothing_was_delivered(tmp_path, small):
-    dataset, _ = small()
-    raw = fetch_or_stand_in(dataset, home=tmp_path, mirror=None, offline=True)
-    assert isinstance(raw, RawFile)
-    assert (raw.origin, raw.path, raw.sha256) == ("stand-in", "", "")
-    assert len(raw.reasons) == 2
     with pytest.raises(CorruptSource):
         fetch_or_stand_in(dataset, home=tmp_path, mirror=mirrored(tmp_path, b"junk"), offline=True)
 

@@ -83,6 +83,9 @@ def test_faulty_tables_are_one_sentence(table):
     with pytest.raises(DataError, match="constant: 'population', 'households'; leave them out") as caught:
         build(table.assign(population=123456.789, households=1.0), units="standardised")
     assert "123456.789" not in str(caught.value)
+    for m in (0, 21):
+        with pytest.raises(DataError, match=f"m must be between 1 and the 20 rows there are, got {m}"):
+            draw_rows(20, m, [np.random.default_rng(0)])
     with pytest.raises(DataError, match=f"constant: '{RESPONSE}'"):
         build(table.assign(**{RESPONSE: 1.0}))
 
@@ -116,12 +119,6 @@ def test_draws_are_uniform_over_rows_and_pairs(m):
     assert np.abs(single - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
     off = together[~np.eye(n_rows, dtype=bool)]
     assert np.abs(off - pair).max() < 4.5 * np.sqrt(pair * (1 - pair) / replicates)
-
-
-@pytest.mark.parametrize("m", [0, -1, 21])
-def test_more_rows_than_there_are_is_refused(m):
-    with pytest.raises(DataError, match=f"m must be between 1 and the 20 rows there are, got {m}"):
-        draw_rows(20, m, [np.random.default_rng(0)])
 
 
 def test_a_mean_has_no_response_and_counts_stay_counts(table, tmp_path):

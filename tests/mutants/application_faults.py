@@ -32,10 +32,10 @@ APPLICATION_FAULTS = {
             "_at_cost", condition("_has_ended", "not reserved"), "tests/data/ledger/test_attempts.py"
         ),
         "a person approves an own answer": Fault(
-            "approve", operation("by", "False"), "tests/data/ledger/test_approval.py"
+            "approve", operation("by", "False"), "tests/data/ledger/test_charges.py"
         ),
         "an answer that is held is shown": Fault(
-            "_with_release", call("_is_held", "False"), "tests/data/ledger/test_approval.py"
+            "_with_release", call("_is_held", "False"), "tests/data/ledger/test_charges.py"
         ),
         "the number of attempts of a held answer is shown": Fault(
             "_at_cost", call("_is_held", "False"), "tests/data/ledger/test_attempts.py"

@@ -117,55 +117,32 @@ def _private_rows(
     return rows
 
 
-def _about(
-    order: int, name: str, title: str, short: str, summary: str, reference: str = "", *public: str
-) -> EstimatorInfo:
+def _about(order: int, name: str, title: str, short: str = "", reference: str = "") -> EstimatorInfo:
+    summary = f"What {title} does."
     if not reference:
         return EstimatorInfo(name, title, "", "none", "", "", (), summary, order, short)
-    neighbors = "one row is replaced by any other row; m is public"
-    unit = "one block group (one row)"
+    unit, neighbors = "one block group (one row)", "one row is replaced by any other row; m is public"
+    public = ("row norm", "response bound")
     return EstimatorInfo(name, title, reference, "central", unit, neighbors, public, summary, order, short)
 
 
-ESTIMATORS = (
-    _about(0, "zero", "Zero vector", "", "Answers zero, whatever the data."),
-    _about(1, "ols", "Ordinary least squares", "Least squares", "Least squares on the m rows."),
-    _about(
-        2,
-        "dp_linear_regression",
-        "Noisy gradient descent (Cai, Wang, Zhang)",
-        "Noisy gradient descent",
-        "Projected gradient descent on truncated responses, Gaussian noise in every step.",
-        "The Cost of Privacy, Algorithm 4.1",
-        *("row norm", "response bound", "coefficient bound"),
-    ),
-    _about(
-        3,
-        "sheffet_ols",
-        "Sketched least squares (Sheffet)",
-        "Sketched OLS",
-        "Multiplies the data by a random Gaussian matrix and solves least squares on the sketch.",
-        "Sheffet 2017, Algorithm 1",
-        *("row norm", "response bound"),
-    ),
-    _about(
-        4,
-        "adassp",
-        "Adaptive sufficient statistics (AdaSSP)",
-        "AdaSSP",
-        "Adds noise to XᵀX and Xᵀy and solves with an adaptive ridge.",
-        "Wang 2018",
-        *("row norm", "response bound"),
-    ),
-    _about(
-        5,
-        "preconditioned_regression",
-        "Preconditioned regression",
-        "Preconditioned",
-        "Whitens with a private covariance, then takes a few clipped steps.",
-        "this project",
-        "units of X and y",
-    ),
+ESTIMATORS = tuple(
+    _about(order, *words)
+    for order, words in enumerate(
+        (
+            ("zero", "Zero vector"),
+            ("ols", "Ordinary least squares", "Least squares"),
+            (
+                "dp_linear_regression",
+                "Noisy gradient descent (Cai, Wang, Zhang)",
+                "Noisy gradient descent",
+                "The Cost of Privacy, Algorithm 4.1",
+            ),
+            ("sheffet_ols", "Sketched least squares (Sheffet)", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
+            ("adassp", "Adaptive sufficient statistics (AdaSSP)", "AdaSSP", "Wang 2018"),
+            ("preconditioned_regression", "Preconditioned regression", "Preconditioned", "this project"),
+        )
+    )
 )
 
 PROVENANCE = Provenance(

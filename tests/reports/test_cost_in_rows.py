@@ -73,9 +73,6 @@ def test_nothing_is_said_where_chance_cannot_be_told(results, page, population):
     assert (enough_epsilon(without), rows_for_the_same(without)) == ("", "")
 
 
-def test_rows_are_not_compared_where_zero_is_better(results, page):
-    assert rows_for_the_same(view_of(results, page, lambda m, e: 0 * e + 100.0)) == ""
-
-
-def test_nothing_is_needed_where_privacy_is_free(results, page):
-    assert rows_for_the_same(view_of(results, page, lambda m, e: 0.0)) == ""
+@pytest.mark.parametrize("privacy", [0.0, 100.0])
+def test_rows_are_not_compared_where_privacy_is_free_or_zero_is_better(results, page, privacy):
+    assert rows_for_the_same(view_of(results, page, lambda m, e: privacy)) == ""

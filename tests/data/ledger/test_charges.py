@@ -60,9 +60,7 @@ def test_a_budget_is_opened_once(ledger):
     assert ledger.open_dataset("patients", 1, 1e-5) == ledger.budget("patients")
     assert ledger.verify().n_entries == 1
     for epsilon, delta in ((2, 1e-5), (0.5, 1e-5), (1, 1e-6)):
-        with pytest.raises(
-            LedgerError, match=r"was opened with epsilon 1 and delta 1e-05, got .* never changed"
-        ):
+        with pytest.raises(LedgerError, match=r"epsilon 1 and delta 1e-05, got .* never changed"):
             ledger.open_dataset("patients", epsilon, delta)
 
 
@@ -73,9 +71,7 @@ def test_a_dataset_must_be_opened(place, fits, ask):
         lambda: ledger.show("patients"),
         lambda: ledger.budget("patients"),
     ):
-        with pytest.raises(
-            LedgerError, match=r"'patients' has no budget.*dpcost ledger open patients --epsilon"
-        ):
+        with pytest.raises(LedgerError, match=r"'patients' has no budget.*dpcost ledger open patients"):
             use()
     assert ledger.show() == []
 
@@ -85,11 +81,8 @@ def test_a_budget_cannot_be_overspent(ledger, fits, ask):
         ledger.charge(ask(parameters={"value_bound": bound}), fits)
     with pytest.raises(BudgetExhausted) as caught:
         ledger.charge(ask(parameters={"value_bound": 4}), fits)
-    assert str(caught.value) == (
-        "the budget of 'patients' is epsilon 1, delta 1e-05; spent is epsilon 0.9, delta 3e-06 in 3 charges; "
-        "asked is epsilon 0.3, delta 1e-06: ask for less, or use the "
-        "answers that were released"
-    )
+    numbers = ("epsilon 1, delta 1e-05", "epsilon 0.9, delta 3e-06 in 3 charges", "epsilon 0.3, delta 1e-06")
+    assert all(each in str(caught.value) for each in numbers)
     assert isinstance(caught.value, ValueError)
     assert ledger.charge(ask(epsilon=0.1), fits).epsilon == 0.1
     assert ledger.verify().n_charges == 4
@@ -144,9 +137,7 @@ def test_the_same_question_has_the_same_id(ask):
 
 def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
     ledger.charge(ask(), fits)
-    with pytest.raises(
-        ContentRefused, match=r"not those that 'patients' was charged for so far.*--new-content"
-    ):
+    with pytest.raises(ContentRefused, match=r"'patients' was charged for so far.*--new-content"):
         ledger.charge(ask("b"), fits)
     ledger.charge(ask("b"), fits, allow_new_content=True)
     ledger.charge(ask("b", parameters={}), fits)
@@ -161,9 +152,7 @@ def test_known_rows_under_another_name_are_refused(ledger, fits, ask):
     ledger.open_dataset("copy", 1.0, 1e-5)
     ledger.charge(ask(), fits)
     for allow in (False, True):
-        with pytest.raises(
-            ContentRefused, match="are known as 'patients' and cannot have a second budget as 'copy'"
-        ):
+        with pytest.raises(ContentRefused, match=r"known as 'patients' and cannot have .* as 'copy'"):
             ledger.charge(ask(dataset="copy"), fits, allow_new_content=allow)
     ledger.charge(ask("b", dataset="copy"), fits)
     assert ledger.verify().ok
@@ -179,9 +168,7 @@ def test_a_refused_first_charge_binds_nothing(ledger, fits, ask):
 def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
     first = ledger.charge(ask(), fits)
     dead()
-    with pytest.raises(
-        AnswerLost, match=r"epsilon 0\.3, delta 1e-06.* was lost before it was stored; asking again"
-    ):
+    with pytest.raises(AnswerLost, match=r"epsilon 0\.3, delta 1e-06.*asking again"):
         ledger.charge(ask(), fits)
     second = ledger.charge(ask(), fits, again=True)
     assert (second.request_id, second.id) == (first.request_id, f"{first.request_id}-2")
@@ -290,11 +277,8 @@ def test_what_is_shown_is_plain_data(ledger, fits, ask):
     assert others["charges"] == others["contents"] == []
     assert (patients["epsilon"], patients["epsilon_charged"], patients["delta_charged"]) == (1.0, 0.3, 1e-6)
     (shown,) = patients["charges"]
-    assert (shown["id"], shown["estimator"], shown["parameters"]) == (
-        charge.id,
-        "dp_mean",
-        {"value_bound": 2},
-    )
+    told = shown["id"], shown["estimator"], shown["parameters"]
+    assert told == (charge.id, "dp_mean", {"value_bound": 2})
 
 
 @pytest.mark.parametrize(
@@ -348,3 +332,28 @@ def test_the_environment_names_the_place(monkeypatch, tmp_path):
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DPCOST_LEDGER_URL", "postgresql://me:secret@host:5433/books")
     assert open_ledger().place == "host:5433/books"
+
+
+def test_an_answer_is_held_until_another_person_approves_it(ledger, fits, ask):
+    charge = ledger.charge(ask(), fits, hold_by="ann")
+    with pytest.raises(LedgerError):
+        ledger.approve(charge.id, "ben")  # there is no answer yet
+    assert ledger.store_release(charge.id, {"estimate": 1.0}).is_held
+    assert ledger.charge(ask(), fits).is_held  # asking without hold opens nothing
+    assert ledger.show("patients")[0]["charges"][0]["state"] == "held"
+    with pytest.raises(LedgerError, match="ann"):
+        ledger.approve(charge.id, "ann")
+    assert not ledger.approve(charge.id, "ben").is_held
+    shown = ledger.charge(ask(), fits)
+    assert (shown.is_held, shown.release) == (False, {"estimate": 1.0})
+    with pytest.raises(LedgerError, match="already"):
+        ledger.approve(charge.id, "ben")
+    assert ledger.verify().ok
+
+
+def test_an_answer_that_is_not_held_has_nothing_to_approve(ledger, fits, ask):
+    charge = ledger.charge(ask(), fits)
+    ledger.store_release(charge.id, {"estimate": 1.0})
+    with pytest.raises(LedgerError):
+        ledger.approve(charge.id, "ben")
+    assert not ledger.charge(ask(), fits, hold_by="ann").is_held
