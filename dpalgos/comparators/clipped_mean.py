@@ -51,7 +51,6 @@ find the spreads by quantiles; mean squares see a column of rare values, too.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -91,20 +90,12 @@ _BALL_LEVELS = np.geomspace(0.4, 3.2, _N_LEVELS)
 _REDUCTION = 30.0  # by which a coarse mean is expected to improve on the center before it, at least
 
 
-def _check_center(name: str, value: Any) -> tuple[float, ...] | None:
-    return None if value is None else check_for_columns(name, value)
-
-
-def _check_optional_std_bounds(name: str, value: Any) -> tuple[float, float] | None:
-    return None if value is None else check_std_bounds(name, value)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClippedMeanParams(IntervalParams):
     """Keywords of :func:`clipped_mean`: a public center and radius, or bounds to find them within."""
 
     center: tuple[float, ...] | None = checked(
-        "public center c: a number or one per column", _check_center, default=None
+        "public center c: a number or one per column", check_for_columns, default=None, optional=True
     )
     clip_norm: float | None = positive("r: rows are clipped to this distance from the center", default=None)
     mean_bound: float | None = positive(
@@ -112,8 +103,9 @@ class ClippedMeanParams(IntervalParams):
     )
     std_bounds: tuple[float, float] | None = checked(
         "(low, high) of the columns' standard deviations; equal if known (private center)",
-        _check_optional_std_bounds,
+        check_std_bounds,
         default=None,
+        optional=True,
     )
     shrinkage: str | None = shrinkage_choice()
 

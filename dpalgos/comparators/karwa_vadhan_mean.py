@@ -183,22 +183,18 @@ def _release_means(
     n_rows: FloatArray,
     params: KarwaVadhanMeanParams,
 ) -> FloatArray:
-    d = len(widths)
+    noise = planned_noise(params, len(widths))["mean"]
     if params.calibration == "paper":
-        epsilon = params.epsilon / d / _n_steps(params)
+        sensitivity = unit_mean_sensitivity(n_rows)
         noisy = release_laplace(
-            transcript,
-            relative,
-            linf_sensitivity=unit_mean_sensitivity(n_rows),
-            epsilon=epsilon,
-            label="mean",
+            transcript, relative, linf_sensitivity=sensitivity, epsilon=noise, label="mean"
         )
         return np.asarray(noisy * widths)
     root = np.sqrt(widths)
     noisy = transcript.gaussian(
         relative * root,
         l2_sensitivity=interval_sensitivity(widths, n_rows),
-        noise_multiplier=planned_noise(params, d)["mean"],
+        noise_multiplier=noise,
         label="mean",
     )
     return np.asarray(noisy * root)
@@ -206,8 +202,13 @@ def _release_means(
 
 @lru_cache(maxsize=4096)
 def planned_noise(params: KarwaVadhanMeanParams, d: int) -> dict[str, float]:
-    """Return the ε0 of each choice, and the noise multipliers of the means and of an interval's squares."""
+    """Return the ε0 of each choice, and the noise multipliers of the means and of an interval's squares.
+
+    ``paper``: the ε of each choice and of each mean.
+    """
     kinds = ("center",) if params.std_known else ("spread", "center")
+    if params.calibration == "paper":
+        return dict.fromkeys((*kinds, "mean"), params.epsilon / d / (len(kinds) + 1))
     reserved = interval_shares(params.interval, MEAN_SHARE)
     return least_noise(
         params.split_budget({"mean": 1.0}, dict.fromkeys(kinds, _CHOICE_SHARE) | reserved, gaussian=False),
@@ -230,8 +231,7 @@ def _choose(
     label: str,
 ) -> IntArray:
     """Release which bin of each column is fullest, (d, R), from counts (K, d, R)."""
-    tight = params.calibration == "tight"
-    epsilon = planned_noise(params, d)[label] if tight else params.epsilon / d / _n_steps(params)
+    tight, epsilon = params.calibration == "tight", planned_noise(params, d)[label]
 
     def draw() -> IntArray:
         size = counts.shape[0] * counts.shape[1]
@@ -245,10 +245,6 @@ def _choose(
     if not tight:
         event = PureEvent(label=label, epsilon=epsilon, sensitivity=bin_sensitivity(), count=d, norm=np.inf)
     return transcript.choose_each(counts, draw, event, allowed=allowed)
-
-
-def _n_steps(params: KarwaVadhanMeanParams) -> int:
-    return 2 if params.std_known else 3
 
 
 def _spread_levels(params: KarwaVadhanMeanParams) -> FloatArray:

@@ -41,7 +41,6 @@ independent columns .31/.34, .20/.24, where steps of one size are right.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -65,10 +64,6 @@ _GROWTH = 3.0  # of the steps' shares, from the first to the last
 _SELECTION_SHARES = {"steps": 0.5, "preconditioned": 0.2}
 _EARLY_FITS = 0.15  # share of the preconditioned fits before the last one
 _PREDICTOR_BOUND = float(np.log(3))
-
-
-def _probability_or_none(name: str, value: Any) -> float | None:
-    return None if value is None else check_probability(name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +94,9 @@ class ScreenedSparseGLMParams(SparseFamilyParams):
     n_screenings: int = count("in how many rounds the coordinates are selected", default=1)
     selection_share: float | None = checked(
         "share of ρ for the selection; None: ½, or .2 before a preconditioned fit",
-        _probability_or_none,
+        check_probability,
         default=None,
+        optional=True,
     )
     threshold: float | None = positive(
         "coefficients below this many standard deviations of noise, and √(2 log d) of sampling, become 0; "

@@ -49,9 +49,7 @@ from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray
 
 
-def _public_rows(name: str, value: Any) -> FloatArray | None:
-    if value is None:
-        return None
+def _public_rows(name: str, value: Any) -> FloatArray:
     rows = float_array(name, value, n_dimensions=2).astype(float)
     if len(rows) == 0:
         raise InputError(f"{name} must have at least one row, got none; use ldp_nldp without public rows")
@@ -67,6 +65,7 @@ class LDPNLDPPublicParams(MomentParams):
         "(m, d) public rows, with the columns of X; None: those that the sample brings",
         _public_rows,
         default=None,
+        optional=True,
     )
 
     def check_columns(self, n_features: int) -> None:

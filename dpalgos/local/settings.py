@@ -14,18 +14,14 @@ from dpalgos.typing import FloatArray
 _HIGHEST_MOMENT = 100.0
 
 
-def _eigenvalue_bounds(name: str, value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
+def _eigenvalue_bounds(name: str, value: Any) -> tuple[float, float]:
     low, high = _two_bounds(name, value)
     if not low <= high:
         raise InputError(f"{name} must be (low, high) with low at most high, got {value!r}; swap them")
     return low, high
 
 
-def _moment(name: str, value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
+def _moment(name: str, value: Any) -> tuple[float, float]:
     order, bound = _two_bounds(name, value)
     if not 2 < order <= _HIGHEST_MOMENT:
         raise InputError(f"{name} must be (q, M) with 2 < q ≤ {_HIGHEST_MOMENT:g}, got {value!r}")
@@ -48,7 +44,10 @@ class LocalParams(PrivateParams):
         "τ₂: responses are truncated to ±τ₂; needed unless response_moment is given", default=None
     )
     response_moment: tuple[float, float] | None = checked(
-        "(q, M): E|y|^q ≤ M, for responses with heavy tails; τ₂ follows from it and n", _moment, default=None
+        "(q, M): E|y|^q ≤ M, for responses with heavy tails; τ₂ follows from it and n",
+        _moment,
+        default=None,
+        optional=True,
     )
     response_rule: str = choice(
         "how τ₂ follows from response_moment: 'balanced' against the noise, or as printed, 'paper'",
@@ -59,6 +58,7 @@ class LocalParams(PrivateParams):
         "(low, high): eigenvalues of the covariates' second moments; None: (τ₁², τ₁²)",
         _eigenvalue_bounds,
         default=None,
+        optional=True,
     )
 
     def __post_init__(self) -> None:
