@@ -77,7 +77,7 @@ from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, truncate
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
@@ -226,79 +226,46 @@ def _private_ball(sample: Sample, params: ClippedMeanParams, budget: Budget, tra
     bound, (low, high) = params.mean_bound, params.std_bounds
     d, n_stages, root_d = sample.n_features, _n_stages(params), np.sqrt(sample.n_features)
     multiplier = budget.gaussian_multiplier("center", n_stages + params.spreads_differ)
-    ball = Ball(np.zeros((d, sample.n_replicates)), np.zeros(sample.n_replicates))
-    error = np.full(sample.n_replicates, bound)
 
-    def moved(ball: Ball) -> tuple[FloatArray, FloatArray]:
+    def moved(ball: Ball) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Release the mean offset from the center; return the next center and its error, too."""
         sensitivity = ball_mean_sensitivity(ball.radius, sample.n_rows)
         offset = transcript.gaussian(
             mean_offset(sample, ball), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="center"
         )
-        return offset, np.minimum(multiplier * sensitivity, bound)
+        return offset, truncate(ball.center + offset, bound), np.minimum(multiplier * sensitivity, bound)
 
+    def searched(ball: Ball, levels: FloatArray, factor: float, part: str, label: str) -> FloatArray:
+        """Release which of ascending levels (16, R) about factor · √d/μ rows exceed."""
+        wanted = factor * root_d / gaussian_mu(params.epsilon, params.delta)
+        return search_level(
+            transcript,
+            levels,
+            np.minimum(wanted, sample.n_rows / 2),
+            sample.grouped(lambda group: ball.distances(group) * group.weights, together=True),
+            noise_multiplier=budget.gaussian_multiplier(part, counts_needed(_N_LEVELS)),
+            label=label,
+        )
+
+    center: FloatArray = np.zeros((d, sample.n_replicates))
+    error = np.full(sample.n_replicates, bound)
     for _ in range(n_stages):
-        ball = Ball(ball.center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
-        offset, error = moved(ball)
-        ball = Ball(truncate(ball.center + offset, bound), ball.radius)
+        ball = Ball(center, root_d * np.sqrt(high**2 + error**2) + 2 * high)
+        _, center, error = moved(ball)
     if not params.spreads_differ:
-        return Ball(ball.center, np.asarray(root_d * np.sqrt(high**2 + error**2) + 2 * high))
+        return Ball(center, np.asarray(root_d * np.sqrt(high**2 + error**2) + 2 * high))
 
     levels = root_d * np.sqrt(np.geomspace(low, high, _N_LEVELS)[:, None] ** 2 + error**2)
-    counts = budget.gaussian_multiplier("level", counts_needed(_N_LEVELS))
-    ball = Ball(
-        ball.center,
-        _searched(sample, ball, levels, _OUTSIDE_LEVEL, counts, params, transcript, "rows outside a level"),
-    )
-    offset, error = moved(ball)
-    squares, squares_std = _released_squares(sample, ball, budget.gaussian_multiplier("spread"), transcript)
-    variance = np.maximum(squares - offset**2 + error**2, 0) + squares_std
-    spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
-    unit, center = np.sqrt(spread), truncate(ball.center + offset, bound)
-    levels = ball.radius * np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0)) * _BALL_LEVELS[:, None]
-    counts = budget.gaussian_multiplier("radius", counts_needed(_N_LEVELS))
-    ball = Ball(center, ball.radius, unit)
-    return Ball(
-        center,
-        _searched(sample, ball, levels, _OUTSIDE_BALL, counts, params, transcript, "rows outside the ball"),
-        unit,
-    )
-
-
-def _released_squares(
-    sample: Sample, ball: Ball, multiplier: float, transcript: Transcript
-) -> tuple[FloatArray, FloatArray]:
-    """Release mean squares of offsets clipped to the ball, (d, R); return the noise in them, too, (R,)."""
-    sensitivity = spread_sensitivity(ball.radius, sample.n_features, sample.n_rows)
+    ball = Ball(center, ball.radius)
+    ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, "level", "rows outside a level"))
+    offset, center, error = moved(ball)
+    moves, z = spread_sensitivity(ball.radius, d, sample.n_rows), budget.gaussian_multiplier("spread")
     squares = transcript.gaussian(
-        mean_squares(sample, ball)[0],
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label="spread",
+        mean_squares(sample, ball)[0], l2_sensitivity=moves, noise_multiplier=z, label="spread"
     )
-    return squares, transcript.noise_std(sensitivity, multiplier, sample.n_features)
-
-
-def _searched(
-    sample: Sample,
-    ball: Ball,
-    levels: FloatArray,
-    factor: float,
-    noise_multiplier: float,
-    params: ClippedMeanParams,
-    transcript: Transcript,
-    label: str,
-) -> FloatArray:
-    """Return the level, of ascending ones (16, R), that about factor · √d/μ rows exceed, by noisy counts."""
-    wanted = factor * np.sqrt(sample.n_features) / gaussian_mu(params.epsilon, params.delta)
-
-    def used(group: Group) -> FloatArray:
-        return ball.distances(group) * group.weights
-
-    return search_level(
-        transcript,
-        levels,
-        np.minimum(wanted, sample.n_rows / 2),
-        sample.grouped(used, together=True),
-        noise_multiplier=noise_multiplier,
-        label=label,
-    )
+    variance = np.maximum(squares - offset**2 + error**2, 0) + transcript.noise_std(moves, z, d)
+    spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)
+    levels = ball.radius * np.sqrt(spread.sum(axis=0) / (spread**2).sum(axis=0)) * _BALL_LEVELS[:, None]
+    ball = Ball(center, ball.radius, np.sqrt(spread))
+    radius = searched(ball, levels, _OUTSIDE_BALL, "radius", "rows outside the ball")
+    return Ball(center, radius, ball.unit)

@@ -97,8 +97,8 @@ ESTIMATOR_FAULTS = {
     },
     "dpalgos/comparators/clipped_mean.py": {
         "spreads are what the rows say": Fault(
-            "_released_squares",
-            returns("(mean_squares(sample, ball)[0], {all}[1])"),
+            "_private_ball",
+            call("gaussian", "({all}, mean_squares(sample, ball)[0])[1]", nth=1),
             replayed("clipped_mean: private radius-tight"),
         ),
         "mean squares of offsets move by 2r²/n at most, halved": Fault(
@@ -108,7 +108,7 @@ ESTIMATOR_FAULTS = {
         ),
         "the search for the last ball costs one count": Fault(
             "_private_ball",
-            call("counts_needed", "1", nth=0),
+            call("counts_needed", "1"),
             certified("clipped_mean: private radius-tight"),
         ),
         "shares of an interval are left out of the budget": Fault(
