@@ -16,11 +16,16 @@ Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2, Th
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.calibration import least_noise, least_noise_factor
+from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
+from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import (
     MEAN_SHARE,
     interval_shares,
@@ -30,7 +35,7 @@ from dpalgos.intervals.half_widths import (
 )
 from dpalgos.intervals.means import CUBE_SHARE, INTERVAL, TruncatedEntries
 from dpalgos.intervals.tails import shares_by_level
-from dpalgos.mechanisms.private_range import count_bins
+from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -43,17 +48,92 @@ from dpalgos.mechanisms.winsorized_mean import (
     winsorized_mean,
     winsorized_means_by_column,
 )
+from dpalgos.params import PrivateParams, checked, choice, count, positive
+from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.rows.users import UserRows
 from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, ball_squares
 from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.settings import (
-    AggregationParams,
-    check_range_is_found,
-    planned_halves,
-    planned_steps,
-    users_budget,
-)
+
+_SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
+_START = 2.0  # factor on all noise from which the search for the least begins
+
+
+def _check_allowed(name: str, value: Any) -> float:
+    return 1.0 if value == 1 else check_probability(name, value)
+
+
+def _check_seed(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise InputError(f"{name} must be a whole number of at least 0, got {value!r}; pass e.g. {name}=0")
+    return int(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserLevelParams(PrivateParams):
+    """Keywords of all estimators that protect whole users."""
+
+    concentration_radius: float = positive("τ: users' vectors lie within this ℓ2 distance of their mean")
+    samples_per_user: int | None = count(
+        "m, public: the most rows of a user that count; which, does not depend on values", default=None
+    )
+    range_failure: float = checked(
+        "largest chance of missing the range that is answered; 1: any", _check_allowed, default=0.05
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregationParams(UserLevelParams):
+    """Keywords of those that release means over users."""
+
+    aggregation: str = choice(
+        "'winsorized': noise in proportion to τ; 'clipped': to the public bound; 'group_privacy': for rows",
+        ("winsorized", "clipped", "group_privacy"),
+        default="winsorized",
+    )
+    failure_probability: float = checked(
+        "γ, of vectors leaving τ in rotated coordinates; affects accuracy only",
+        check_probability,
+        default=0.01,
+    )
+    public_seed: int = checked("of the random rotation and other public choices", _check_seed, default=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.aggregation == "group_privacy":
+            if self.calibration != "paper":
+                raise InputError(
+                    "aggregation must be 'winsorized' or 'clipped' for calibration='tight', got "
+                    "'group_privacy', which calibrated tightly is 'clipped'"
+                )
+            if self.samples_per_user is None:
+                raise InputError("samples_per_user is needed for aggregation='group_privacy', got None")
+
+
+def users_of(sample: Sample, params: UserLevelParams) -> list[UserRows]:
+    """Return every replicate's users, each with at most ``samples_per_user`` rows.
+
+    A refusal instead would tell, at no cost, how many rows some user has.
+    """
+    most = params.samples_per_user
+    if most is None:
+        return sample.users
+    users = {id(one): one.at_most(most) for one in set(sample.users)}
+    return [users[id(one)] for one in sample.users]
+
+
+def check_range_is_found(n_users: float, n_bins: int, epsilon: float, times: float, allowed: float) -> None:
+    """Refuse too few users to find as many ranges of ε each; n is public, and so is all else here."""
+    if times * miss_probability(n_users, n_bins, epsilon) <= allowed or allowed == 1:
+        return
+    needed = values_needed(n_bins, epsilon, allowed / times)
+    raise InputError(
+        f"the range of users' vectors cannot be found from {n_users:.0f} users: about {needed:,} are needed "
+        "at this epsilon and these bounds; pass a larger epsilon, a method without a range, or a larger "
+        f"range_failure than {allowed:g}, the chance of missing it that is allowed"
+    )
 
 
 class UserAggregation:
@@ -78,9 +158,7 @@ class UserAggregation:
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
         self._least_weight = least_weight
-        self._budget = budget or users_budget(
-            params.epsilon, params.delta, {"steps": 1.0}, interval_shares(interval, MEAN_SHARE)
-        )
+        self._budget = budget or params.split_budget({"steps": 1.0}, interval_shares(interval, MEAN_SHARE))
         self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
         self._rotation = HadamardRotation(n_features, params.public_seed)
 
@@ -135,7 +213,7 @@ class UserAggregation:
         clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
         if self._params.aggregation == "clipped" and self._alone:
             squares = {} if self._interval is None else {INTERVAL: CUBE_SHARE}
-            budget = users_budget(self._params.epsilon, self._params.delta, {"mean": 1.0}, squares)
+            budget = self._params.split_budget({"mean": 1.0}, squares)
             epsilon = budget.split_epsilon("mean")
             mean = transcript.laplace(clipped, l1_sensitivity=sensitivity, epsilon=epsilon, label=label)
             noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
@@ -196,8 +274,7 @@ class UserAggregation:
 
     @property
     def _steps(self) -> WinsorizedNoise:
-        params, interval = self._params, self._interval is not None
-        return planned_steps(params.epsilon, params.delta, self._rotation.size, self._n_queries, interval)
+        return planned_steps(self._params, self._rotation.size, self._n_queries, self._interval)
 
     def _mean_with_interval(
         self,
@@ -261,8 +338,7 @@ class UserAggregation:
 
     @property
     def _halves(self) -> tuple[float, float]:
-        params, interval = self._params, self._interval is not None
-        return planned_halves(params.epsilon, params.delta, self._n_queries, interval)
+        return planned_halves(self._params, self._n_queries, self._interval)
 
     def _clipped_multiplier(self) -> float:
         """Return the noise standard deviation over the sensitivity 2B/n of replacing a user."""
@@ -274,7 +350,7 @@ class UserAggregation:
             m = params.samples_per_user
             delta = params.delta / m * np.exp(-(m - 1) * params.epsilon / m)
             # A row moves the mean by 2B / (nm).
-            budget = users_budget(params.epsilon / m, float(delta), {"steps": 1.0}, {})
+            budget = Budget(epsilon=params.epsilon / m, delta=float(delta), shares={"steps": 1.0})
             return budget.gaussian_multiplier("steps", self._n_queries) / m
         epsilon, delta = self._printed_budget()
         return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
@@ -296,3 +372,52 @@ class UserAggregation:
 def printed_radius(radius: FloatArray, size: int, n_users: FloatArray, failure: float) -> FloatArray:
     """Return τ' = 10 τ √(log(Dn/γ)/D) of Algorithm 2, (R,)."""
     return np.asarray(10 * radius * np.sqrt(np.log(size * n_users / failure) / size))
+
+
+@lru_cache(maxsize=1024)
+def planned_steps(
+    params: AggregationParams, size: int, n_queries: int, interval: float | None
+) -> WinsorizedNoise:
+    """Return the least noise at which T winsorized means of D coordinates are together (ε, δ)-DP.
+
+    With an interval, what it releases is among them.
+    """
+    reserved = interval_shares(interval, MEAN_SHARE)
+    noise = least_noise(
+        params.split_budget(_SHARES, reserved, gaussian=False),
+        selections={"ranges": n_queries * size},
+        gaussians=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
+        renyi_first=True,
+    )
+    return WinsorizedNoise(
+        range_epsilon=noise["ranges"],
+        first_multiplier=noise["first means"],
+        refined_multiplier=noise["refined means"],
+        interval_multipliers={part: noise[part] for part in reserved},
+    )
+
+
+@lru_cache(maxsize=1024)
+def planned_halves(params: AggregationParams, n_queries: int, interval: float | None) -> tuple[float, float]:
+    """Return the ε of each range, and of each mean, of T winsorized means of one column; and of squares.
+
+    The latter are for an interval of a single mean.
+    """
+    reserved = {INTERVAL: CUBE_SHARE} if interval else {}
+    budget = params.split_budget({"ranges": 0.5, "means": 0.5}, reserved)
+    half = budget.split_epsilon("means", n_queries)
+    squares = budget.split_epsilon(INTERVAL) if interval else 0.0
+
+    def events(factor: float) -> list[Event]:
+        return [
+            BoundedRangeEvent(label="", epsilon=half / factor, sensitivity=1.0, count=n_queries),
+            *(
+                PureEvent(label="", epsilon=one / factor, sensitivity=1.0, count=n_queries)
+                for one in (half, squares)
+                if one
+            ),
+        ]
+
+    by_renyi = least_noise_factor(events, params.epsilon, params.delta, most=_START, renyi_only=True)
+    factor = least_noise_factor(events, params.epsilon, params.delta, most=min(by_renyi, 1.0))
+    return half / factor, squares / factor

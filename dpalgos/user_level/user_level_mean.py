@@ -46,8 +46,7 @@ from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import UserAggregation
-from dpalgos.user_level.settings import AggregationParams, users_of
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 
 
 @dataclass(frozen=True, kw_only=True)

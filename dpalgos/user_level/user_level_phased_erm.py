@@ -28,9 +28,8 @@ from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import UserAggregation
+from dpalgos.user_level.aggregation import UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, minimize
-from dpalgos.user_level.settings import users_of
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 
 

@@ -49,9 +49,8 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import UserAggregation
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, minimize
-from dpalgos.user_level.settings import AggregationParams, users_of
 
 _STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval
 _LAST = "last gradient"

@@ -37,8 +37,8 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
 from dpalgos.typing import FloatArray, IntArray
+from dpalgos.user_level.aggregation import UserLevelParams, check_range_is_found, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES
-from dpalgos.user_level.settings import UserLevelParams, check_range_is_found, users_of
 
 
 def _check_candidates(name: str, value: Any) -> tuple[tuple[float, ...], ...]:

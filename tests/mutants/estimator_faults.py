@@ -402,8 +402,6 @@ ESTIMATOR_FAULTS = {
         "a single step on a single column of users spends all of epsilon beside its interval": Fault(
             "UserAggregation.__init__", operation("and", "{left}"), _INTERVALS
         ),
-    },
-    "dpalgos/user_level/settings.py": {
         "squares of a single column of users get half of the noise that is paid for": Fault(
             "planned_halves",
             returns("(lambda each, squares: (each, 2 * squares))(*{all})"),
