@@ -41,14 +41,16 @@ from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.local.randomizers import HalfSpaceRandomizer, Randomizer, pure_randomizer
 from dpalgos.local.rounds import (
+    LocalParams,
     PublicState,
     ReportPart,
+    check_printed,
     first_state,
+    mechanism_choice,
     neighbors,
     public_groups,
     run_rounds,
 )
-from dpalgos.local.settings import LocalParams, box_and_ball, check_printed, mechanism_choice
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count, positive
 from dpalgos.release.checks import check_how_many
@@ -95,7 +97,7 @@ class GradientRounds:
         radius = self.radius(state.coef)
 
         def vectors(X: FloatArray, y: FloatArray) -> FloatArray:
-            X = self._clipped(X)
+            X = self.params.clipped(X)
             residual: FloatArray = X @ state.coef - truncate(y, self.response_level)[:, None]
             if self.params.calibration == "tight":
                 residual = truncate(residual, self._residual_bound)
@@ -128,22 +130,12 @@ class GradientRounds:
     def radius(self, coef: FloatArray) -> FloatArray:
         """Return r_t at public iterates (d, R), (R,); see the module's proof."""
         tau = self.params.covariate_bound
-        longest = float(np.linalg.norm(self.longest_row))
+        longest = float(np.linalg.norm(self.params.longest_row(self.n_features)))
         if self.params.calibration == "paper":
             worst = self.coef_bound * np.sqrt(self.working_sparsity) * tau + self.response_level
             return np.full(coef.shape[1], longest * worst)
         predictor = np.minimum(tau * np.abs(coef).sum(axis=0), longest * np.linalg.norm(coef, axis=0))
         return np.asarray(longest * np.minimum(self._residual_bound, predictor + self.response_level))
-
-    def _clipped(self, X: FloatArray) -> FloatArray:
-        if self.params.calibration == "paper":
-            return truncate(X, self.params.covariate_bound)
-        return box_and_ball(X, self.params.covariate_bound, self.params.row_norm(self.n_features))
-
-    @property
-    def longest_row(self) -> FloatArray:
-        """A row of norm R, (d,)."""
-        return np.asarray(self._clipped(np.full((1, self.n_features), self.params.covariate_bound))[0])
 
     @property
     def _residual_bound(self) -> float:
@@ -198,7 +190,7 @@ def gradient_witnesses(
     found, state = {}, first_state(d)
     for people, reports in zip(public_groups(n_people, rounds.n_rounds), published, strict=True):
         part = rounds.client(state)[0]
-        row = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * rounds.longest_row
+        row = np.where(state.coef[:, 0] >= 0, 1.0, -1.0) * params.longest_row(d)
         far = rounds.response_level
         found[part.label] = neighbors(n_people, (row, -far), (-row, -far), who=int(people[-1]))
         state = rounds.server(state, [reports.reshape(len(people), d, -1).mean(axis=0)], len(people))

@@ -48,7 +48,6 @@ from dpalgos.local.noisy_moments import (
 )
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
-from dpalgos.local.settings import box_and_ball
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
@@ -155,7 +154,7 @@ class PureMoments(_Moments):
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return (√q g, √(1 − q) x̃ỹ/(Rτ₂)): norm² ≤ q + 1 − q."""
-        X = box_and_ball(X, self.params.covariate_bound, self._row)
+        X = self.params.clipped(X)
         cross = X * (truncate(y, self.response_level) / self._cross_bound)[:, None]
         parts = [np.sqrt(self._gram_share) * self._gram.vectors(X), np.sqrt(1 - self._gram_share) * cross]
         return np.concatenate(parts, axis=1)[:, :, None]

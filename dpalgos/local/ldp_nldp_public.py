@@ -40,7 +40,6 @@ from dpalgos.errors import InputError
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
-from dpalgos.local.settings import box_and_ball
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import float_array, largest_magnitude
@@ -82,7 +81,7 @@ class LDPNLDPPublicParams(MomentParams):
 def witnesses(params: LDPNLDPPublicParams, d: int, published: Published) -> Witnesses:
     """Return inputs with opposite responses."""
     n = len(published[0]) // d
-    row, response = _longest_row(params, d), params.response_level(d, n)
+    row, response = params.longest_row(d), params.response_level(d, n)
     return {"xy": neighbors(n, (row, response), (row, -response))}
 
 
@@ -138,7 +137,7 @@ class PublicMoments:
         assert self.params.public_X is not None
         rows, beyond = self.params.public_X, None
         if self.params.calibration == "tight":
-            whole, rows = rows, self._clipped(rows)
+            whole, rows = rows, self.params.clipped(rows)
             beyond = rows.T @ (whole - rows) / len(rows)
         shape = (means[0].shape[1], self.n_features, self.n_features)
         gram = np.broadcast_to(rows.T @ rows / len(rows), shape)
@@ -158,17 +157,12 @@ class PublicMoments:
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return x̃ỹ/(Rτ₂)."""
         scaled = truncate(y, self.response_level) / self._bound
-        return np.asarray(self._clipped(X) * scaled[:, None])[:, :, None]
-
-    def _clipped(self, X: FloatArray) -> FloatArray:
-        if self.params.calibration == "paper":
-            return truncate(X, self.params.covariate_bound)
-        return box_and_ball(X, self.params.covariate_bound, self.params.row_norm(self.n_features))
+        return np.asarray(self.params.clipped(X) * scaled[:, None])[:, :, None]
 
     @cached_property
     def _bound(self) -> float:
         """Rτ₂."""
-        return float(np.linalg.norm(_longest_row(self.params, self.n_features)) * self.response_level)
+        return float(np.linalg.norm(self.params.longest_row(self.n_features)) * self.response_level)
 
     @cached_property
     def _randomizer(self) -> Randomizer:
@@ -182,10 +176,3 @@ class PublicMoments:
         return GaussianReport(
             noise_multiplier=float(multiplier), l2_sensitivity=sensitivity, radius=1.0, size=d
         )
-
-
-def _longest_row(params: LDPNLDPPublicParams, d: int) -> FloatArray:
-    box = np.full((1, d), params.covariate_bound)
-    if params.calibration == "tight":
-        box = box_and_ball(box, params.covariate_bound, params.row_norm(d))
-    return np.asarray(box[0])

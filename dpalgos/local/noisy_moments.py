@@ -43,8 +43,7 @@ import scipy
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import CLIPPED, IntervalParams, interval_notes
 from dpalgos.intervals.newton import unresolved_coordinates
-from dpalgos.local.rounds import PublicState
-from dpalgos.local.settings import LocalParams, check_printed, mechanism_choice
+from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechanism_choice
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many

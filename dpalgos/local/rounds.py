@@ -1,4 +1,4 @@
-"""Protocol of local privacy: reports of devices, computations of the server, and a simulation of both.
+"""Local privacy: public bounds, reports of devices, computations of the server, and a simulation of both.
 
 An algorithm (:class:`LocalAlgorithm`) is two functions with public knowledge between them:
 
@@ -17,7 +17,7 @@ in 1e12: whatever one person sends, a part of the mean of n reports moves by at 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,17 +28,147 @@ from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import HALF_WIDTH, NAIVE_HALF_WIDTH
 from dpalgos.local.randomizers import PureRandomizer, Randomizer
-from dpalgos.params import PrivateParams
+from dpalgos.params import PrivateParams, checked, choice, positive
+from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import clip_rows_l2, truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20
 _PUBLIC_ORDER = 20_240_501  # any number that is not chosen by looking at people
 _PUBLIC_KEY = b"dpcost: round of a person"
+_HIGHEST_MOMENT = 100.0
 
 Notes = Mapping[str, FloatArray | str]
-P = TypeVar("P", bound=PrivateParams)
+
+
+def _eigenvalue_bounds(name: str, value: Any) -> tuple[float, float]:
+    low, high = _two_bounds(name, value)
+    if not low <= high:
+        raise InputError(f"{name} must be (low, high) with low at most high, got {value!r}; swap them")
+    return low, high
+
+
+def _moment(name: str, value: Any) -> tuple[float, float]:
+    order, bound = _two_bounds(name, value)
+    if not 2 < order <= _HIGHEST_MOMENT:
+        raise InputError(f"{name} must be (q, M) with 2 < q ≤ {_HIGHEST_MOMENT:g}, got {value!r}")
+    return order, bound
+
+
+def _two_bounds(name: str, value: Any) -> tuple[float, float]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InputError(f"{name} must be a pair of positive numbers, got {value!r}; pass e.g. (1.0, 2.0)")
+    return check_bound(name, value[0]), check_bound(name, value[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalParams(PrivateParams):
+    """Keywords that all local estimators share."""
+
+    covariate_bound: float = positive("τ₁: every entry of a row is truncated to ±τ₁")
+    row_bound: float | None = positive("r: rows are clipped to this ℓ2 norm; None: √d τ₁", default=None)
+    response_bound: float | None = positive(
+        "τ₂: responses are truncated to ±τ₂; needed unless response_moment is given", default=None
+    )
+    response_moment: tuple[float, float] | None = checked(
+        "(q, M): E|y|^q ≤ M, for responses with heavy tails; τ₂ follows from it and n",
+        _moment,
+        default=None,
+        optional=True,
+    )
+    response_rule: str = choice(
+        "how τ₂ follows from response_moment: 'balanced' against the noise, or as printed, 'paper'",
+        ("balanced", "paper"),
+        default="balanced",
+    )
+    covariance_eigenvalue_bounds: tuple[float, float] | None = checked(
+        "(low, high): eigenvalues of the covariates' second moments; None: (τ₁², τ₁²)",
+        _eigenvalue_bounds,
+        default=None,
+        optional=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.response_bound is None) == (self.response_moment is None):
+            raise InputError(
+                "response_bound or response_moment must be given, one of the two, got "
+                + ("none" if self.response_bound is None else "both")
+            )
+
+    @property
+    def eigenvalue_bounds(self) -> tuple[float, float]:
+        """(low, high), with their default."""
+        return self.covariance_eigenvalue_bounds or (self.covariate_bound**2, self.covariate_bound**2)
+
+    def row_norm(self, n_features: int) -> float:
+        """Return r, with its default."""
+        return self.row_bound or float(np.sqrt(n_features)) * self.covariate_bound
+
+    def clipped(self, X: FloatArray) -> FloatArray:
+        """Return rows with entries within ±τ₁ and, unless as printed, of ℓ2 norm at most r."""
+        X = truncate(X, self.covariate_bound)
+        return X if self.calibration == "paper" else clip_rows_l2(X, self.row_norm(X.shape[1]))
+
+    def longest_row(self, n_features: int) -> FloatArray:
+        """Return a clipped row of the largest norm, (d,)."""
+        return np.asarray(self.clipped(np.full((1, n_features), self.covariate_bound))[0])
+
+    def response_level(self, n_features: int, n_people: int) -> float:
+        """Return τ₂."""
+        if self.response_bound is not None:
+            return self.response_bound
+        assert self.response_moment is not None
+        moment, rule = self.response_moment, self.response_rule
+        return heavy_tail_level(n_people, n_features, self.epsilon, self.delta, moment=moment, rule=rule)
+
+
+def heavy_tail_level(
+    n_people: int, n_features: int, epsilon: float, delta: float, *, moment: tuple[float, float], rule: str
+) -> float:
+    """Return τ₂ for responses with E|y|^(2p) ≤ M, ``moment`` = (2p, M), 2p > 2.
+
+    ``rule="paper"``, Theorem 5 (there M = 1): (nε²/(log d log(1/δ)))^(1/(2p)), of rate (p − 1)/(2p) in nε².
+    ``"balanced"``: M^(1/(2p)) (nε²/(d log(1/δ)))^(1/(4p)), at which the bias, of order τ₂^(1 − 2p), is of the
+    size of the noise, τ₂ √d/(√n ε), for the rate (2p − 1)/(4p).
+    """
+    order, bound = moment
+    signal = n_people * epsilon**2 / np.log(1 / delta)
+    if rule == "paper":
+        return float((signal / np.log(max(n_features, 2))) ** (1 / order))
+    return float(bound ** (1 / order) * (signal / n_features) ** (1 / (2 * order)))
+
+
+def mechanism_choice(*more: str) -> Any:
+    """Declare which randomizer protects a report: a pure one, or one of ``more``."""
+    return choice(
+        "what protects a report: 'l2' and 'privunit' are ε-DP (δ = 0), 'gaussian' is (ε, δ); 'auto': as "
+        "printed for calibration='paper', else the better of the first two",
+        ("auto", "l2", "privunit", *more),
+        default="auto",
+    )
+
+
+def check_printed(params: PrivateParams, printed: str, **settings: object) -> None:
+    """Refuse what ``calibration="paper"`` does not have: other mechanisms, settings of ``"tight"`` alone."""
+    if params.calibration != "paper":
+        return
+    mechanism = getattr(params, "mechanism", "auto")
+    if mechanism not in ("auto", printed):
+        raise InputError(
+            f"mechanism must be 'auto' or {printed!r} for calibration='paper', got {mechanism!r}; use "
+            "calibration='tight'"
+        )
+    for name, value in settings.items():
+        if value is not None:
+            raise InputError(
+                f"{name} must be left out for calibration='paper', got {value!r}; use calibration='tight'"
+            )
+
+
+P = TypeVar("P", bound=LocalParams)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

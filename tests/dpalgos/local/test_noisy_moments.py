@@ -5,8 +5,7 @@ import pytest
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.local.noisy_moments import isometric, least_noise
-from dpalgos.local.rounds import public_groups
-from dpalgos.local.settings import heavy_tail_level
+from dpalgos.local.rounds import heavy_tail_level, public_groups
 from tests.dpalgos.local.local_problems import BUDGET, errors, estimate, people, without_noise
 
 SHAPES = [(1, 1.0), (2, 0.7), (3, 1.0), (5, 0.6), (5, 3.0), (12, 0.4)]
