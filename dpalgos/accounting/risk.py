@@ -106,10 +106,10 @@ def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
     return replace(found, true_positive_rate=exact)
 
 
-def unbounded_risk(unit: str = "row") -> AttackRisk:
+def unbounded_risk() -> AttackRisk:
     """Return the risk of an answer that is not private."""
     return AttackRisk(
-        unit=unit, delta=0.0, log_odds=inf, true_positive_rate=dict.fromkeys(FALSE_POSITIVE_RATES, 1.0)
+        unit="row", delta=0.0, log_odds=inf, true_positive_rate=dict.fromkeys(FALSE_POSITIVE_RATES, 1.0)
     )
 
 

@@ -87,7 +87,6 @@ def audit_callable(
     pairs: Sequence[TablePair],
     n_trials: int,
     seed: int = 0,
-    confidence: float = CONFIDENCE,
     progress: Callable[[int], None] | None = None,
 ) -> AuditVerdict:
     """Attack a mechanism on neighbors, by ``n_trials`` runs on each of two and about as many to choose them.
@@ -107,7 +106,7 @@ def audit_callable(
             progress(done)
         return found
 
-    bounds = EventBounds(n_trials, delta, confidence)
+    bounds = EventBounds(n_trials, delta)
     best: tuple[float, TablePair] | None = None
     reasons = []
     for pair in pairs:
@@ -132,8 +131,8 @@ def audit_callable(
     return AuditVerdict(
         epsilon=epsilon,
         delta=delta,
-        epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n_trials, delta, confidence)),
-        confidence=confidence,
+        epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n_trials, delta)),
+        confidence=CONFIDENCE,
         n_trials=n_trials,
         pair=pair.label,
         distinguisher=event.name,
@@ -228,7 +227,6 @@ def audit_in_one_run(
     n_columns: int,
     bound: float,
     seed: int = 0,
-    confidence: float = CONFIDENCE,
 ) -> AuditVerdict:
     """Attack a mechanism by a single run on a table of canaries.
 
@@ -256,14 +254,14 @@ def audit_in_one_run(
         guessed = order[: max(1, round(share * n_canaries))]
         right = int(np.sum(np.sign(scores[guessed]) == coins[guessed]))
         # Each share of the error probability pays for one number of guesses.
-        level = 1 - (1 - confidence) / len(_GUESSES)
+        level = 1 - (1 - CONFIDENCE) / len(_GUESSES)
         results.append((_one_run_bound(right, len(guessed), n_canaries, delta, level), right, len(guessed)))
     proved, right, guesses = max(results)
     return AuditVerdict(
         epsilon=epsilon,
         delta=delta,
         epsilon_lower_bound=proved,
-        confidence=confidence,
+        confidence=CONFIDENCE,
         n_trials=guesses,
         pair=f"{n_canaries} canaries in one table",
         distinguisher="the canary's part along the answer",

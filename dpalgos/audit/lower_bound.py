@@ -140,7 +140,6 @@ def audit(
     rng: np.random.Generator,
     n_features: int = 3,
     noise: NoiseFactory = BatchNoise,
-    confidence: float = CONFIDENCE,
 ) -> AuditResult:
     """Audit any estimator, e.g. a faulty one; ``noise`` makes the random source of a chunk of trials.
 
@@ -149,7 +148,7 @@ def audit(
     n_trials, n_features = check_count("n_trials", n_trials), check_count("n_features", n_features)
     if not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
-    bounds = EventBounds(n_trials, float(getattr(params, "delta", np.nan)), confidence)
+    bounds = EventBounds(n_trials, float(getattr(params, "delta", np.nan)))
 
     found = _Audit(Trials(estimator, params, rng, noise), bounds)
     candidates = pairs(estimator, params, n_features, rng)
@@ -165,14 +164,13 @@ class EventBounds:
 
     n_trials: int
     delta: float
-    confidence: float
 
     def predict(self, hits: FloatArray, false_hits: FloatArray, n: int) -> FloatArray:
         """Return the bound that the test will give if rates stay as they were in ``n`` runs."""
         factor = self.n_trials / n
         # One more false hit than seen, since thresholds were chosen to have few.
         scaled = np.minimum((false_hits + 1) * factor, self.n_trials)
-        return epsilon_lower_bound(hits * factor, scaled, self.n_trials, self.delta, self.confidence)
+        return epsilon_lower_bound(hits * factor, scaled, self.n_trials, self.delta)
 
 
 @dataclass(frozen=True)
@@ -249,14 +247,14 @@ class _Audit:
         return first, second
 
     def _result(self, pair: Pair, n: int, distinguisher: str, hits: int, false_hits: int) -> AuditResult:
-        params, delta, confidence = self.trials.params, self.bounds.delta, self.bounds.confidence
+        params, delta = self.trials.params, self.bounds.delta
         calibration = str(getattr(params, "calibration", ""))
         epsilon = float(getattr(params, "epsilon", np.nan))
         certified = certified_epsilon(self.trials.events([pair, pair.swapped]), delta)
         claimed = min(certified, epsilon) if calibration == "tight" else certified
         detectable = np.inf
         if 0 < claimed < np.inf:
-            detectable = detectable_fault(n, claimed, delta, confidence=confidence)
+            detectable = detectable_fault(n, claimed, delta)
         return AuditResult(
             estimator=self.trials.estimator.name,
             calibration=calibration,
@@ -264,8 +262,8 @@ class _Audit:
             delta=delta,
             certified_epsilon=certified,
             claimed_epsilon=claimed,
-            epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n, delta, confidence)),
-            confidence=confidence,
+            epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n, delta)),
+            confidence=CONFIDENCE,
             n_trials=n,
             pair=pair.label,
             distinguisher=distinguisher,

@@ -88,9 +88,7 @@ def _upper_limit(hits: float | FloatArray, n_trials: float, tail: float) -> Floa
     return np.where(k < n_trials, scipy.special.betaincinv(k + 1, misses, 1 - tail), 1.0)
 
 
-def gaussian_audit(
-    mu: float, n_trials: int, delta: float, *, confidence: float = CONFIDENCE, power: float = 0.95
-) -> float:
+def gaussian_audit(mu: float, n_trials: int, delta: float, *, power: float = 0.95) -> float:
     """Return the lower bound that auditing a μ-Gaussian mechanism reaches with probability ``power``.
 
     The best threshold on the likelihood ratio is assumed known; counts are taken at the quantiles that they
@@ -101,17 +99,10 @@ def gaussian_audit(
     miss = (1 - power) / 2
     hits = scipy.stats.binom.ppf(miss, n_trials, np.exp(scipy.special.log_ndtr(mu - thresholds)))
     false_hits = scipy.stats.binom.isf(miss, n_trials, np.exp(log_false))
-    return float(np.max(epsilon_lower_bound(hits, false_hits, n_trials, delta, confidence)))
+    return float(np.max(epsilon_lower_bound(hits, false_hits, n_trials, delta)))
 
 
-def detectable_fault(
-    n_trials: int,
-    epsilon: float,
-    delta: float,
-    *,
-    confidence: float = CONFIDENCE,
-    power: float = 0.95,
-) -> float:
+def detectable_fault(n_trials: int, epsilon: float, delta: float, *, power: float = 0.95) -> float:
     """Return the smallest factor by which noise may be too small and be seen; infinite above 1000.
 
     A Gaussian release that claims exactly (ε, δ), has its noise divided by this factor, and whose neighbors
@@ -123,9 +114,7 @@ def detectable_fault(
     mu = gaussian_mu(epsilon, delta)
 
     def excess(log_factor: float) -> float:
-        return gaussian_audit(
-            float(np.exp(log_factor)) * mu, n_trials, delta, confidence=confidence, power=power
-        ) - float(epsilon)
+        return gaussian_audit(float(np.exp(log_factor)) * mu, n_trials, delta, power=power) - epsilon
 
     highest = float(np.log(_LARGEST_FAULT))
     if excess(highest) < 0:

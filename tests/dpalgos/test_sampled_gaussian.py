@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from dpalgos.accounting.calibration import sampled_noise_multiplier
 from scipy.stats import norm
 
 import dpalgos
-from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import GaussianEvent, PureEvent, SampledGaussianEvent
+from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.pld import Cost, grid_interval, pld_epsilon, sampled_gaussian_losses
 from dpalgos.api import build_params, run
@@ -22,29 +22,6 @@ def sampled(multiplier, rate, count):
     return SampledGaussianEvent(
         label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=count
     )
-
-
-def divergence(first, second, rate, epsilon):
-    """The hockey-stick divergence of two releases in the plane, by a sum over a fine grid."""
-    side = np.linspace(-9, 9, 361)
-    points = np.stack(np.meshgrid(side, side), axis=-1)
-    cell = (side[1] - side[0]) ** 2
-    nobody, one, other = (
-        norm.pdf(points - np.array(center)).prod(axis=-1) for center in ((0, 0), first, second)
-    )
-    apart = (1 - rate) * nobody + rate * one - np.exp(epsilon) * ((1 - rate) * nobody + rate * other)
-    return np.maximum(apart, 0).sum() * cell
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.6])
-def test_opposite_rows_of_full_length_are_told_apart_best(rate):
-    rng, s = np.random.default_rng(0), 1.2
-    for epsilon in (0.0, 0.05, 0.3):
-        worst = divergence((s, 0), (-s, 0), rate, epsilon)
-        for _ in range(8):
-            angles, lengths = rng.uniform(0, 2 * np.pi, 2), s * np.sqrt(rng.random(2))
-            rows = lengths[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
-            assert divergence(*rows, rate, epsilon) <= worst + 1e-9
 
 
 @pytest.mark.parametrize(("multiplier", "rate"), [(0.7, 0.05), (2.0, 0.3), (0.4, 1.0)])
@@ -90,33 +67,6 @@ def test_drawing_every_row_is_the_gaussian_mechanism():
     for count in (1, 40):
         closed = gaussian_epsilon(1e-6, np.sqrt(count) / 3.0)
         assert certified_epsilon([sampled(3.0, 1.0, count)], 1e-6) == pytest.approx(closed, rel=1e-6)
-
-
-@pytest.mark.parametrize(("multiplier", "rate", "count"), [(0.5, 0.01, 1000), (2.0, 0.1, 100)])
-def test_replacing_a_row_costs_more_than_adding_one(multiplier, rate, count):
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    added = pld.from_gaussian_mechanism(
-        2 * multiplier, sampling_prob=rate, value_discretization_interval=1e-3
-    )
-    adding = added.self_compose(count).get_epsilon_for_delta(1e-6)
-    replacing = certified_epsilon([sampled(multiplier, rate, count)], 1e-6)
-    assert 1.5 * adding < replacing < 2.5 * adding
-
-
-def test_small_rates_are_accounted_as_by_the_central_limit():
-    rate, multiplier, count = 0.001, 2.0, 100_000
-    mu = rate * np.sqrt(4 * count * np.sinh(1 / (2 * multiplier) ** 2))
-    found = certified_epsilon([sampled(multiplier, rate, count)], 1e-6)
-    assert found == pytest.approx(gaussian_epsilon(1e-6, mu), rel=0.03)
-
-
-def test_what_is_released_beside_adds_up():
-    both = [sampled(2.0, 0.1, 50), GaussianEvent(label="", noise_multiplier=5.0, l2_sensitivity=1.0)]
-    alone = [certified_epsilon([event], 1e-6) for event in both]
-    assert max(alone) < certified_epsilon(both, 1e-6) < sum(alone)
-    pure = PureEvent(label="", epsilon=0.1, sensitivity=1.0)
-    assert alone[0] < certified_epsilon([both[0], pure], 1e-6) < alone[0] + 0.1 + 1e-3
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])

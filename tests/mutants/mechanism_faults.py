@@ -25,13 +25,13 @@ from tests.mutants.fault import (
 )
 
 _HARDENED_LAW = "tests/contract/test_hardened_law.py"
+_BOTH_ACCOUNTANTS = "tests/independent/test_results.py::test_both_accountants_agree"
 _BLOCKED_DESIGN = "tests/dpalgos/test_blocked_design.py"
-_GAUSSIAN_DP = "tests/dpalgos/test_gaussian_dp.py"
+_ACCOUNTING = "tests/dpalgos/test_accounting.py"
 _LIBRARY = "tests/dpalgos/test_library.py"
 _HARDENED_RELEASE = "tests/dpalgos/test_hardened_release.py"
 _INTERVALS = "tests/dpalgos/test_intervals.py"
 _NOISE_SOURCE = "tests/dpalgos/test_noise_source.py"
-_PRIVACY_LOSSES = "tests/dpalgos/test_privacy_loss_distributions.py"
 _RANDOM_STOPPING = "tests/dpalgos/mechanisms/test_random_stopping.py"
 _ROW_MOMENTS = "tests/dpalgos/mechanisms/test_row_moments.py"
 _SAMPLED_GAUSSIAN = "tests/dpalgos/test_sampled_gaussian.py"
@@ -61,26 +61,26 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/accounting/composition.py": {
         "repeated Gaussian releases count once": Fault(
-            "total_mu", operation("count", "1 / {right}"), _GAUSSIAN_DP
+            "total_mu", operation("count", "1 / {right}"), _BOTH_ACCOUNTANTS
         ),
-        "selections cost half in the accountant": Fault(
-            "_renyi", number(8, 16), "tests/independent/test_results.py::test_both_accountants_agree"
-        ),
+        "selections cost half in the accountant": Fault("_renyi", number(8, 16), _BOTH_ACCOUNTANTS),
         "what all people are told of is not charged to disjoint groups": Fault(
             "by_group", operation("+", "{right}"), "tests/dpalgos/local/test_randomizers.py"
         ),
-        "steps that may fail are free": Fault("_without_failures", operation("-", "{left}"), _GAUSSIAN_DP),
+        "steps that may fail are free": Fault(
+            "_without_failures", operation("-", "{left}"), _BOTH_ACCOUNTANTS
+        ),
         "selections cost half in the odometer": Fault("_cost", number(8, 16), _HARDENED_RELEASE),
     },
     "dpalgos/accounting/gaussian_dp.py": {
         "the Gaussian tail is one-sided": Fault(
-            "gaussian_delta", argument("log_ndtr", 0, "{left}", nth=0), _GAUSSIAN_DP
+            "gaussian_delta", argument("log_ndtr", 0, "{left}", nth=0), _ACCOUNTING
         ),
     },
     "dpalgos/accounting/pld.py": {
-        "losses are rounded down": Fault("_dominating_pair", call("ceil", "np.floor({0})"), _PRIVACY_LOSSES),
+        "losses are rounded down": Fault("_dominating_pair", call("ceil", "np.floor({0})"), _ACCOUNTING),
         "where losses are large the grid is coarser than a ten-thousandth of them": Fault(
-            "_interval", argument("max", 1, "10 * {all}", nth=0), _PRIVACY_LOSSES
+            "_interval", argument("max", 1, "10 * {all}", nth=0), _ACCOUNTING
         ),
         "random rows are accounted for adding one": Fault(
             "sampled_gaussian_losses", number(2, 4), _SAMPLED_GAUSSIAN

@@ -121,33 +121,6 @@ def test_the_sparse_sum_is_s_and_not_s_log_d():
     assert np.mean(ratios) + 10 * error < np.log(d)
 
 
-@pytest.mark.slow
-def test_an_accurate_private_sparse_mean_gives_s_as_well():
-    # Lemma 3.2 is about exactly this: (ε, δ)-private, mean squared error near 0, its own prior.
-    n, d, s, repeats = 8000, 400, 5, 30
-    ratios, squared = [], []
-    for seed in range(repeats):
-        attack, members, _, estimate = experiment(
-            "prior_mean",
-            n,
-            d,
-            "dp_sparse_mean",
-            seed,
-            fresh=1,
-            settings={"sparsity": s},
-            value_bound=8.0,
-            sparsity=s,
-            epsilon=0.9,
-            delta=n**-1.5,
-        )
-        ratios.append(sum_ratio(attack, *members, estimate)[0])
-        squared.append(np.sum((estimate - attack.mean) ** 2))
-    error = np.std(ratios, ddof=1) / np.sqrt(repeats)
-    assert np.mean(squared) < 0.05
-    assert np.mean(ratios) == pytest.approx(1.0, abs=3 * error)
-    assert np.mean(ratios) + 6 * error < np.log(d)
-
-
 def test_shrinking_an_estimate_lowers_the_sum_by_its_derivative():
     attack, members, _, estimate = experiment("prior_mean", 50, 2000, "sample_mean", 0)
     whole, part = (sum_ratio(attack, *members, c * estimate)[0] for c in (1.0, 0.3))
@@ -308,13 +281,6 @@ def test_the_bounds_are_attained_by_randomized_response_with_leaks():
 # Intervals
 
 
-def test_the_area_of_two_normals():
-    rng = np.random.default_rng(1)
-    members, outsiders = 1 + rng.standard_normal((400, 60)), rng.standard_normal((400, 60))
-    assert pooled_auc(members, outsiders)[0] == pytest.approx(norm.cdf(1 / np.sqrt(2)), abs=0.01)
-    assert auc_per_data_set(members, outsiders).mean() == pytest.approx(norm.cdf(1 / np.sqrt(2)), abs=0.01)
-
-
 def test_ties_count_half():
     assert auc_per_data_set(np.zeros((3, 1)), np.zeros((5, 1))) == [0.5]
     assert pooled_auc_parts(np.ones((3, 2)), np.zeros((5, 2))) == pytest.approx([1.0, 1.0])
@@ -339,13 +305,6 @@ def test_thresholds_leave_at_most_their_share_above():
     distinct = rng.standard_normal((100, 20))
     assert (distinct > threshold(distinct, 0.01)).sum() == 20
     assert threshold(distinct, 0.001) is None  # two of 2,000 resolve nothing
-
-
-def test_clopper_pearson_against_a_published_interval():
-    interval = clopper_pearson(10, 100)
-    assert (interval.low, interval.high) == pytest.approx((0.0490, 0.1762), abs=1e-4)
-    assert clopper_pearson(0, 10).low == 0.0
-    assert clopper_pearson(10, 10).high == 1.0
 
 
 @pytest.mark.parametrize(

@@ -15,30 +15,6 @@ def geometric(stop, most=None):
     return law / law.sum()
 
 
-def worst_ratio(draws, epsilon):
-    """Largest log-ratio of the density of a released score, when a neighbor moves every score's law by ε.
-
-    q Σ_k k w_k (1 − x)^(k−1): q the density of the score, x the chance that a draw is better.
-    """
-    counts = np.arange(1, len(draws) + 1)
-
-    def log_released(better):
-        return np.log((draws * counts * (1 - better) ** (counts - 1)).sum())
-
-    return max(
-        epsilon + log_released(x) - log_released(x * np.exp(epsilon)) for x in np.geomspace(1e-6, 0.5, 200)
-    )
-
-
-def test_random_stopping_costs_three_epsilon_and_a_cap_more():
-    epsilon, stop = 0.1, 1 / 500
-    assert 2.9 * epsilon < worst_ratio(geometric(stop), epsilon) <= 3 * epsilon * (1 + 1e-9)
-    assert worst_ratio(geometric(stop, most=50), epsilon) <= 3 * epsilon * (1 + 1e-9)
-    capped = geometric(stop)[:50] * (1 - (1 - stop) ** 50)
-    capped[-1] += (1 - stop) ** 50
-    assert worst_ratio(capped, epsilon) > 4.5 * epsilon
-
-
 @pytest.mark.parametrize("most", [None, 7])
 def test_the_number_of_draws_is_geometric(most):
     uniforms = (np.arange(50_000) + 0.5) / 50_000

@@ -1,0 +1,214 @@
+"""Accounting: calibration and composition, exact for Gaussian releases and close to it for others."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dpalgos.accounting.budget import Budget, concentrated_rho
+from dpalgos.accounting.composition import (
+    budget_shares,
+    certified_epsilon,
+    common_relation,
+    renyi_epsilon,
+    sketch_renyi,
+)
+from dpalgos.accounting.events import (
+    BoundedRangeEvent,
+    FailureEvent,
+    GaussianEvent,
+    GaussianSketchEvent,
+    PureEvent,
+    Relation,
+)
+from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, noise_multiplier
+from dpalgos.accounting.pld import Cost, pld_epsilon
+from dpalgos.errors import InputError
+
+EPSILON, DELTA = 0.5, 1e-5
+
+
+def gaussian(z, count=1, relation=Relation.CENTRAL):
+    return GaussianEvent(label="g", noise_multiplier=z, l2_sensitivity=1.0, count=count, relation=relation)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-8, 1e-5, 1e-3, 0.1])
+def test_calibration_inverts_the_certificate(epsilon, delta):
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    assert gaussian_epsilon(delta, mu) <= epsilon
+    assert gaussian_epsilon(delta, mu) == pytest.approx(epsilon, rel=1e-6)
+    assert gaussian_delta(epsilon, mu * (1 + 1e-6)) > delta
+
+
+def test_no_noise_is_not_private():
+    events = [GaussianEvent(label="g", noise_multiplier=0.0, l2_sensitivity=1.0)]
+    assert certified_epsilon(events, 1e-5) == np.inf
+    assert certified_epsilon([], 1e-5) == 0.0
+
+
+@pytest.mark.parametrize(("n_rows", "ratio"), [(21, 42), (50, 59), (100, 81), (200, 112)])
+def test_sketch_reference_values(n_rows, ratio):
+    # Digest 6.2: sufficient w²/B² at (.5, 1e-5).
+    event = GaussianSketchEvent(label="s", n_rows=n_rows, row_bound_squared=1.0, ridge=float(ratio))
+    assert certified_epsilon([event], 1e-5) <= 0.502
+    less = GaussianSketchEvent(label="s", n_rows=n_rows, row_bound_squared=1.0, ridge=0.95 * ratio)
+    assert certified_epsilon([less], 1e-5) > 0.5
+
+
+def test_budget_shares():
+    events = [
+        GaussianEvent(label="a", noise_multiplier=10.0, l2_sensitivity=1.0, count=3),
+        GaussianEvent(label="b", noise_multiplier=10.0, l2_sensitivity=1.0),
+        FailureEvent(label="c", delta=1e-9),
+    ]
+    assert budget_shares(events, 1e-5) == pytest.approx({"a": 0.75, "b": 0.25})
+    assert budget_shares([], 1e-5) == {}
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0, 1e-5), (np.inf, 1e-5), (1.0, 0.0), (1.0, 1.0), ("1", 0.1)]
+)
+def test_impossible_budgets(epsilon, delta):
+    with pytest.raises(InputError):
+        gaussian_mu(epsilon, delta)
+
+
+def test_a_delta_near_one_is_refused_and_any_below_is_accounted_for():
+    """Beyond .9 the least ρ of a plan lay at an order that certificates do not look at."""
+    for epsilon in (1e-5, 0.5, 50.0):
+        rho = concentrated_rho(epsilon, 0.9)
+        planned = PureEvent(label="", epsilon=(2 * rho) ** 0.5, sensitivity=1.0)
+        assert certified_epsilon([planned], 0.9) <= epsilon
+        with pytest.raises(InputError, match=r"delta must lie between 1e-100 and 0\.9, got 0\.95"):
+            concentrated_rho(epsilon, 0.95)
+
+
+def test_calibration_against_dp_accounting_on_a_grid():
+    from dp_accounting.pld.accountant import get_smallest_gaussian_noise
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+    for epsilon in np.geomspace(0.01, 10, 9):
+        for delta in np.geomspace(1e-12, 0.1, 9):
+            theirs = get_smallest_gaussian_noise(
+                DifferentialPrivacyParameters(epsilon, delta), num_queries=1, sensitivity=1.0
+            )
+            ours = noise_multiplier(epsilon, delta)
+            assert ours == pytest.approx(theirs, rel=1e-6)
+            assert gaussian_delta(epsilon, 1 / ours) <= delta
+
+
+def test_the_divergence_of_a_sketch_is_that_of_its_worst_rows():
+    """By integration of N(0, κ) against N(0, 1), for the two eigenvalues κ that a row moves."""
+    grid, order, total = np.linspace(-20, 20, 400_001), 3.0, 0.0
+    for kappa in (0.9, 1.1):
+        log_density = order * norm.logpdf(grid, scale=np.sqrt(kappa)) + (1 - order) * norm.logpdf(grid)
+        total += np.log(np.exp(log_density).sum() * (grid[1] - grid[0])) / (order - 1)
+    assert sketch_renyi(7, 0.1, np.array([order]))[0] == pytest.approx(7 * total, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rho"),
+    [(0.5, 1e-5, 0.00851), (0.2, 1 / 80000, 0.00161), (1.0, 1e-5, 0.03056), (0.5, 10 / 120**1.1, 0.07703)],
+)
+def test_rho_reference_values(epsilon, delta, rho):
+    assert concentrated_rho(epsilon, delta) == pytest.approx(rho, rel=2e-3)
+
+
+def test_a_gaussian_split_spends_exactly_the_budget():
+    budget = Budget(epsilon=EPSILON, delta=DELTA, shares={"range": 0.1, "fit": 0.9})
+    events = [gaussian(budget.gaussian_multiplier("range"))]
+    events += [gaussian(budget.gaussian_multiplier("fit", releases=7))] * 7
+    assert 0.999 * EPSILON <= certified_epsilon(events, DELTA) <= EPSILON
+    assert budget.gaussian_multiplier("range") == pytest.approx(
+        noise_multiplier(EPSILON, DELTA) / np.sqrt(0.1)
+    )
+
+
+def test_a_mixed_split_stays_within_the_budget():
+    budget = Budget(epsilon=EPSILON, delta=DELTA, shares={"select": 0.4, "fit": 0.6}, gaussian=False)
+    events = [
+        BoundedRangeEvent(
+            label="s", epsilon=budget.selection_epsilon("select", 20), sensitivity=1.0, count=20
+        ),
+        gaussian(budget.gaussian_multiplier("fit", 3), count=3),
+    ]
+    assert 0.9 * EPSILON < certified_epsilon(events, DELTA) <= EPSILON
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shares": {"a": 0.6, "b": 0.6}}, "shares must sum to 1, got 1.2"),
+        ({"shares": {"a": 0.6, "b": 0.3}}, "shares must sum to 1, got 0.9"),
+        ({"shares": {"a": 0.0}}, "the share of 'a' must be above 0"),
+        ({"epsilon": -1}, "epsilon must be"),
+        ({"failure": 1e-4}, "failure must lie in"),
+    ],
+)
+def test_impossible_splits(changes, message):
+    with pytest.raises(InputError, match=message):
+        Budget(**{"epsilon": EPSILON, "delta": DELTA, "shares": {"a": 1.0}, **changes})
+
+
+def test_a_gaussian_budget_has_no_selections():
+    budget = Budget(epsilon=EPSILON, delta=DELTA, shares={"a": 1.0})
+    with pytest.raises(InputError, match="gaussian=False"):
+        budget.selection_epsilon("a")
+    with pytest.raises(InputError, match="part must be one of a"):
+        budget.gaussian_multiplier("b")
+
+
+def test_different_relations_do_not_compose():
+    mixture = [gaussian(10.0), gaussian(10.0, relation=Relation.USER)]
+    with pytest.raises(
+        InputError, match="one neighboring relation, got replace-one row and replace-one user"
+    ):
+        certified_epsilon(mixture, DELTA)
+    assert common_relation([gaussian(1.0)]) is Relation.CENTRAL
+    assert common_relation([]) is None
+
+
+def test_the_better_bound_wins():
+    events = [gaussian(10.0), PureEvent(label="p", epsilon=0.1, sensitivity=1.0)]
+    by_losses = pld_epsilon((Cost("gaussian", 10.0, 1), Cost("pure", 0.1, 1)), DELTA)
+    assert certified_epsilon(events, DELTA) == min(by_losses, renyi_epsilon(events, DELTA))
+    many = [PureEvent(label="p", epsilon=1e-3, sensitivity=1.0, count=1000)]
+    assert certified_epsilon(many, DELTA) < 1.0
+
+
+def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+
+    for epsilon, count in ((0.02, 400), (0.3, 7)):
+        fine = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
+        exact = fine.get_epsilon_for_delta(DELTA)
+        assert exact * (1 - 1e-9) - 2e-6 * count <= pld_epsilon((Cost("pure", epsilon, count),), DELTA)
+        assert pld_epsilon((Cost("pure", epsilon, count),), DELTA) <= exact + 2e-4
+
+
+def test_gaussian_releases_beside_others_count_as_one():
+    pure = PureEvent(label="p", epsilon=0.01, sensitivity=1.0, count=3)
+    apart = certified_epsilon([gaussian(20.0, 4), gaussian(15.0, 9), pure], DELTA)
+    assert apart == certified_epsilon([gaussian((4 / 400 + 9 / 225) ** -0.5), pure], DELTA)
+    assert certified_epsilon([gaussian(0.0), pure], DELTA) == np.inf
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3])
+def test_tiny_budgets_have_a_rho(epsilon):
+    assert 0 < concentrated_rho(epsilon, 1e-9) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("noise_multiplier", "delta", "slack"), [(5.0, 1e-5, 3e-4), (0.5, 1e-5, 1e-4), (0.1, 0.1, 1e-4)]
+)
+def test_a_gaussian_release_costs_a_little_more_than_exactly(noise_multiplier, delta, slack):
+    exact = gaussian_epsilon(delta, 1 / noise_multiplier)
+    proved = pld_epsilon((Cost("gaussian", noise_multiplier, 1),), delta)
+    assert exact <= proved <= (1 + slack) * exact
+
+
+def test_pure_releases_of_large_budgets_cost_about_their_sum():
+    proved = pld_epsilon((Cost("pure", 30.0, 3), Cost("pure", 7.0, 1)), 1e-12)
+    assert 97 * (1 - 1e-9) <= proved <= 97 * (1 + 3e-4)
