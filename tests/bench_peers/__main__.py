@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from dpalgos.accounting.calibration import sampled_noise_multiplier
 from threadpoolctl import threadpool_limits
 
 import dpalgos
 from data.store.folders import PROJECT_ROOT, atomic_write
 from dpalgos.accounting.budget import concentrated_rho
+from dpalgos.accounting.calibration import sampled_noise_multiplier
 from tests.bench_peers import audits, page
 from tests.bench_peers.measure import judged, measure
 from tests.bench_peers.tables import TABLES, BenchTable, ours

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from dpalgos.accounting.calibration import sampled_noise_multiplier
 from scipy.stats import norm
 
 import dpalgos
+from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
