@@ -144,6 +144,8 @@ def release(
         typer.echo(f"{column:<{width}}{value:>14.6g}{shown}")
     if answer.interval_note:
         typer.echo(answer.interval_note)
+    if answer.public_shape is not None:
+        typer.echo(f"the shape of the public rows was {'' if answer.public_shape else 'not '}used")
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
     typer.echo(f"\n({answer.together_epsilon:g}, {answer.delta:g})-differentially private; {how}")
     if answer.started_from:

@@ -19,6 +19,7 @@ from data.errors import DataError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.strict import Strict
 
+PUBLIC_SHAPE = "public_shape"  # the diagnostic of an estimator: 1 where it used the public rows, else 0
 FloatArray = npt.NDArray[np.float64]
 
 

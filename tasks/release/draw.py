@@ -20,6 +20,7 @@ from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from dpalgos.until import UntilPlan, plan_until
 from tasks.faults import SpecError
+from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
 from tasks.release.record import Answer, facts_at_charge, facts_of_all, record_of
 from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
@@ -169,6 +170,7 @@ def release(
         started_from=facts.get("started_from", ""),
         together_epsilon=facts.get("together_epsilon", epsilon),
         until=made,
+        public_shape=shown.get(PUBLIC_SHAPE),
         held=charge.is_held,
     )
     n_units, head = rows.n_users or rows.n_rows, ledger.head()
@@ -261,6 +263,8 @@ def _check_unit(budget: str, charges: Sequence[Charge], new: Charge) -> None:
 def _stored(units: FileUnits, drawn: Release) -> dict[str, Any]:
     """Return the part of an answer that the ledger stores, as plain data."""
     stored: dict[str, Any] = {"estimate": _named(units.names, units.of(drawn.estimate))}
+    if PUBLIC_SHAPE in drawn.diagnostics:
+        stored[PUBLIC_SHAPE] = bool(drawn.diagnostics[PUBLIC_SHAPE].all())
     if drawn.interval is not None:
         pairs = units.of(drawn.interval.T)
         ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]

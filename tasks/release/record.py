@@ -63,6 +63,7 @@ class Answer:
     started_from: str  # the charge that released the second moments which the answer starts from, if any
     together_epsilon: float  # proved of this answer and those that it builds on, at ``delta``
     until: dict[str, Any]  # of an answer by its accuracy: largest budget, number of attempts, a sentence
+    public_shape: bool | None  # whether the shape of the public rows was used; None where there are none
     held: bool  # the answer waits for the approval of a second person, and is not here
     record: dict[str, Any] = field(default_factory=dict)  # what can be published
 
@@ -170,6 +171,7 @@ def record_of(
         "level": asked.params.get("interval"),
         "answer": None if answer.held else _numbers(answer),
         "interval_note": answer.interval_note,
+        "public_shape": answer.public_shape,
         "events": events,
         "public": list(_public(asked, study, public, n_units, unit)),
         "risk": facts["risk"],

@@ -20,6 +20,7 @@ from reports.analysis.results import selections_path, timings_path, to_parquet_b
 from tasks.cache import CacheKey, Record, written
 from tasks.faults import guarded
 from tasks.problems.problem import Draw, Problem
+from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.run.prepare import load_prepared
 from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.study.block import Block
@@ -109,6 +110,8 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
         measured = draw.measure_answer(result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
+        if (used := result.diagnostics.get(PUBLIC_SHAPE)) is not None:
+            message = f"the shape of the public rows was used in {used.sum():g} of {used.size} repetitions"
         selected = draw.selection(result.estimate)
         beside = {name: result.diagnostics[name] for name in CENTRAL_NOTES if name in result.diagnostics}
     except dpalgos.InputError as error:

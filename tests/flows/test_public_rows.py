@@ -6,12 +6,20 @@ import pytest
 from analyst_tables import computed, edited, refusal, reported, study_of
 from small_project import STUDY as SMALL_STUDY
 
+from data.ledger import open_ledger
+from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
+from tasks.faults import SpecError
+from tasks.release.draw import release
+from tasks.study.panel import takes_public_rows
 from tests.flows.test_declared_release import BOUNDS, CATEGORIES, people
 
 PUBLIC = '\n[public]\ndata = "public.csv"\nsource = "volunteers, none of them in the table"\n'
 FORM = "public rows"
+in_catalog = pytest.mark.skipif(
+    not takes_public_rows("preconditioned_regression"), reason="no estimator of a curator takes public rows"
+)
 study = study_of(people, bounds=BOUNDS, categories=CATEGORIES, response="cost")
 
 
@@ -142,3 +150,126 @@ def test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file(tm
     assert digest() == first
     rows[1:].to_parquet(tmp_path / "public.parquet")
     assert digest() != first
+
+
+@pytest.fixture
+def ledger(home):
+    found = open_ledger(home)
+    found.open_dataset("mine", 1000.0, 1e-6)
+    return found
+
+
+@pytest.fixture
+def public_rows_of_releases(monkeypatch):
+    """The public rows that each answer drawn in a test started from."""
+    seen = []
+
+    def draw(plan, sample):
+        seen.append(plan.params.public_X)
+        return draw_release(plan, sample)
+
+    monkeypatch.setattr("tasks.release.draw.draw_release", draw)
+    return seen
+
+
+def asked(folder, ledger, **keywords):
+    keywords = {"estimator": "preconditioned_regression", "epsilon": 2.0, "delta": 1e-7} | keywords
+    data, config = folder / "table.csv", folder / "mine-release.toml"
+    return release(ledger, keywords.pop("estimator"), data, config, **keywords)
+
+
+@in_catalog
+def test_a_study_runs_the_estimator_with_and_without_public_rows(tmp_path):
+    spec, rows = results(with_public(study(tmp_path)), tmp_path / "run")
+    (item,) = [item for item in spec.estimators_of(spec.head_panel) if item.form == FORM]
+    assert (item.name, item.params) == ("preconditioned_regression", {"public_X": "sample"})
+    ours = rows[rows["estimator"] == "preconditioned_regression"]
+    assert set(ours["form"]) == {"", FORM}
+    assert set(ours["status"]) == {"ok"}
+    told = set(ours[ours["form"] == FORM]["message"])
+    assert all(text.startswith("the shape of the public rows was used in") for text in told)
+    assert set(ours[ours["form"] == ""]["message"]) == {""}
+
+
+@in_catalog
+def test_a_release_takes_public_rows_and_its_record_names_them(tmp_path, ledger, public_rows_of_releases):
+    file = study(tmp_path)
+    assert asked(tmp_path, ledger).public_shape is None
+    assert public_rows_of_releases.pop() is None
+    people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
+    config = tmp_path / "mine-release.toml"
+    edited(config, "[columns]", PUBLIC + "[columns]")
+    first = asked(tmp_path, ledger)
+    assert not first.replayed
+    assert first.public_shape in (True, False)
+    (given,) = public_rows_of_releases
+    of_study = find_study(str(with_public(file))).head_panel.problem.public_X
+    np.testing.assert_array_equal(given[np.lexsort(given.T)], of_study[np.lexsort(of_study.T)])
+    (fact,) = [fact for fact in first.record["release"]["public"] if fact["what"] == "public rows"]
+    assert fact["value"].startswith("200 of public.csv, sha256 ")
+    assert fact["source"] == "volunteers, none of them in the table"
+    assert first.record["release"]["public_shape"] == first.public_shape
+    again = asked(tmp_path, ledger)
+    assert again.replayed
+    assert (again.estimate, again.public_shape) == (first.estimate, first.public_shape)
+
+
+@in_catalog
+def test_another_public_table_is_another_question_and_the_same_one_is_not(tmp_path, ledger):
+    study(tmp_path)
+    rows, config = people(4200)[4000:], tmp_path / "mine-release.toml"
+    rows.to_csv(tmp_path / "public.csv", index=False)
+    edited(config, "[columns]", PUBLIC + "[columns]")
+    asked(tmp_path, ledger)
+    # Neither the order of rows, nor responses, nor other columns are a part of it.
+    rows[::-1].drop(columns="cost").assign(shoes=43).to_csv(tmp_path / "public.csv", index=False)
+    assert asked(tmp_path, ledger).replayed
+    rows[1:].to_csv(tmp_path / "public.csv", index=False)
+    assert not asked(tmp_path, ledger).replayed
+
+
+@in_catalog
+def test_the_form_of_a_study_brings_its_public_rows_to_a_release(tmp_path, ledger):
+    """The question is that of a release file with the same public rows."""
+    file = with_public(study(tmp_path))
+    config = tmp_path / "mine-release.toml"
+    edited(config, "[columns]", PUBLIC + "[columns]")
+    asked(tmp_path, ledger)
+    edited(config, PUBLIC, "")
+    edited(config, "[dataset]", f'[dataset]\nform = "{FORM}"')
+    assert asked(tmp_path, ledger).replayed
+    edited(file, "[public]", "[else]")
+    with pytest.raises(SpecError):
+        asked(tmp_path, ledger)
+
+
+@in_catalog
+@pytest.mark.parametrize("where", ["table.csv", "table.parquet", "folder"])
+def test_a_release_without_a_study_takes_public_numbers_also_where_rows_are_streamed(
+    tmp_path, ledger, public_rows_of_releases, where
+):
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(3200, 3)), columns=["b", "a", "y"])
+    (tmp_path / "folder").mkdir()
+    table[:3000].to_csv(tmp_path / "table.csv", index=False)
+    table[:3000].to_parquet(tmp_path / "table.parquet")
+    table[:3000].to_parquet(tmp_path / "folder" / "one.parquet")
+    table[3000:].to_csv(tmp_path / "public.csv", index=False)
+    config = tmp_path / "release.toml"
+    config.write_text('[dataset]\nname = "mine"\n[columns]\nx = ["a", "b"]\ny = "y"\n' + PUBLIC)
+    budget = {"epsilon": 2.0, "delta": 1e-7}
+    answer = release(ledger, "preconditioned_regression", tmp_path / where, config, **budget)
+    assert list(answer.estimate) == ["a", "b"]
+    (given,) = public_rows_of_releases
+    np.testing.assert_array_equal(given[np.argsort(given[:, 0])], table[["a", "b"]][3000:].sort_values("a"))
+    edited(config, '"b"]', '"c"]')
+    table.rename(columns={"b": "c"})[:3000].to_csv(tmp_path / "other.csv", index=False)
+    said = refusal(release, ledger, "preconditioned_regression", tmp_path / "other.csv", config, **budget)
+    assert "public.csv has no column 'c'" in said
+
+
+def test_estimators_that_take_no_public_rows_refuse_them_in_a_release(tmp_path, ledger):
+    study(tmp_path)
+    edited(tmp_path / "mine-release.toml", "[columns]", PUBLIC + "[columns]")
+    said = refusal(asked, tmp_path, ledger, estimator="adassp")
+    assert "public must be left out for adassp" in said
+    assert ledger.charges("mine") == []
