@@ -7,7 +7,7 @@ from prefect import flow, runtime
 from prefect.artifacts import create_table_artifact
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.record.artifacts import LastResults, attach_budget, attach_report
+from flows.record.artifacts import attach_budget, attach_report, last_results, show_drift
 from flows.record.journal import from_server, recorded
 from flows.server.dead_runs import HOOKS
 from flows.studies import parameters as given
@@ -59,10 +59,10 @@ def run_study(
     )
     tasks = PrefectTasks()
     steps = StudySteps(spec, given.reports_folder(out, spec.name), options, tasks)
-    last = LastResults(steps.folder, {"profile": profile, "replicates": steps.replicates})
+    last = last_results(steps.folder, {"profile": profile, "replicates": steps.replicates})
     with recorded(study, profile, own_data=spec.analyst_table is not None):
         done = steps.run()
-        last.tell_drift(spec)
+        show_drift(spec, steps.folder, last)
     attach_report(spec, done.report)
     attach_budget(spec, done.results, done.headline_cells)
     return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}

@@ -1,7 +1,6 @@
 """``dpcost init``: a study file and a release file of an analyst's own table, to be completed by hand."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,31 +72,6 @@ def init(
     ] = None,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
-    options: dict[str, Any] = {"response": response, "family": family, "user_id": user_id}
-    for line in init_study(name, data, sparsity=sparsity, folder=Path(), **options):
-        typer.echo(line)
-
-
-def init_study(
-    name: str,
-    data: Path,
-    *,
-    response: str = "",
-    family: str = "",
-    user_id: str = "",
-    sparsity: int | None = None,
-    folder: Path,
-) -> tuple[str, ...]:
-    """Write ``NAME.toml`` and ``NAME-release.toml`` into a folder and return what to do next, in lines.
-
-    Without a response the study is about means; without a family, a response of text is explained by
-    logistic, one of numbers by linear regression.
-
-    Raises
-    ------
-    SpecError, DataError
-        In one sentence.
-    """
     from jinja2 import Environment, FileSystemLoader
 
     from data.ledger import open_ledger
@@ -109,7 +83,7 @@ def init_study(
     from tasks.release.table import AT_CENTERS, known_as
     from tasks.study.study_file import STUDY_FILE_VERSION
 
-    files = [folder / f"{name}.toml", folder / f"{name}-release.toml"]
+    files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
         raise SpecError(
             "NAME must be lower-case letters, digits, '_' and '-', beginning with a letter, and none of the "
@@ -149,7 +123,7 @@ def init_study(
         "model": chosen,
         "version": STUDY_FILE_VERSION,
         "file": data.name,
-        "path": str(data if data.is_absolute() else os.path.relpath(data, folder)),
+        "path": str(data),
         "rows": rows,
         "users": users,
         "units": "rows" if users is None else "users",
@@ -191,12 +165,12 @@ def init_study(
             f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
             "budget of their own"
         )
-    return (
-        *told,
+    told += [
         f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}',
         f"{files[1]}: for publication, with dpcost release {model.release}; its head says how",
         f"read: the names and types of {len(schema)} columns; {counted}, no value is kept",
-    )
+    ]
+    typer.echo("\n".join(told))
 
 
 def _words(column: str) -> set[str]:

@@ -23,7 +23,8 @@ from flows.record.progress import say
 from flows.server.dead_runs import leave, mark_dead_runs, prompt_end, termination_as_exit
 from flows.server.prefect_server import prefect_server, wait_until_recorded
 from flows.server.processes import Say
-from flows.studies.find_study import SCORECARD, find_study
+from flows.studies.find_study import SCORECARD, find_study, with_evidence
+from flows.studies.results import reports_of_scorecard
 from flows.studies.stored import run_from_store
 from tasks.cache import records_folder
 from tasks.faults import MENDABLE, SpecError
@@ -113,11 +114,20 @@ def launch(
     studies: Sequence[str],
     options: dict[str, Any],
     *,
-    workers: int,
-    engine: str,
-    out: Path | None,
+    workers: int | None = None,
+    engine: str = "local",
+    out: Path | None = None,
 ) -> str:
     """Run studies one after another and return the path of the index page."""
+    check_engine(engine)
+    studies = with_evidence(list(dict.fromkeys(studies)))
+    names = [study if study == SCORECARD else find_study(study).name for study in studies]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SpecError(
+            f"studies must differ in name, which names the report's folder, got {twice!r} twice; rename one"
+        )
+    if SCORECARD in studies:
+        out = reports_of_scorecard(names, options["profile"], out)
     require_own_home(home())
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
@@ -168,8 +178,9 @@ def _tell(outcome: dict[str, str]) -> None:
     say(f"{outcome['headline']}\nreport: {outcome['report']}")
 
 
-def workers_of(workers: int, engine: str, when_lost: Say) -> AbstractContextManager[int]:
-    """Provide what computes blocks, and say how many of them are to be under way at a time."""
+def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
+    """Provide what computes blocks, one per core if not said, and say how many are to be under way."""
+    workers = workers or os.cpu_count() or 1
     if engine == "local":
         return nullcontext(workers)
     from flows.server.dask_workers import own_workers, standing_cluster

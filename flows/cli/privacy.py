@@ -181,7 +181,7 @@ def _where_sums_are_made(
             "reads; leave --engine out, or write the rows into several files"
         )
     check_scheduler(engine)
-    return workers_of(workers or os.cpu_count() or 1, engine, _leave_release)
+    return workers_of(workers, engine, _leave_release)
 
 
 def _leave_release(sentence: str) -> NoReturn:

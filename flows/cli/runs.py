@@ -1,7 +1,6 @@
 """The commands that run studies, and show runs and what they stored."""
 
 import json
-import os
 import shlex
 import sys
 from operator import call
@@ -26,9 +25,11 @@ def run(
     offline: given.Offline = False,
 ) -> None:
     """Run studies, ingest to report."""
+    from flows.cli.launch import launch
+
     command = shlex.join(["dpcost", *sys.argv[1:]])
     options = {"profile": profile, "reps": reps, "seed": seed, "offline": offline, "command": command}
-    _run_studies(studies, options, workers=workers, engine=engine, out=out)
+    typer.echo(launch(studies, options, workers=workers, engine=engine, out=out))
 
 
 def plan(
@@ -59,10 +60,11 @@ def rerun(
     offline: given.Offline = False,
 ) -> None:
     """Run one task, or one cell of it, again; everything else comes from the cache."""
+    from flows.cli.launch import launch
     from flows.studies.results import rerun_options
 
     options = rerun_options(study, task, cell, out, profile=profile, reps=reps, seed=seed)
-    _run_studies([study], {**options, "offline": offline}, workers=None, engine="local", out=out)
+    typer.echo(launch([study], {**options, "offline": offline}, out=out))
 
 
 def ingest(
@@ -140,28 +142,6 @@ def stop() -> None:
 
     if not stop_all(home(), say):
         typer.echo(f"nothing was running for {home()}")
-
-
-def _run_studies(
-    studies: list[str], options: dict[str, Any], *, workers: int | None, engine: str, out: Path | None
-) -> None:
-    from flows.cli.launch import check_engine, launch
-    from flows.studies.find_study import SCORECARD, find_study, with_evidence
-    from flows.studies.results import reports_of_scorecard
-    from tasks.faults import SpecError
-
-    check_engine(engine)
-    studies = with_evidence(list(dict.fromkeys(studies)))
-    names = [study if study == SCORECARD else find_study(study).name for study in studies]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise SpecError(
-            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
-            "run one after another with different --out, or rename one"
-        )
-    if SCORECARD in studies:
-        out = reports_of_scorecard(names, options["profile"], out)
-    index = launch(studies, options, workers=workers or os.cpu_count() or 1, engine=engine, out=out)
-    typer.echo(index)
 
 
 cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")

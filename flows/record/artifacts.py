@@ -102,40 +102,38 @@ def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
         )
 
 
-class LastResults:
-    """The results of a study's last run in a folder, if its profile and replicates were these `settings`."""
+def last_results(folder: Path, settings: dict[str, Any]) -> pd.DataFrame | None:
+    """Return the results of the last run in a study's folder, if its profile and replicates were these."""
+    with suppress(SpecError, OSError, ValueError):  # there are none, or they are damaged
+        if settings.items() <= read_json(folder / "manifest.json").items():
+            return read_results(folder)
+    return None
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        self._path = folder / "results.parquet"
-        self._table: pd.DataFrame | None = None
-        with suppress(SpecError, OSError, ValueError):  # there are none, or they are damaged
-            manifest = read_json(folder / "manifest.json")
-            if settings.items() <= manifest.items():
-                self._table = read_results(folder)
 
-    def tell_drift(self, spec: StudySpec) -> None:
-        """Say which cells moved by more than their error bars: here, on the server and to the webhook."""
-        now = read_results(self._path)
-        if self._table is None or self._table.equals(now):
-            return
-        different = compare_results(self._table, now)["different"]
-        if not different:
-            return
-        cells = list(dict.fromkeys(row["cell"] for row in different))
-        say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
-        if spec.analyst_table is None:
-            self._attach(spec, different)
-        context = FlowRunContext.get()
-        if from_server() and context is not None:
-            tell_drift(spec.name, cells, context.flow_run)
+def show_drift(spec: StudySpec, folder: Path, before: pd.DataFrame | None) -> None:
+    """Say which cells moved by more than their error bars: here, on the server and to the webhook."""
+    now = read_results(folder)
+    if before is None or before.equals(now):
+        return
+    different = compare_results(before, now)["different"]
+    if not different:
+        return
+    cells = list(dict.fromkeys(row["cell"] for row in different))
+    say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
+    if spec.analyst_table is None:
+        _attach_drift(spec, different)
+    context = FlowRunContext.get()
+    if from_server() and context is not None:
+        tell_drift(spec.name, cells, context.flow_run)
 
-    @_best_effort
-    def _attach(self, spec: StudySpec, different: list[dict[str, Any]]) -> None:
-        create_table_artifact(
-            key=_key("drift", spec.name),
-            table=[{**row, "reasons": "; ".join(row["reasons"])} for row in different[:MAX_ROWS]],
-            description=f"{len(different)} results that differ from the last run beyond their error bars",
-        )
+
+@_best_effort
+def _attach_drift(spec: StudySpec, different: list[dict[str, Any]]) -> None:
+    create_table_artifact(
+        key=_key("drift", spec.name),
+        table=[{**row, "reasons": "; ".join(row["reasons"])} for row in different[:MAX_ROWS]],
+        description=f"{len(different)} results that differ from the last run beyond their error bars",
+    )
 
 
 def _key(kind: str, study: str) -> str:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class ChildProcess:
         stop_timeout: float = STOP_TIMEOUT,
     ) -> None:
         self.home, self.name, self.folder = home, name, folder
-        self.command = [sys.executable, "-m", __name__, user, *command]
+        self.command = [sys.executable, "-m", __name__, user, str(int(stop_signal)), *command]
         # Where a wheel installed the packages, Python finds them by this folder.
         path = [str(PROJECT_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
         self.environment = {**environment, "PYTHONPATH": os.pathsep.join(path)}
@@ -102,13 +102,7 @@ class ChildProcess:
         with _undisturbed():
             if self in _RUNNING:
                 _RUNNING.remove(self)
-            told: set[ProcessIdentity] = set()
-            deadline = time.monotonic() + self.stop_timeout
-            while left := self._left():
-                late = time.monotonic() > deadline
-                _send(left if late else left - told, signal.SIGKILL if late else self.stop_signal)
-                told |= left  # what they start meanwhile is told when it is found
-                time.sleep(0.1)
+            _end(self._left, self.stop_timeout, self.stop_signal)
             if self._process is not None:
                 self._process.wait()
 
@@ -126,11 +120,10 @@ class ChildProcess:
 
     def _left(self) -> set[ProcessIdentity]:
         """Return what runs of this child: its watcher, itself and what it started."""
-        me = ProcessIdentity.of(os.getpid())
-        found = [each for each in started_processes(self.home) if (each.owner, each.name) == (me, self.name)]
-        left = {each.process for each in found}
+        left = _family(self.home, self.name, ProcessIdentity.of(os.getpid()))
         if self._process is not None and self._process.poll() is None:
-            left |= _identities([self._process.pid])  # its environment cannot be read while it starts
+            with contextlib.suppress(ProcessLookupError):
+                left.add(ProcessIdentity.of(self._process.pid))  # its mark cannot be read while it starts
         return left
 
     def _spawn(self) -> None:
@@ -177,13 +170,33 @@ def started_processes(home: Path) -> list[Started]:
     return found
 
 
-def end(processes: Iterable[ProcessIdentity], timeout: float) -> None:
-    processes = list(processes)
-    _send(processes, signal.SIGTERM)
+def _family(home: Path, name: str, owner: ProcessIdentity) -> set[ProcessIdentity]:
+    """Return the processes of one child of an owner."""
+    found = started_processes(home)
+    return {each.process for each in found if (each.name, each.owner) == (name, owner)}
+
+
+def _living(processes: list[ProcessIdentity]) -> Callable[[], set[ProcessIdentity]]:
+    return lambda: {each for each in processes if each.is_alive()}
+
+
+def _end(
+    found: Callable[[], set[ProcessIdentity]], timeout: float, number: int = signal.SIGTERM
+) -> set[ProcessIdentity]:
+    """Tell processes to end, also those that they start meanwhile, and kill what is left after some seconds.
+
+    Return what cannot be ended.
+    """
+    told: set[ProcessIdentity] = set()
     deadline = time.monotonic() + timeout
-    while any(each.is_alive() for each in processes) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    _send(processes, signal.SIGKILL)
+    while (left := found()) and (now := time.monotonic()) < deadline + STOP_TIMEOUT:
+        late = now > deadline
+        for each in left if late else left - told:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each.pid, signal.SIGKILL if late else number)
+        told |= left
+        time.sleep(0.05)
+    return left
 
 
 def end_leftovers(home: Path, say: Say = print) -> int:
@@ -191,7 +204,7 @@ def end_leftovers(home: Path, say: Say = print) -> int:
     left = [each for each in started_processes(home) if not each.owner.is_alive()]
     for name in dict.fromkeys(each.name for each in left):
         say(f"ending the {name} that a killed run left behind")
-    end([each.process for each in left], STOP_TIMEOUT)
+    _end(_living([each.process for each in left]), STOP_TIMEOUT)
     return len(left)
 
 
@@ -211,14 +224,16 @@ def stop_all(home: Path, say: Say = print) -> int:
         for process in dict.fromkeys([*owners, *running])
         if process.host == here.host and process != here and process.is_alive()
     ]
+    still = set[ProcessIdentity]()
     for process in told:
         say(f"ending process {process.pid} and what it started")
-        end([process], SERVE_STOP_TIMEOUT)
-    if left := [found.process for found in started_processes(home)]:
+        still |= _end(_living([process]), SERVE_STOP_TIMEOUT)
+    if left := started_processes(home):
         say(f"ending {len(left)} processes that nobody watches")
-        end(left, SERVE_STOP_TIMEOUT)
-    if still := [str(process.pid) for process in [*told, *left] if process.is_alive()]:
-        raise ServerError(f"these processes could not be ended: {', '.join(still)}; are they another user's?")
+        still |= _end(lambda: {each.process for each in started_processes(home)}, SERVE_STOP_TIMEOUT)
+    if still:
+        numbers = ", ".join(str(process.pid) for process in still)
+        raise ServerError(f"these processes could not be ended: {numbers}; are they another user's?")
     return len(told) + len(left)
 
 
@@ -245,23 +260,7 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(each, handler or signal.SIG_DFL)
 
 
-def _send(processes: Iterable[ProcessIdentity], number: int) -> None:
-    for each in processes:
-        if each.is_alive():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(each.pid, number)
-
-
-def _identities(pids: Iterable[int]) -> set[ProcessIdentity]:
-    """Identify processes by their numbers, without those that have exited meanwhile."""
-    found = set()
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            found.add(ProcessIdentity.of(pid))
-    return found
-
-
-def _watch(user: str, *command: str) -> int:
+def _watch(user: str, stop_signal: str, *command: str) -> int:
     """Run a command until it ends, or until this process's owner is gone; return its exit status."""
     for each in STOP_SIGNALS:
         signal.signal(each, lambda *_: None)  # the child gets them, too, and decides
@@ -273,9 +272,9 @@ def _watch(user: str, *command: str) -> int:
             while os.read(0, 1):
                 pass
         owner_gone.set()
-        with contextlib.suppress(psutil.NoSuchProcess):
-            family = [child.pid, *(each.pid for each in child.children(recursive=True))]
-            end(_identities(family), STOP_TIMEOUT)
+        mark, me = json.loads(os.environ[_MARK]), ProcessIdentity.of(os.getpid())
+        owner = ProcessIdentity(**mark["owner"])
+        _end(lambda: _family(Path(mark["home"]), mark["name"], owner) - {me}, STOP_TIMEOUT, int(stop_signal))
 
     ending = threading.Thread(target=end_with_owner, daemon=True)
     ending.start()

@@ -1,5 +1,7 @@
 """Tables that an analyst might bring, with studies completed as an owner would, run without a server."""
 
+import contextlib
+import io
 import re
 import tomllib
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from data.errors import DataError
-from flows.cli.init import init_study
+from flows.cli.init import init
 from flows.studies.find_study import find_study
 from tasks.bring import analyst_parquet
 from tasks.cache import UNCACHED
@@ -17,6 +19,13 @@ from tasks.report.write import write_report
 from tasks.run.block import run_block
 from tasks.run.collect import collect
 from tasks.run.prepare import prepare
+
+
+def init_study(name, data, *, folder, **options):
+    """Run ``dpcost init`` in a folder, and return what it says."""
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as said:
+        init(name, data, **options)
+    return said.getvalue()
 
 
 def completed(file, bounds, categories=None):

@@ -1,4 +1,4 @@
-"""Kills a random process of a run at a random moment, runs the command again, and looks at what came of it.
+"""Ends a random process of a run at a random moment, runs the command again, and looks at what came of it.
 
 Each kill starts without a cache: what is stored is what the killed run stored.
 """
@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,8 @@ from flows.server.postgres import DATABASE_URL, start_postgres
 from flows.server.prefect_server import answers, free_port, own_authentication, server_process
 from flows.server.processes import started_processes
 
-TARGETS = ("flow", "task process", "dask worker", "scheduler", "server", "postgres")
+INTERRUPTED = {"ctrl-c": signal.SIGINT, "sigterm": signal.SIGTERM, "ctrl-c twice": signal.SIGINT}
+TARGETS = ("flow", "task process", "dask worker", "scheduler", "server", "postgres", *INTERRUPTED)
 WORKERS = 2
 PATIENCE = 600.0
 
@@ -70,7 +72,13 @@ class Killer:
             until(lambda: victims(process) or process.poll() is not None, PATIENCE)
             before = self.stored()
             if (found := victims(process)) and process.poll() is None:
-                self.chance.choice(found).kill()
+                if target in INTERRUPTED:
+                    for _ in range(1 + target.endswith("twice")):
+                        with contextlib.suppress(ProcessLookupError):
+                            os.killpg(process.pid, INTERRUPTED[target])  # as a terminal does
+                        time.sleep(self.chance.choice((0.0, 0.01, 0.3)))
+                else:
+                    self.chance.choice(found).kill()
                 kill.hit = True
             _, kill.said = self.finish(process)
             after = self.stored()
@@ -85,7 +93,7 @@ class Killer:
 
     def surroundings(self, target, stack):
         """Return the engine, the environment and who is to be killed, once what is needed runs."""
-        if target == "flow":
+        if target == "flow" or target in INTERRUPTED:
             return "local", {}, lambda process: [process]
         if target == "task process":
             return "dask", {}, lambda process: spawned(process.pid)
@@ -151,6 +159,8 @@ class Killer:
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
+                # A shell may have started the tests with Ctrl-C ignored, which children inherit.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
             )
 
     def finish(self, process):

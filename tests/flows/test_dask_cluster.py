@@ -3,12 +3,11 @@
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 
 import psutil
 import pytest
-from small_project import PROJECT
+from small_project import PROJECT, until
 
 from flows.server.prefect_server import free_port
 from flows.server.processes import started_processes
@@ -113,10 +112,7 @@ def test_three_machines_give_the_same_bytes_and_survive_the_loss_of_one(cluster,
     cluster.wait_for_workers(3)
     run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
     process = project.start(*run)
-    deadline = time.monotonic() + 400
-    while not any(blocks_of(cluster).values()) and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: any(blocks_of(cluster).values()) or process.poll() is not None, 400)
     cluster.kill("worker-a")
     _, err = process.communicate(timeout=400)
     assert process.returncode == 0, err
@@ -138,10 +134,8 @@ def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undi
     cluster.wait_for_workers(1)
     run = ["run", project.study, "--profile", "paper", "--engine", cluster.engine, "--out", project.out]
     process = project.start(*run)
-    deadline = time.monotonic() + 400
-    while not list((cluster.folder / "a" / "home").glob("cache/designs/*")) and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    designs = cluster.folder / "a" / "home" / "cache" / "designs"
+    until(lambda: list(designs.glob("*")) or process.poll() is not None, 400)
     cluster.kill("scheduler")
     _, err = process.communicate(timeout=400)
     assert process.returncode == 1, err
@@ -171,6 +165,4 @@ def test_a_cluster_that_cannot_do_it_is_refused_in_a_sentence(cluster, project):
     cluster.wait_for_workers(1)
     _, err = project.dpcost(*run, status=2)
     assert "has another version of the code" in err
-    assert "install the same there" in err
-    cluster.kill("worker-b")
     assert not list((project.home / "cache").glob("blocks/*"))

@@ -101,14 +101,24 @@ def test_means_and_labels_of_text_are_released_without_another_line(
         np.testing.assert_allclose(list(answer.estimate.values())[:3], means, rtol=0.02)
 
 
-def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path, ledger):
-    file = study(tmp_path, response="cost")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("upper = 120", "upper = 120\ncenter = 50"),
+        ("scale = 5\n", "scale = 2000\n"),
+        ("center = 5\n", 'transform = "log"\ncenter = 5\n'),
+    ],
+)
+def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path, ledger, old, new):
+    table = people().assign(cost=lambda table: table["cost"].clip(lower=1))
+    file = study(tmp_path, table, response="cost")
+    edited(file, "lower = -5000", "center = 5\nscale = 5\nlower = 1")
     first = asked(tmp_path, ledger)
     again = asked(tmp_path, ledger)
     assert again.replayed
     assert list(again.estimate.items()) == list(first.estimate.items())
     assert [*first.estimate] == ["age", "region=south", "region=west", "smoker=yes", AT_CENTERS]
-    edited(file, "upper = 120", "upper = 120\ncenter = 50")
+    edited(file, old, new)
     other = asked(tmp_path, ledger)
     assert not other.replayed
     assert other.spent_epsilon > first.spent_epsilon
@@ -161,21 +171,6 @@ def test_other_bounds_are_another_question_where_values_are_moved_to_them(tmp_pa
         edited(file, f"upper = {upper}\ncenter = 60\nscale = 30", "upper = 120")
     assert not answers[70].replayed
     assert answers[120].estimate["age"] - answers[70].estimate["age"] > 15
-
-
-def test_other_units_of_the_response_are_another_question(tmp_path, ledger):
-    file = study(tmp_path, response="cost")
-    asked(tmp_path, ledger)
-    edited(file, "upper = 10000", "upper = 10000\nscale = 2000")
-    assert not asked(tmp_path, ledger).replayed
-
-
-def test_a_response_on_another_scale_is_another_question(tmp_path, ledger):
-    file = study(tmp_path, people().assign(cost=lambda table: table["cost"].clip(lower=1)), response="cost")
-    edited(file, "lower = -5000", "center = 5\nscale = 5\nlower = 1")
-    asked(tmp_path, ledger)
-    edited(file, "center = 5", 'transform = "log"\ncenter = 5')
-    assert not asked(tmp_path, ledger).replayed
 
 
 def test_a_row_changes_its_own_row_and_no_other(tmp_path):

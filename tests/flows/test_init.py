@@ -7,11 +7,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import completed, computed, edited, initialized, manifest_of, refusal, reported, study_of
+from analyst_tables import (
+    completed,
+    computed,
+    edited,
+    init_study,
+    initialized,
+    manifest_of,
+    refusal,
+    study_of,
+)
 
-import dpalgos
 from data.ledger import open_ledger
-from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from reports.pages.study import render_study
 from tasks.bring import analyst_parquet
@@ -24,7 +31,6 @@ from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block
 from tasks.run.exhibit import headline_block
-from tasks.study import study_file
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 100)}
@@ -52,21 +58,13 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     said = init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
     written = (tmp_path / "mine.toml").read_text() + (tmp_path / "mine-release.toml").read_text()
     for value in ("98765", "Atlantis", "north", str(table["cost"].max())):
-        assert value not in written + " ".join(said)
+        assert value not in written + said
     assert 'name = "region"\ncategories = ["?"]' in written
     assert 'name = "age"\nlower = "?"' in written
     assert '# left out, since it is empty: "notes"' in written
     asked = read_config(tmp_path / "mine-release.toml", ReleaseConfig).columns
     assert (asked.x, asked.y) == ((), "cost")
     assert '# x = ["age", "region", "smoker", "visits"]    # if not all but "cost" that' in written
-
-
-def test_a_study_in_another_folder_finds_its_data(tmp_path, monkeypatch):
-    (tmp_path / "studies").mkdir()
-    people().to_csv(tmp_path / "table.csv", index=False)
-    monkeypatch.chdir(tmp_path)
-    init_study("mine", Path("table.csv"), response="cost", folder=Path("studies"))
-    assert 'path = "../table.csv"' in (tmp_path / "studies" / "mine.toml").read_text()
 
 
 def test_an_unfinished_file_is_refused_with_all_open_lines(tmp_path):
@@ -116,29 +114,6 @@ def test_columns_of_categories_are_of_order_one_and_never_beyond_the_bounds_of_n
         assert -1 <= ends[0] < 0 < 1 <= ends[1] <= 2 + 1e-12
 
 
-def test_intervals_of_categories_are_not_lost_to_their_units():
-    rng = np.random.default_rng(1)
-    n, column = 18_000, AnalystColumn(name="c", categories=("a", "b", "c", "d"), source="a list")
-    codes, x = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1]), rng.standard_normal((n, 3))
-    y = x @ [0.4, 0.2, 0.0] + 0.1 * (codes == 1) + 0.7 * rng.standard_normal(n)
-
-    def answered(center, scale):
-        dummies = [((codes == j) - center) / scale for j in (1, 2, 3)]
-        found = dpalgos.estimate(
-            "preconditioned_regression",
-            np.column_stack([x, *dummies, np.ones(n)]),
-            y,
-            epsilon=0.5,
-            delta=1e-7,
-            rng=np.random.default_rng(0),
-            interval=0.95,
-        )
-        return np.isfinite(found.interval[0]).sum()
-
-    first = column.columns[0]
-    assert answered(first.center, first.scale) == 7 >= answered(0, 1)
-
-
 def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     spec, table, results = computed(study(tmp_path, response="cost"), tmp_path)
     rows = pd.read_parquet(results["path"])
@@ -177,17 +152,6 @@ def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options,
     exact = {"glm": "glm", "mean": "sample_mean"}.get(spec.task, "ols")
     assert error[exact] < error["zero"]
     assert (rows[rows["estimator"] == private]["certified_epsilon"] <= 0.5 + 1e-9).all()
-
-
-def test_all_rows_give_the_multinomial_answer_itself(tmp_path, home):
-    file = study(tmp_path, response="region", family="multinomial")
-    edited(file, "n = [12, 50, 180]", "n = [200]")
-    edited(file, "n = 180", "n = 200")
-    spec, _, results = computed(file, tmp_path)
-    rows = pd.read_parquet(results["path"])
-    assert spec.head_panel.problem.sizes(200) == {"n": 200, "d": 5, "K": 3}
-    assert (rows[rows["estimator"] == "glm"]["value"] < 1e-6).all()
-    assert (rows[rows["estimator"] == "zero"]["value"] > 0.01).all()
 
 
 def exhibited(spec, ref, tmp_path, n):
@@ -241,17 +205,10 @@ def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is
         assert text in markdown
 
 
-@pytest.mark.slow
-def test_the_page_says_that_it_is_not_for_publication(tmp_path, home):
-    markdown = reported(study(tmp_path, response="cost"), tmp_path)
-    assert "> **NOT FOR PUBLICATION" in markdown
-    assert "NOT FOR PUBLICATION" in (tmp_path / "out" / "report.html").read_text()
-
-
 def test_ids_and_dates_are_left_out_by_name_and_the_file_says_so(tmp_path):
     dated = people().assign(patientId=np.arange(200), order_date="2026-01-02", time=1.5, income=3.0)
     dated.to_csv(tmp_path / "table.csv", index=False)
-    said = " ".join(init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path))
+    said = init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
     written = (tmp_path / "mine.toml").read_text()
     assert "patientId (an id), order_date (a date)" in said
     for name, reason in (("patientId", "an id"), ("order_date", "a date")):
@@ -293,7 +250,7 @@ def test_rows_that_the_ledger_knows_by_another_name_are_recognized(tmp_path, hom
     release(ledger, "dp_mean", file, tmp_path / "mine-release.toml", epsilon=1.0, delta=1e-7)
     people().iloc[::-1].to_csv(tmp_path / "sorted.csv", index=False)
     assert known_as(ledger, tmp_path / "sorted.csv") == "mine"
-    said = " ".join(init_study("second", tmp_path / "sorted.csv", folder=tmp_path))
+    said = init_study("second", tmp_path / "sorted.csv", folder=tmp_path)
     assert "'mine'" in said
     assert 'name = "mine"' in (tmp_path / "second-release.toml").read_text()
     status, _, err = command_line(
@@ -312,13 +269,9 @@ def test_rows_that_the_ledger_knows_by_another_name_are_recognized(tmp_path, hom
         ("upper = 120", "upper = 120\ncenter = 121", "'age': center must lie within its bounds 0 and 120"),
         ("upper = 120", "uper = 120", "data.columns (age).uper is not a known key; did you mean 'upper'?"),
         ("version = 1", "version = 2", "version must be 1, got 2; update dpcost"),
-        ("version = 1", "version = 0", "version must be 1, got 0; write the file"),
-        ("version = 1", 'version = "1"', "version must be 1, got '1'"),
         ("upper = 120", "", "'age' needs lower and upper, or categories"),
-        ("['north', 'south', 'west']", "['north', 'north']", "must be two or more different texts"),
         ("['north', 'south', 'west']", "['north']", "must be two or more different texts"),
         ("upper = 120", "upper = 120\nimpute = 130", "impute of 'age' must lie within its bounds, got 130"),
-        ("upper = 120", "upper = 120\nscale = 0", "scale must"),
         ('name = "visits"', 'name = "age"', "columns must differ in name, got 'age' twice"),
         ('missing = "refuse"', 'missing = "mean"', "data.missing must be 'refuse' or 'drop', got 'mean'"),
         ("rows = 200", "rows = 0", "data.rows must be at least 1, got 0"),
@@ -332,24 +285,11 @@ def test_a_wrong_declaration_is_one_sentence(tmp_path, old, new, sentence):
     assert sentence in refusal(find_study, edited(study(tmp_path, response="cost"), old, new))
 
 
-def test_a_file_of_an_older_version_is_refused_and_one_that_says_none_is_of_the_first(tmp_path, monkeypatch):
-    file = study(tmp_path, response="cost")
-    monkeypatch.setattr(study_file, "STUDY_FILE_VERSION", 2)
-    sentence = "version must be 2, got 1; write the file anew with dpcost init"
-    assert sentence in refusal(find_study, str(file))
-    edited(file, "version = 1", "")
-    assert sentence in refusal(find_study, str(file))
-    monkeypatch.undo()
-    assert find_study(str(file)).name == "mine"
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"name": "My Study"}, "NAME must be lower-case letters"),
         ({"name": "housing"}, "none of the studies that come with the project, got 'housing'"),
         ({"response": "price"}, "--response must be one of the 6 columns of the file, got 'price'"),
-        ({"response": "notes"}, "--response must be a column with values, got 'notes', which is empty"),
         ({"response": "region", "family": "poisson"}, "--family poisson needs numbers, got 'region'"),
         ({"family": "logistic"}, "--family logistic needs --response"),
         ({"response": "cost", "family": "gamma"}, "--family must be linear, logistic, poisson or"),
@@ -368,11 +308,8 @@ def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
         ("", "is empty"),
         ("a,b\n", "has 0 rows, a study needs at least 10"),
         ("a,b\n1,2\n", "has 1 rows, a study needs at least 10"),
-        ("a,a\n1,2\n", "two columns of the same name"),
-        ("a,\n1,2\n", "column number 2 has no name"),
         ("3.5,17\n" + "1,2\n" * 20, "seems to lack a header"),
         ("a,b\n" + ",\n" * 20, "no column with values"),
-        ("a,b\n1,2\n3\n", "not a well-formed .csv file"),
         ("a\n\xff\n", "has 1 rows"),
     ],
 )
@@ -433,12 +370,3 @@ def test_init_overwrites_nothing(tmp_path):
     before = file.read_text()
     assert "is there already" in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
     assert file.read_text() == before
-
-
-def test_rows_that_a_gap_leaves_out_are_missed_by_the_grid(tmp_path, home):
-    table = people()
-    table.loc[:99, "age"] = np.nan
-    file = study(tmp_path, table, response="cost")
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
-    sentence = refusal(computed, file, tmp_path)
-    assert "grid.n must be at most the 100 rows that are left without missing cells, got 180" in sentence

@@ -1,18 +1,23 @@
 import json
 import os
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from small_project import sentence
 
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch, mirror_from_environment
 from data.store.folders import atomic_write
-from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, totals
+from data.store.shared import remove_shared, shared_files, write_shared
+from flows.record import inventory
+from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, prune_shared, totals
 from flows.studies.prefect_tasks import ByKey
-from tasks.cache import SERIALIZER, UNCACHED, written
+from tasks.cache import SERIALIZER, UNCACHED, CacheKey, written
 from tasks.faults import SpecError
 
 
@@ -116,17 +121,11 @@ def test_a_result_that_is_found_counts_as_used(home):
     assert record.stat().st_mtime > 1000
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("2GB", 2 * 10**9), ("1.5 MB", 1_500_000), ("0B", 0), ("3kB", 3000)]
-)
-def test_sizes(text, size):
-    assert n_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "2", "-1GB", "GB", "2GiB", "infGB"])
-def test_what_is_no_size_is_refused(text):
-    with pytest.raises(SpecError, match="--keep-size must be a number of B, kB, MB, GB or TB, got"):
-        n_bytes(text)
+def test_sizes_are_read_with_their_units():
+    assert [n_bytes(text) for text in ("2GB", "1.5 MB", "0B", "3kB")] == [2 * 10**9, 1_500_000, 0, 3000]
+    for text in ("", "2", "-1GB", "GB", "2GiB", "infGB"):
+        with pytest.raises(SpecError, match=f"--keep-size must .*, got '{text}'"):
+            n_bytes(text)
 
 
 def test_a_home_that_is_not_there_is_empty(home):
@@ -194,3 +193,101 @@ def test_pruning_the_store_keeps_the_tables_of_this_code(home):
     assert sorted(table.parent.iterdir()) == sorted([table, table.with_suffix(".json")])
     assert Path(raw.path).exists()
     assert not [path for path in (home / "store" / "refused").rglob("*") if path.is_file()]
+
+
+DAY = 86_400
+
+
+@pytest.fixture
+def shared(in_shared_store, home):
+    """A shared store: two current results, one of other code, two damaged, a file without a record."""
+    blocks = home / "cache" / "blocks"
+    written(CacheKey("block-a"), blocks / "a.parquet", b"rows", {"a.timings.parquet": b"times"})
+    written(CacheKey("block-b"), blocks / "b.parquet", b"more rows")
+    record = written(UNCACHED, blocks / "c.parquet", b"rows")
+    older = record | {"code": {"modules": ["data.store.folders"], "of_page": False, "sha256": "older"}}
+    write_shared("cache/records/block-c.json", json.dumps(older).encode())
+    write_shared("cache/records/block-d.json", b"{")
+    write_shared("cache/records/block-e.json", json.dumps(record | {"path": "cache/blocks/gone"}).encode())
+    write_shared("cache/blocks/stray.parquet", b"rows")
+    write_shared("store/parquet/table.parquet", b"a table")
+    write_shared("reports/index.html", b"<html>")
+    remove_shared(["cache/records/uncached.json"])
+    return in_shared_store
+
+
+A = {"cache/records/block-a.json", "cache/blocks/a.parquet", "cache/blocks/a.timings.parquet"}
+B = {"cache/records/block-b.json", "cache/blocks/b.parquet"}
+STAY = {"store/parquet/table.parquet", "reports/index.html"}
+STRAY = {"cache/blocks/stray.parquet"}
+
+
+def aged(monkeypatch, **seconds):
+    """Let files of the shared store be so old: by what their name contains."""
+
+    def files(folder):
+        now = time.time()
+        ages = {file.name: max([0, *(s for n, s in seconds.items() if n in file.name)]) for file in found}
+        return [replace(file, written=now - ages[file.name]) for file in shared_files(folder)]
+
+    found = shared_files("cache")
+    monkeypatch.setattr(inventory, "shared_files", files)
+
+
+def test_what_is_damaged_or_of_other_code_goes(shared):
+    sizes = {name: len(content) for name, content in shared().items()}
+    gone = {f"cache/records/block-{letter}.json" for letter in "cde"} | {"cache/blocks/c.parquet"}
+    assert prune_shared(everything=False) == (3, sum(sizes[name] for name in gone))
+    assert set(shared()) == A | B | STAY | STRAY
+    assert prune_shared(everything=False) == (0, 0)
+
+
+def test_files_without_a_record_go_once_nobody_can_be_writing_them(shared, monkeypatch):
+    prune_shared(everything=False)
+    aged(monkeypatch, stray=DAY - 60, timings=10 * DAY)
+    prune_shared(everything=False)
+    assert set(shared()) == A | B | STAY | STRAY
+    aged(monkeypatch, stray=DAY + 60, timings=10 * DAY)
+    assert prune_shared(everything=False) == (0, len(b"rows"))
+    assert set(shared()) == A | B | STAY
+
+
+def test_a_size_limit_takes_the_oldest_first(shared, monkeypatch):
+    prune_shared(everything=False)
+    sizes = {name: len(content) for name, content in shared().items()}
+    aged(monkeypatch, **{"block-b": 3600})
+    both = sum(sizes[name] for name in A | B)
+    prune_shared(everything=False, keep=both)
+    assert set(shared()) == A | B | STAY | STRAY
+    removed, freed = prune_shared(everything=False, keep=both - 1)
+    assert (removed, freed) == (1, sum(sizes[name] for name in B))
+    assert set(shared()) == A | STAY | STRAY
+
+
+def test_everything_of_the_cache_goes_on_request(shared):
+    prune_shared(everything=True)
+    assert set(shared()) == STAY | STRAY
+
+
+def test_a_file_of_two_results_stays_with_the_one_that_does(shared):
+    older = json.loads(shared()["cache/records/block-b.json"]) | {"code": None}
+    write_shared("cache/records/block-f.json", json.dumps(older).encode())
+    prune_shared(everything=False)
+    assert set(shared()) >= B
+    assert "cache/records/block-f.json" not in shared()
+
+
+@pytest.mark.parametrize("in_shared_store", ["file"], indirect=True)
+def test_the_command_prunes_the_shared_store_and_not_the_home(shared, home, command_line):
+    status, out, _ = command_line("cache", "prune", "--store", "--all", "--keep-size", "0B")
+    assert (status, out) == (0, "removed 5 stored results, 0.0 MB\n")
+    assert set(shared()) == STAY | STRAY
+    assert (home / "cache" / "blocks" / "a.parquet").exists()
+
+
+def test_without_a_shared_store_it_is_refused_in_words(command_line, monkeypatch):
+    monkeypatch.delenv("DPCOST_STORE", raising=False)
+    err = sentence(command_line("cache", "prune", "--store"))
+    assert "--store needs the address of a shared store; set DPCOST_STORE, or leave it out" in err
+    with pytest.raises(SpecError):
+        prune_shared(everything=True)

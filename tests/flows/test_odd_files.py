@@ -6,13 +6,12 @@ import socket
 import stat
 
 import pytest
-from analyst_tables import completed, edited
+from analyst_tables import completed, edited, init_study
 from small_project import sentence
 from test_local_cli import write_config
 
 from data.errors import StoreError
 from data.store.folders import check_output
-from flows.cli.init import init_study
 from tasks.report.write import write_index
 
 ROWS = "a,b,c,cost\n" + "1,-1,1,0.5\n" * 20

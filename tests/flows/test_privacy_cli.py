@@ -105,7 +105,6 @@ def test_a_coordinate_without_an_honest_interval_is_told(dpcost, data, config):
     [
         ("interval = 0.9", 0.95, "params.interval must agree with --interval 0.95"),
         ("", 95, "interval must be a confidence level above 0 and below 1, got 95"),
-        ("", 1, "interval must be a confidence level above 0 and below 1, got 1"),
         ("", "nan", "interval must be a confidence level above 0 and below 1, got nan"),
     ],
 )
@@ -113,18 +112,6 @@ def test_wrong_intervals_are_refused_before_the_charge(dpcost, data, config, par
     opened(dpcost)
     assert message in sentence(ask(dpcost, data, config(params=params), "--interval", level))
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
-
-
-def test_a_resorted_copy_gets_the_stored_answer(dpcost, data, config, tmp_path):
-    opened(dpcost)
-    first = json.loads(ask(dpcost, data, config(), "--json")[1])
-    copy = tmp_path / "copy.parquet"
-    pd.read_csv(data).sample(frac=1, random_state=0)[["weight", "cost", "age"]].to_parquet(copy)
-    status, out, err = ask(dpcost, copy, config(), "--json")
-    assert status == 0, err
-    again = json.loads(out)
-    assert again["replayed"]
-    assert again["estimate"] == first["estimate"]
 
 
 def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
@@ -139,12 +126,6 @@ def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
     monkeypatch.setattr(Path, "open", count)
     assert ask(dpcost, data, config())[0] == 0
     assert times.count(data) == 1
-
-
-def test_a_long_file_is_read_with_signs_of_life(dpcost, data, config, monkeypatch):
-    monkeypatch.setattr("flows.record.progress._SECONDS_BETWEEN_LINES", 0.0)
-    opened(dpcost)
-    assert "reading patients.csv: 400 rows\n" in ask(dpcost, data, config())[2]
 
 
 def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):
@@ -219,15 +200,10 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
         ({"bounds": "value_bound = -1.0"}, "dp_mean", "value_bound must be a positive finite number"),
         ({"params": "shrinkag = 1"}, "dp_mean", "did you mean 'shrinkage'"),
         ({"params": "epsilon = 0.9"}, "dp_mean", "params.epsilon must be left out, got 0.9; --epsilon"),
-        ({"params": "delta = 0.4"}, "dp_mean", "params.delta must be left out, got 0.4"),
         ({"bounds": "value_bound = 1.0\nepsilon = 0.9"}, "dp_mean", "bounds.epsilon must be left out"),
         ({"params": 'calibration = "tight"'}, "dp_mean", "params.calibration must be left out"),
-        ({"params": "replicates = 3"}, "dp_mean", "params.replicates must be left out"),
-        ({"params": "rng = 3"}, "dp_mean", "params.rng must be left out"),
-        ({"y": 'y = "cost"'}, "dp_mean", "columns.y must be left out"),
         ({"y": 'user_id = "cost"'}, "dp_mean", "columns.user_id must be left out"),
         ({"y": 'y = "age"'}, "adassp", "columns must name each column once, got 'age' twice"),
-        ({"y": "color = 1"}, "dp_mean", "columns.color is not a known key; see docs/guide"),
         ({"bounds": "covariate_bound = 1.0\nresponse_bound = 1.0"}, "adassp", "columns.y is needed"),
         (
             {"bounds": "covariate_bound = 1.0", "params": 'family = "logistic"', "y": 'y = "cost"'},
@@ -235,7 +211,6 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
             "y must hold 0 or 1 for",
         ),
         ({}, "ols", "must be a private one"),
-        ({}, "dp_men", "did you mean 'dp_mean'"),
     ],
 )
 def test_refused_requests_cost_nothing(dpcost, data, config, changes, estimator, message):
@@ -246,22 +221,6 @@ def test_refused_requests_cost_nothing(dpcost, data, config, changes, estimator,
     assert err.count("\n") == 1
     assert not out
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
-
-
-@pytest.mark.parametrize(
-    ("x", "message"),
-    [
-        ('"age"', "columns.x must be a list, got 'age'; see docs/guide"),
-        ("[]", "columns.x must have at least one entry"),
-        ('["age", "age"]', "columns must name each column once, got 'age' twice"),
-        ("[1]", "columns.x.0 must be a text, got 1"),
-    ],
-)
-def test_columns_are_checked_in_words(dpcost, data, config, x, message):
-    opened(dpcost)
-    path = config()
-    path.write_text(path.read_text().replace('["age", "weight"]', x))
-    assert message in sentence(ask(dpcost, data, path))
 
 
 def test_a_delta_of_one_over_the_rows_draws_a_note(dpcost, data, config):
@@ -278,14 +237,9 @@ def test_an_edited_ledger_is_noticed(dpcost, data, config, home):
     opened(dpcost)
     assert ask(dpcost, data, config())[0] == 0
     with sqlite3.connect(home / "ledger.sqlite") as connection:
-        tables = [
-            row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-        ]
-        for trigger in tables:
-            connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute(
-            "UPDATE dpcost_ledger SET body = replace(body, '0.5', '0.1') WHERE kind = 'charge'"
-        )
+        connection.execute("DROP TRIGGER dpcost_ledger_no_update")
+        edited = "UPDATE dpcost_ledger SET body = replace(body, '0.5', '0.1') WHERE kind = 'charge'"
+        assert connection.execute(edited).rowcount == 1
     status, out, _ = dpcost("ledger", "verify")
     assert status == 1
     assert "NOT whole" in out
@@ -303,13 +257,6 @@ def test_a_backup_comes_back_and_an_older_one_only_when_asked(dpcost, tmp_path):
     dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)
     assert "add --forget-newer if the older state is meant" in sentence(dpcost("ledger", "restore", copy))
     assert json.loads(dpcost("ledger", "restore", copy, "--forget-newer", "--json")[1])["head"] == head
-
-
-def test_an_audit_of_too_many_trials_is_refused_and_a_long_one_tells_how_far_it_is(dpcost, monkeypatch):
-    status, _, err = dpcost("audit", "dp_mean", "--trials", 10**12)
-    assert (status, "--trials" in err, "10,000,000" in err) == (2, True, True)
-    monkeypatch.setattr("flows.record.progress._SECONDS_BETWEEN_LINES", 0.0)
-    assert "auditing dp_mean tight: 1,000 runs\n" in dpcost("audit", "dp_mean", "--trials", 1000)[2]
 
 
 def test_an_audit_from_the_command_line(dpcost):

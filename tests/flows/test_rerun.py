@@ -3,7 +3,7 @@ import json
 import pytest
 
 from data.store.folders import sha256_file
-from flows.studies.find_study import TASKS, check_cell, find_study
+from flows.studies.find_study import check_cell, find_study
 from flows.studies.results import last_manifest, rebuild_reports, rerun_options
 from reports.analysis.results import compare_results, describe_differences, to_parquet_bytes
 from tasks.faults import SpecError
@@ -41,23 +41,6 @@ def test_a_cell_has_to_exist_at_that_profile(out):
         rerun_options("housing", "run_block", "ols:pubic:n=100", out, **ASKED)
     with pytest.raises(SpecError, match="at profile smoke"):
         rerun_options("housing", "run_block", "ols:public:n=200", out, **ASKED)
-
-
-@pytest.mark.parametrize("wrong", [{"refresh_task": "foo"}, {"profile": "smke"}, {"reps": 0}, {"seed": -1}])
-def test_a_flow_run_with_wrong_parameters_is_refused(wrong):
-    from prefect.exceptions import ParameterTypeError
-
-    from flows.study import run_study
-
-    with pytest.raises(ParameterTypeError):
-        run_study.validate_parameters({"study": "housing", **wrong})
-
-
-def test_the_server_is_told_which_tasks_there_are():
-    from flows.study import run_study
-
-    (names, _) = run_study.parameters.properties["refresh_task"]["anyOf"]
-    assert names["enum"] == list(TASKS)
 
 
 @pytest.mark.parametrize("task", [None, "collect"])
@@ -100,14 +83,6 @@ def test_results_that_are_not_the_manifests_are_refused(out):
         rebuild_reports(["housing"], out)
 
 
-def test_a_study_that_is_not_known_by_name_is_left_out(out, capsys):
-    (out / "mine").mkdir()
-    (out / "mine" / "manifest.json").write_text("{}")
-    with pytest.raises(SpecError, match="housing has no stored results"):
-        rebuild_reports(None, out)
-    assert "leaving out mine" in capsys.readouterr().err
-
-
 def test_results_are_read_from_a_folder_or_a_file(tmp_path):
     path = tmp_path / "results.parquet"
     path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
@@ -120,13 +95,6 @@ def test_results_are_read_from_a_folder_or_a_file(tmp_path):
         read_results(path)
     with pytest.raises(SpecError, match="holds no results"):
         read_results(path / "below")
-
-
-def test_a_table_of_an_earlier_version_is_refused(tmp_path):
-    path = tmp_path / "results.parquet"
-    path.write_bytes(to_parquet_bytes(table([1.0]).drop(columns="panel").assign(variant="public")))
-    with pytest.raises(SpecError, match="panel; run the study again"):
-        read_results(path)
 
 
 def test_a_table_is_identical_to_itself_in_any_order():

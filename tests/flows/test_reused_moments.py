@@ -196,29 +196,22 @@ def test_an_answer_that_is_lost_loses_no_moments(ledger, ask, monkeypatch):
     assert ledger.verify().ok
 
 
-def test_verify_finds_a_charge_that_starts_from_no_released_answer(ledger):
-    def charged(source, **more):
-        facts = {"facts": {"started_from": source}} if source else {}
-        request = Request("mine", Fingerprint("a" * 64, "b" * 64), ESTIMATOR, more, 1.0, 0.0, facts)
-        return ledger.charge(request, lambda *_: Verdict(True, 0.0, 0.0), hold_by="ann")
+@pytest.mark.parametrize(
+    ("held", "content", "problem"), [("ann", "a", "was not released"), ("", "c", "other rows")]
+)
+def test_verify_finds_a_charge_that_starts_from_what_it_may_not_know(ledger, held, content, problem):
+    """An answer that was not approved, or one about other rows."""
 
-    held = charged("")
-    ledger.store_release(held.id, {"estimate": 1.0})
-    assert ledger.verify().ok
-    charged(held.id, n=1)
-    assert "was not released" in ledger.verify().problems[0]
+    def charged(content, facts):
+        request = Request("mine", Fingerprint(content * 64, "b" * 64), ESTIMATOR, facts, 1.0, 0.0, facts)
+        verdict = Verdict(True, 0.0, 0.0)
+        return ledger.charge(request, lambda *_: verdict, allow_new_content=True, hold_by=held)
 
-
-def test_verify_finds_a_charge_that_starts_from_an_answer_about_other_rows(ledger):
-    def charged(content, source):
-        facts = {"facts": {"started_from": source}} if source else {}
-        request = Request("mine", Fingerprint(content * 64, "b" * 64), ESTIMATOR, {}, 1.0, 0.0, facts)
-        return ledger.charge(request, lambda *_: Verdict(True, 0.0, 0.0), allow_new_content=True)
-
-    first = charged("a", "")
+    first = charged("a", {})
     ledger.store_release(first.id, {"estimate": 1.0})
-    charged("c", first.id)
-    assert "other rows" in ledger.verify().problems[0]
+    assert ledger.verify().ok
+    charged(content, {"facts": {"started_from": first.id}})
+    assert problem in ledger.verify().problems[0]
 
 
 def test_moments_with_hardly_any_noise_do_not_make_a_release_of_large_rows_fail(ask, tmp_path):

@@ -1,11 +1,9 @@
 """Whole runs of ``dpcost`` on a small study, with a real server: stored, repeated, interrupted and killed."""
 
 import base64
-import contextlib
 import json
 import os
 import pickle
-import pty
 import signal
 import sqlite3
 from pathlib import Path
@@ -95,16 +93,6 @@ def test_neither_workers_nor_engine_nor_folder_compute_anything_again(ran):
     ran.dpcost(*arguments)
     assert ran.computed() == written
     assert (ran.folder / "elsewhere" / "small" / "report.html").exists()
-
-
-def test_another_seed_or_number_of_repetitions_is_computed(ran):
-    before, n_stored = ran.results, len(blocks(ran))
-    ran.run("--seed", "1")
-    assert len(blocks(ran)) == 2 * n_stored
-    assert not ran.results["value"].equals(before["value"])
-    ran.run("--reps", "1")
-    assert len(blocks(ran)) == 3 * n_stored
-    assert set(ran.results["replicate"]) == {0}
 
 
 def test_one_cell_is_run_again_and_nothing_else(ran):
@@ -228,17 +216,6 @@ def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
     assert project.same_results(long[0])
 
 
-def test_ctrl_c_before_anything_ran_says_so(project):
-    process = start_long(project)
-    wait_for(lambda: server_of(process.pid, project.home), process)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert err.strip().startswith("dpcost: interrupted")
-    assert err.strip().count("\n") == 0
-    assert nothing_runs(project)
-
-
 def test_no_kill_changes_a_byte_or_leaves_anything_running(project):
     kills = kill_at_random(project.folder, str(project.study), seed=20261120)
     assert [kill for kill in kills if not kill.passed] == []
@@ -285,30 +262,3 @@ def test_a_run_whose_server_dies_says_so_and_the_same_command_goes_on(project, l
     assert finished.items() <= project.computed().items()
     assert project.same_results(long[0])
     assert sorted(states(project)[0]) == ["COMPLETED", "CRASHED"]
-
-
-def test_a_second_run_waits_for_the_first(project, long):
-    first = start_long(project)
-    wait_for(lambda: list((project.home / "journal").glob("*.json")), first)
-    second = start_long(project)
-    assert f"another run (process {first.pid} of " in second.stderr.readline()
-    assert server_of(second.pid, project.home) is None
-    assert first.wait(timeout=120) == 0
-    _, err = second.communicate(timeout=120)
-    assert second.returncode == 0
-    assert "all from the cache" in err
-    assert project.same_results(long[0])
-
-
-def test_a_terminal_sees_a_bar(project):
-    leader, follower = pty.openpty()
-    process = project.start("run", project.study, "--profile", "smoke", "--out", project.out, stderr=follower)
-    os.close(follower)
-    seen = b""
-    with contextlib.suppress(OSError):  # what Linux raises at the end
-        while piece := os.read(leader, 4096):
-            seen += piece
-    os.close(leader)
-    assert process.wait() == 0
-    assert seen.count(b"\r\x1b[2K") >= 4  # and as time passes
-    assert b"4/4 blocks" in seen

@@ -71,21 +71,6 @@ def test_a_mean_over_users_is_released_and_replayed(dpcost, visits, tmp_path):
     assert "protects each user by person" in dpcost("ledger", "show")[1]
 
 
-def test_a_regression_over_users_is_released(dpcost, visits, tmp_path):
-    bounds = "gradient_bound = 100.0\nconcentration_radius = 5.0\nradius = 1.0"
-    status, out, err = ask(
-        dpcost,
-        visits,
-        tmp_path,
-        estimator="user_level_regression",
-        columns=USER + '\ny = "cost"',
-        bounds=bounds,
-        more='[params]\nloss = "squared"\nstep_size = 0.02\nn_iterations = 3\n',
-    )
-    assert status == 0, err
-    assert set(json.loads(out)["estimate"]) == {"hours", "steps"}
-
-
 def test_how_many_rows_a_user_has_cannot_be_asked(dpcost, visits, tmp_path):
     """Users with more rows than count are cut to them, and every question is charged."""
     for n_charges, most in enumerate((5, 9000), start=1):

@@ -3,14 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import computed, edited, initialized, refusal, study_of
+from analyst_tables import computed, edited, init_study, initialized, refusal, study_of
 
 from data.dataset import Declaration, DeclaredColumn
 from data.ledger import open_ledger
 from data.store.references import UserTableRef
 from data.tables import reading
 from data.tables.declared import count_users, read_declared
-from flows.cli.init import init_study
 from flows.studies.find_study import find_study
 from tasks.faults import SpecError
 from tasks.release.config import ReleaseConfig, public_keywords, read_config, read_release

@@ -127,7 +127,7 @@ APPLICATION_FAULTS = {
     },
     "flows/record/inventory.py": {
         "what another machine is writing to the shared store is pruned": Fault(
-            "prune_shared", condition("_ON_ITS_WAY", "True"), "tests/flows/test_shared_inventory.py"
+            "prune_shared", condition("_ON_ITS_WAY", "True"), "tests/flows/test_inventory.py"
         ),
     },
     "flows/studies/stored.py": {

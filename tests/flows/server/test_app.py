@@ -1,8 +1,6 @@
 import base64
-import contextlib
 
 import pytest
-from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
@@ -113,17 +111,3 @@ def test_a_server_needs_a_password(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         app.main()
     assert "PREFECT_SERVER_API_AUTH_STRING" in capsys.readouterr().err
-
-
-def test_the_start_and_the_end_of_the_server_reach_prefect(reports):
-    seen = []
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_):
-        seen.append("start")
-        yield
-        seen.append("end")
-
-    with TestClient(app.guarded(Starlette(lifespan=lifespan), reports, "a:b", 4200, [])):
-        assert seen == ["start"]
-    assert seen == ["start", "end"]

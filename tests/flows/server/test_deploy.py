@@ -57,13 +57,6 @@ def test_every_deployment_can_be_put_on_a_server_and_its_form_explains_every_par
         assert unexplained == [], each["name"]
 
 
-def test_the_housing_study_runs_on_monday_night():
-    (housing,) = [each for each in deploy.listed_deployments() if each["name"] == "housing"]
-    assert housing["parameters"] == {"study": "housing", "profile": "standard"}
-    assert housing["schedules"] == [{"cron": "0 3 * * 1", "timezone": "UTC"}]
-    assert housing["work_pool"] == {"name": deploy.POOL}
-
-
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

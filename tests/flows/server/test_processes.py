@@ -53,11 +53,6 @@ def test_a_leftover_of_a_killed_run_is_ended_though_no_file_tells_of_it(tmp_path
     assert said == ["ending the server that a killed run left behind"]
 
 
-def test_a_process_that_exits_meanwhile_keeps_no_other_from_being_ended(gone):
-    mine = ProcessIdentity.of(os.getpid())
-    assert processes._identities([gone.pid, mine.pid]) == {mine}
-
-
 def test_what_a_living_run_or_another_home_has_is_left_alone(tmp_path, gone, start):
     kept = [start(ProcessIdentity.of(os.getpid())), start(gone, tmp_path / "other")]
     assert end_leftovers(tmp_path) == 0
@@ -84,14 +79,6 @@ def test_a_child_that_is_stopped_while_it_starts_leaves_nothing_behind(tmp_path)
         time.sleep(pause)
         process.stop()
         assert started_processes(tmp_path) == []
-
-
-def test_a_child_whose_environment_cannot_be_read_yet_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr("flows.server.processes.started_processes", lambda home: [])
-    process = child(tmp_path, "sleep", "60")
-    process.start()
-    process.stop()
-    assert process.exit_status is not None
 
 
 def test_a_child_whose_watcher_is_killed_is_ended_all_the_same(tmp_path):

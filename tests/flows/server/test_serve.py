@@ -20,6 +20,7 @@ from flows.server.prefect_server import answers, free_port, own_authentication, 
 from flows.server.processes import ServerError, started_processes, stop_all
 
 STUDY = """
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +29,7 @@ from prefect import flow, task
 
 @task
 def one(number: int) -> int:
+    WORK
     return number
 
 
@@ -44,6 +46,7 @@ def run_study(
 """
 
 
+GATE = "while not Path('gate').exists():\n        time.sleep(0.1)"
 DEPLOYMENTS = """
 deployments:
   - name: housing
@@ -80,6 +83,19 @@ def test_the_newest_postgresql_is_taken(monkeypatch):
     assert postgres.postgres_programs() == Path("/usr/lib/postgresql/15/bin")
 
 
+def write_flow(project, work="pass", *, hooks=False):
+    """Write the project's flow, whose tasks do some work first; with hooks as those of dpcost."""
+    study = STUDY.replace("WORK", work)
+    if hooks:
+        study = f"from flows.server.dead_runs import HOOKS\n{study}".replace('"study")', '"study", **HOOKS)')
+    (project / "flows" / "study.py").write_text(study)
+
+
+def states(serving):
+    """Return the states of the runs that somebody started."""
+    return [run["state_type"] for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
+
+
 @pytest.fixture
 def project():
     """Return a copy of the project with a tiny flow; its folder can be reached by PostgreSQL's user."""
@@ -87,7 +103,7 @@ def project():
         folder = Path(name)
         folder.chmod(0o755)
         shutil.copytree(serve.PROJECT / "flows", folder / "flows", ignore=shutil.ignore_patterns("*.toml"))
-        (folder / "flows" / "study.py").write_text(STUDY)
+        write_flow(folder)
         (folder / "flows" / "studies").mkdir(exist_ok=True)
         shutil.copy(serve.PROJECT / "flows" / "studies" / "housing.toml", folder / "flows" / "studies")
         (folder / "prefect.yaml").write_text(DEPLOYMENTS)
@@ -160,12 +176,10 @@ def test_a_killed_serve_leaves_nothing_and_gives_up_its_place(project, start):
 
 @pytest.mark.server
 def test_ctrl_c_ends_a_study_that_is_running(project, start):
-    study = STUDY.replace("    return number", "    import time\n\n    time.sleep(600)\n    return number")
-    (project / "flows" / "study.py").write_text(study)
+    write_flow(project, "time.sleep(600)")
     serving = start()
-    done = serving.run_deployment()
-    assert done.returncode == 0, done.stdout + done.stderr
-    until(lambda: [run["state_type"] for run in serving.ask("flow_runs") if run["start_time"]] == ["RUNNING"])
+    assert serving.run_deployment().returncode == 0
+    until(lambda: states(serving) == ["RUNNING"])
     assert serving.stop() == 0
     assert serving.running_children() == []
 
@@ -173,11 +187,10 @@ def test_ctrl_c_ends_a_study_that_is_running(project, start):
 @pytest.mark.server
 def test_one_command_ends_everything(project, start, database, monkeypatch):
     """A run on the standing server, and one from another terminal that brought a server of its own."""
-    study = STUDY.replace("    return number", "    import time\n\n    time.sleep(600)\n    return number")
-    (project / "flows" / "study.py").write_text(study)
+    write_flow(project, "time.sleep(600)")
     serving = start(*database)
     assert serving.run_deployment().returncode == 0
-    until(lambda: [run["state_type"] for run in serving.ask("flow_runs") if run["start_time"]] == ["RUNNING"])
+    until(lambda: states(serving) == ["RUNNING"])
     other = subprocess.Popen(
         [sys.executable, "-c", OTHER_RUN, str(serving.home)], cwd=project, env=serving.environment
     )
@@ -225,9 +238,7 @@ def test_the_server_answers_its_owner_alone(project, start):
 
 @pytest.mark.server
 def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project, start, receiver):
-    failing = STUDY.replace('@flow(name="study")', '@flow(name="study", on_failure=[tell_failure])')
-    failing = failing.replace("    return number", '    raise ValueError("the value 42.5")')
-    (project / "flows" / "study.py").write_text(f"from flows.record.webhook import tell_failure\n{failing}")
+    write_flow(project, 'raise ValueError("the value 42.5")', hooks=True)
     (project / "prefect.yaml").write_text(DEPLOYMENTS.replace("0 3 * * 1", "* * * * *"))
     serving = start(DPCOST_WEBHOOK_URL=receiver.address)
     until(lambda: receiver.bodies, timeout=240)
@@ -244,9 +255,8 @@ def test_a_run_that_nobody_started_and_that_fails_is_told_to_the_webhook(project
 
 @pytest.mark.server
 def test_four_runs_at_once_on_one_server_all_finish(project, start, database):
-    (project / "flows" / "study.py").write_text(STUDY.replace("reps or 3", "200"))
     serving = start(*database)
-    code = "from flows.study import run_study; run_study('housing')"
+    code = "from flows.study import run_study; run_study('housing', reps=200)"
     running = [
         subprocess.Popen(
             [sys.executable, "-c", code], cwd=project, env=serving.client, stderr=subprocess.PIPE
@@ -267,20 +277,13 @@ def test_when_a_part_dies_all_of_it_ends_and_the_next_start_runs_again_what_was_
     project, start, part, database
 ):
     """As systemd and compose do it: what ends with status 1 is started again."""
-    gate = project / "gate"
-    waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
-    study = STUDY.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
-    (project / "flows" / "study.py").write_text(study)
-
-    def states():
-        return [run["state_type"] for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
-
+    write_flow(project, GATE)
     serving = start(*database)
     pages = serving.home / "prefect" / "pages"  # Prefect's own, with the modes of its package
     private = [path for path in serving.home.rglob("*") if not path.is_relative_to(pages)]
     assert {path.stat().st_mode & 0o077 for path in private} == {0}
     assert serving.run_deployment().returncode == 0
-    until(lambda: states() == ["RUNNING"])
+    until(lambda: states(serving) == ["RUNNING"])
     parts = sorted(each.process.pid for each in started_processes(serving.home) if each.name == part)
     for pid in parts[1:] if part == "worker" else parts[1:2]:  # the first is the watcher
         os.kill(pid, signal.SIGKILL)
@@ -291,29 +294,21 @@ def test_when_a_part_dies_all_of_it_ends_and_the_next_start_runs_again_what_was_
     assert serving.running_children() == []
 
     serving = start(*database)
-    gate.touch()
-    until(lambda: sorted(states()) == ["COMPLETED", "CRASHED"], timeout=240)
+    (project / "gate").touch()
+    until(lambda: sorted(states(serving)) == ["COMPLETED", "CRASHED"], timeout=240)
     assert (project / "report.txt").read_text() == "housing standard 3"
     assert serving.stop() == 0
 
 
 @pytest.mark.server
 def test_a_run_whose_process_dies_starts_again(project, start):
-    gate = project / "gate"
-    hooked = STUDY.replace('@flow(name="study")', '@flow(name="study", **HOOKS)')
-    waiting = f"while not Path({str(gate)!r}).exists():\n        time.sleep(0.1)"
-    hooked = hooked.replace("    return number", f"    import time\n\n    {waiting}\n    return number")
-    (project / "flows" / "study.py").write_text(f"from flows.server.dead_runs import HOOKS\n{hooked}")
-
-    def states():
-        return [run["state_type"] for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
-
+    write_flow(project, GATE, hooks=True)
     serving = start()
     assert serving.run_deployment().returncode == 0
-    until(lambda: states() == ["RUNNING"])
+    until(lambda: states(serving) == ["RUNNING"])
     found = sorted(each.process.pid for each in started_processes(serving.home) if each.name == "worker")
     for pid in found[2:]:  # the watcher, the worker, and what it runs
         os.kill(pid, signal.SIGKILL)
-    gate.touch()
-    until(lambda: sorted(states()) == ["COMPLETED", "CRASHED"], timeout=240)
+    (project / "gate").touch()
+    until(lambda: sorted(states(serving)) == ["COMPLETED", "CRASHED"], timeout=240)
     assert serving.stop() == 0
