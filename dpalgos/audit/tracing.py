@@ -26,21 +26,34 @@ Cai, Wang & Zhang, The Cost of Privacy (paper A), section 2.3, (3.2), (4.2), (4.
 Cai, Wang & Zhang, The Cost of Privacy in Generalized Linear Models (paper B), (4.2), (4.7), (4.9).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from dpalgos.typing import BoolArray, FloatArray
 
 
-class Attack(Protocol):
-    """A statistic that is large for members, and what is known of it."""
+class Attack(ABC):
+    """A statistic that is large for members, and what is known of it.
 
+    ``support`` are the coordinates that are attacked, (d,); None stands for all.
+    """
+
+    support: BoolArray | None = None
+
+    @abstractmethod
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
         """Return the scores (n, R) of candidates X (n, d), y (n,) against estimates (d, R)."""
-        ...
+
+    @abstractmethod
+    def lean(self, estimate: FloatArray) -> FloatArray:
+        """Return M − θ, (k, R), by which the S(z) of the k attacked coordinates are multiplied."""
+
+    @abstractmethod
+    def covariance(self) -> FloatArray:
+        """Return the covariance (k, k) of S(z) on these coordinates, or its diagonal if it is diagonal."""
 
     def spread(self, estimate: FloatArray) -> FloatArray:
         """Return the standard deviation (R,) of a non-member's score given the truth and the estimates.
@@ -48,46 +61,48 @@ class Attack(Protocol):
         It depends on nothing else, so that scores divided by it can be pooled over data sets, and what
         privacy allows to a test holds for the pooled test too.
         """
-        ...
+        lean, covariance = self.lean(estimate), self.covariance()
+        if covariance.ndim == 1:
+            return np.asarray(np.sqrt(covariance @ lean**2))
+        return np.asarray(np.sqrt(np.sum(lean * (covariance @ lean), axis=0)))
 
     @property
     def unbiased_sum(self) -> float:
         """Expected sum of the members' scores for an estimate that is unbiased where it is attacked."""
-        ...
+        return float(self.covariance().sum())
+
+    @property
+    def attacked(self) -> slice | BoolArray:
+        """The coordinates that are attacked, as an index."""
+        return slice(None) if self.support is None else self.support
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BoundedMeanAttack:
-    """A = ⟨x − μ, M⟩ for entries in {−σ, σ}, M clamped to ±σ (paper A, section 2.3); σ is ``value_bound``."""
+class BoundedMeanAttack(Attack):
+    """A = ⟨x − μ, M⟩ for entries in {−σ, σ}, M clamped to ±σ (paper A, section 2.3); σ is ``value_bound``.
+
+    The members' scores sum to Σ_j (σ² − μ_j²): two thirds of σ² d on average over μ uniform on ±σ.
+    """
 
     mean: FloatArray
     value_bound: float
 
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-        return np.asarray((X - self.mean) @ self._clamped(estimate))
+        return np.asarray((X - self.mean) @ self.lean(estimate))
 
-    def spread(self, estimate: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(self._variance @ self._clamped(estimate) ** 2))
-
-    @property
-    def unbiased_sum(self) -> float:
-        """Σ_j (σ² − μ_j²): two thirds of σ² d on average over μ uniform on ±σ."""
-        return float(self._variance.sum())
-
-    @property
-    def _variance(self) -> FloatArray:
-        return np.asarray(self.value_bound**2 - self.mean**2)
-
-    def _clamped(self, estimate: FloatArray) -> FloatArray:
+    def lean(self, estimate: FloatArray) -> FloatArray:
+        """Return M, clamped."""
         return np.clip(_columns(estimate), -self.value_bound, self.value_bound)
+
+    def covariance(self) -> FloatArray:
+        return np.asarray(self.value_bound**2 - self.mean**2)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MeanAttack:
+class MeanAttack(Attack):
     """A = ⟨(x − μ)_S, M − μ⟩ for rows with uncorrelated entries (paper A, (3.2); paper B, (4.2), times σ²).
 
-    ``mean`` is μ, (d,), or (d, R) of what each replicate takes for it; ``noise_std`` is σ of the entries; a
-    ``support`` of None stands for all coordinates.
+    ``mean`` is μ, (d,), or (d, R) of what each replicate takes for it; ``noise_std`` is σ of the entries.
     """
 
     mean: FloatArray
@@ -95,62 +110,49 @@ class MeanAttack:
     support: BoolArray | None = None
 
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
-        S, error = _support(self.support), self._error(estimate)
-        return np.asarray(X[:, S] @ error - np.sum(_columns(self.mean)[S] * error, axis=0))
+        S, lean = self.attacked, self.lean(estimate)
+        return np.asarray(X[:, S] @ lean - np.sum(_columns(self.mean)[S] * lean, axis=0))
 
-    def spread(self, estimate: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(self._variance[_support(self.support)] @ self._error(estimate) ** 2))
+    def lean(self, estimate: FloatArray) -> FloatArray:
+        return np.asarray(_columns(estimate)[self.attacked] - _columns(self.mean)[self.attacked])
 
-    @property
-    def unbiased_sum(self) -> float:
-        return float(self._variance[_support(self.support)].sum())
-
-    @property
-    def _variance(self) -> FloatArray:
-        return np.broadcast_to(np.asarray(self.noise_std) ** 2, len(self.mean))
-
-    def _error(self, estimate: FloatArray) -> FloatArray:
-        return _error(estimate, self.mean, self.support)
+    def covariance(self) -> FloatArray:
+        return np.broadcast_to(np.asarray(self.noise_std) ** 2, len(self.mean))[self.attacked]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LinearModelAttack:
-    """A = (y − ψ'(x'β)) ⟨(M − β)_S, x⟩ / c, for regression and generalized linear models.
+class LinearModelAttack(Attack):
+    """A = (y − ψ'(x'β)) ⟨(M − β)_S, x⟩, for regression and generalized linear models.
 
-    Paper A, (4.2) and (4.5): the identity as ψ' (``mean_response``) and c = 1. Paper B, (4.7) and (4.9): c =
-    c(σ), the ``dispersion``. A ``support`` of None stands for all coordinates. ``information`` is the
-    covariance (d, d) of the score (y − ψ'(x'β)) x / c, or its diagonal if it is diagonal: σ² E[xx'] for
-    regression with c = 1, the Fisher information E[ψ''(x'β) xx'] / c for a generalized linear model.
-    ``score_sum`` is Σ_i E ⟨e_j, S(z_i)⟩ M_j for an unbiased M, per attacked coordinate: σ² for regression
-    with c = 1, and 1 for a true score.
+    Paper A, (4.2) and (4.5): the identity as ψ' (``mean_response``). Paper B, (4.7) and (4.9), times c(σ).
+    ``information`` is the covariance (d, d) of the score (y − ψ'(x'β)) x, or its diagonal if it is diagonal:
+    σ² E[xx'] for regression, the Fisher information E[ψ''(x'β) xx'] for a generalized linear model.
+    ``score_sum`` is Σ_i E ⟨e_j, S(z_i)⟩ M_j for an unbiased M, per attacked coordinate: σ² for regression,
+    and 1 for a true score.
     """
 
     coef: FloatArray
     information: FloatArray
     score_sum: float = 1.0
     mean_response: Callable[[FloatArray], FloatArray] | None = None
-    dispersion: float = 1.0
     support: BoolArray | None = None
 
     def scores(self, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
         assert y is not None
         predictor = X @ self.coef
         fitted = predictor if self.mean_response is None else self.mean_response(predictor)
-        S = _support(self.support)
-        return np.asarray(((y - fitted) / self.dispersion)[:, None] * (X[:, S] @ self._error(estimate)))
+        return np.asarray((y - fitted)[:, None] * (X[:, self.attacked] @ self.lean(estimate)))
 
-    def spread(self, estimate: FloatArray) -> FloatArray:
-        error, S = self._error(estimate), _support(self.support)
-        if self.information.ndim == 1:
-            return np.asarray(np.sqrt(self.information[S] @ error**2))
-        return np.asarray(np.sqrt(np.sum(error * (self.information[S][:, S] @ error), axis=0)))
+    def lean(self, estimate: FloatArray) -> FloatArray:
+        return np.asarray(_columns(estimate)[self.attacked] - _columns(self.coef)[self.attacked])
+
+    def covariance(self) -> FloatArray:
+        of_attacked = self.information[self.attacked]
+        return of_attacked if of_attacked.ndim == 1 else of_attacked[:, self.attacked]
 
     @property
     def unbiased_sum(self) -> float:
-        return self.score_sum * len(self.coef[_support(self.support)])
-
-    def _error(self, estimate: FloatArray) -> FloatArray:
-        return _error(estimate, self.coef, self.support)
+        return self.score_sum * len(self.coef[self.attacked])
 
 
 def standardized(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: FloatArray) -> FloatArray:
@@ -162,12 +164,3 @@ def standardized(attack: Attack, X: FloatArray, y: FloatArray | None, estimate: 
 
 def _columns(estimate: FloatArray) -> FloatArray:
     return estimate[:, None] if estimate.ndim == 1 else estimate
-
-
-def _error(estimate: FloatArray, truth: FloatArray, support: BoolArray | None) -> FloatArray:
-    S = _support(support)
-    return np.asarray(_columns(estimate)[S] - _columns(truth)[S])
-
-
-def _support(support: BoolArray | None) -> slice | BoolArray:
-    return slice(None) if support is None else support

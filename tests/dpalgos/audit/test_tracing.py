@@ -91,34 +91,30 @@ def test_a_fresh_record_scores_zero_on_average_with_the_stated_spread(case):
     assert np.mean(scores**2) == pytest.approx(1.0, abs=4 * np.sqrt(kurtosis / FRESH))
 
 
+def mean_sum_ratio(model, n, d, estimator, repeats, **options):
+    """The mean of :func:`sum_ratio` over data sets, and its standard error."""
+    ratios = []
+    for seed in range(repeats):
+        attack, members, _, estimate = experiment(model, n, d, estimator, seed, fresh=1, **options)
+        ratios.append(sum_ratio(attack, *members, estimate)[0])
+    return np.mean(ratios), np.std(ratios, ddof=1) / np.sqrt(repeats)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_members_scores_sum_to_what_steins_identity_says(case):
     model, n, d, estimator, settings, keywords = CASES[case]
-    ratios = []
-    for seed in range(60):
-        attack, members, _, estimate = experiment(
-            model, n, d, estimator, seed, fresh=1, settings=settings, **keywords
-        )
-        ratios.append(sum_ratio(attack, *members, estimate)[0])
-    error = np.std(ratios, ddof=1) / np.sqrt(len(ratios))
+    ratio, error = mean_sum_ratio(model, n, d, estimator, 60, settings=settings, **keywords)
     if case == "sparse mean":  # σ²s where nothing is missed; less where thresholding misses, never s log d
-        assert 0.7 < np.mean(ratios) < 1.0 + 3 * error
+        assert 0.7 < ratio < 1.0 + 3 * error
     else:
-        assert np.mean(ratios) == pytest.approx(1.0, abs=3 * error)
+        assert ratio == pytest.approx(1.0, abs=3 * error)
 
 
 def test_the_sparse_sum_is_s_and_not_s_log_d():
     # The sample mean under the prior of Lemma 3.2: the claim is σ² s log d, what holds is σ² s.
-    n, d, s = 25, 5_000, 20
-    ratios = []
-    for seed in range(30):
-        attack, members, _, estimate = experiment(
-            "prior_mean", n, d, "sample_mean", seed, fresh=1, settings={"sparsity": s}
-        )
-        ratios.append(sum_ratio(attack, *members, estimate)[0])
-    error = np.std(ratios, ddof=1) / np.sqrt(len(ratios))
-    assert np.mean(ratios) == pytest.approx(1.0, abs=3 * error)
-    assert np.mean(ratios) + 10 * error < np.log(d)
+    ratio, error = mean_sum_ratio("prior_mean", 25, 5_000, "sample_mean", 30, settings={"sparsity": 20})
+    assert ratio == pytest.approx(1.0, abs=3 * error)
+    assert ratio + 10 * error < np.log(5_000)
 
 
 def test_shrinking_an_estimate_lowers_the_sum_by_its_derivative():
@@ -161,41 +157,28 @@ def test_a_score_attack_on_a_logistic_model():
 # Separation
 
 
-@pytest.fixture(scope="module")
-def gaussian_release():
-    """Return standardized scores of members and others, (n, R), by calibration."""
-    n, d, repeats = 100, 1000, 75
-    spreads = np.array([0.0, 2 * np.sqrt(d) / n / gaussian_mu(8.0, 1 / n**2)])
+def scores_of(repeats, model, n, d, estimator, release_std=0.0, **options):
+    """Return standardized scores of members and others, (n, R), of data sets; estimates get some noise."""
     members, outsiders = [], []
     for seed in range(repeats):
-        attack, inside, outside, estimate = experiment("prior_mean", n, d, "sample_mean", seed)
-        released = estimate[:, None] + spreads * np.random.default_rng(seed).standard_normal((d, 1))
-        members.append(standardized(attack, *inside, released))
-        outsiders.append(standardized(attack, *outside, released))
-    inside, outside = (np.stack(scores, axis=-1) for scores in (members, outsiders))
-    return {name: (inside[:, i], outside[:, i], spreads[i]) for i, name in enumerate(("none", "eight"))}
+        attack, inside, outside, estimate = experiment(model, n, d, estimator, seed, **options)
+        released = estimate + release_std * np.random.default_rng(seed).standard_normal(d)
+        members.append(standardized(attack, *inside, released)[:, 0])
+        outsiders.append(standardized(attack, *outside, released)[:, 0])
+    return np.array(members).T, np.array(outsiders).T
 
 
-def test_the_attack_on_a_gaussian_mean_reaches_what_theory_predicts(gaussian_release):
+@pytest.mark.parametrize("private", [False, True])
+def test_the_attack_on_a_gaussian_mean_reaches_what_theory_predicts(private):
     # Given M, a score of a non-member is N(0, 1); a member shifts M − μ by (x − μ)/n, hence the mean of its
     # score by ‖x − μ‖² / (n ‖M − μ‖), where ‖x − μ‖² ≈ d and ‖M − μ‖² ≈ d (1/n + sd²).
     n, d = 100, 1000
-    for members, outsiders, release_std in gaussian_release.values():
-        auc, error = pooled_auc(members, outsiders)
-        predicted = gaussian_auc(np.sqrt(d) / n / np.sqrt(1 / n + release_std**2))
-        assert error < 0.0045
-        assert auc == pytest.approx(predicted, abs=3.3 * error + 0.005)
-    members, outsiders, _ = gaussian_release["none"]
-    assert pooled_auc(members, outsiders)[0] == pytest.approx(0.987, abs=0.01)
-
-
-def private_scores(estimator, model, n, d, repeats, **keywords):
-    members, outsiders = [], []
-    for seed in range(repeats):
-        attack, inside, outside, estimate = experiment(model, n, d, estimator, seed, **keywords)
-        members.append(standardized(attack, *inside, estimate)[:, 0])
-        outsiders.append(standardized(attack, *outside, estimate)[:, 0])
-    return np.array(members).T, np.array(outsiders).T
+    release_std = 2 * np.sqrt(d) / n / gaussian_mu(8.0, 1 / n**2) if private else 0.0
+    auc, error = pooled_auc(*scores_of(75, "prior_mean", n, d, "sample_mean", release_std))
+    predicted = gaussian_auc(np.sqrt(d) / n / np.sqrt(1 / n + release_std**2))
+    assert error < 0.0045
+    assert auc == pytest.approx(predicted, abs=3.3 * error + 0.005)
+    assert private or auc == pytest.approx(0.987, abs=0.01)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
@@ -214,9 +197,8 @@ def private_scores(estimator, model, n, d, repeats, **keywords):
 def test_no_attack_passes_the_ceiling(estimator, model, n, d, keywords, epsilon):
     delta = 1 / n**2
     settings = {"sparsity": 20} if "sparse" in estimator else {}
-    members, outsiders = private_scores(
-        estimator, model, n, d, 40, epsilon=epsilon, delta=delta, settings=settings, **keywords
-    )
+    budget = {"epsilon": epsilon, "delta": delta}
+    members, outsiders = scores_of(40, model, n, d, estimator, settings=settings, **budget, **keywords)
     allowed = auc_ceiling(epsilon, delta)
     if estimator != "dp_sparse_mean":  # Gaussian releases only: the stricter ceiling holds
         allowed = gaussian_auc(gaussian_mu(epsilon, delta))
@@ -234,13 +216,7 @@ def test_a_mean_with_a_tenth_of_its_noise_breaks_the_ceiling():
     # The test above can fail: the attack sees a release that claims ε = .5 with noise for about 5.
     n, d, epsilon, delta = 60, 600, 0.5, 1 / 3600
     release_std = 0.1 * 2 * np.sqrt(d) / n / gaussian_mu(epsilon, delta)
-    members, outsiders = [], []
-    for seed in range(40):
-        attack, inside, outside, estimate = experiment("bounded_mean", n, d, "sample_mean", seed)
-        released = estimate + release_std * np.random.default_rng(seed).standard_normal(d)
-        members.append(standardized(attack, *inside, released)[:, 0])
-        outsiders.append(standardized(attack, *outside, released)[:, 0])
-    auc, error = pooled_auc(np.array(members).T, np.array(outsiders).T)
+    auc, error = pooled_auc(*scores_of(40, "bounded_mean", n, d, "sample_mean", release_std))
     assert auc - 3.3 * error > auc_ceiling(epsilon, delta)
 
 
