@@ -25,7 +25,7 @@ from reports.analysis.ranking import first_below
 from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
 from tasks.faults import SpecError
-from tasks.problems.problem import Estimation, MakesUpRows
+from tasks.problems.problem import DrawsFromPopulation, Estimation
 from tasks.release.draw import spending_of
 from tasks.rules import delta_at
 from tasks.run.resources import one_blas_thread
@@ -170,7 +170,7 @@ class _MadeUp:
 
     def __init__(self, spec: StudySpec, panel: Panel, delta: float | None = None) -> None:
         one_blas_thread()
-        if not isinstance(panel.problem, MakesUpRows):
+        if not isinstance(panel.problem, DrawsFromPopulation):
             raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
         self.spec, self.panel, self.problem = spec, panel, panel.problem
         self.n_units = panel.problem.population[0]

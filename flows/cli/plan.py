@@ -13,10 +13,9 @@ from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from flows.studies.steps import bring_tables
 from tasks.limits import Profile
-from tasks.problems.problem import ReadsTable
+from tasks.problems.problem import Block, ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.resources import one_blas_thread
-from tasks.study.block import Block
 
 # What a run takes beside its blocks, in units of what it takes to import this program: Prefect's import, its
 # start and end, the data, the page. Fitted to runs of four studies, of which it was 18 to 27.

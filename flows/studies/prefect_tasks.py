@@ -21,7 +21,7 @@ from flows.record.progress import progress, say
 from flows.studies.steps import Job
 from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import Record, at_hand, find_record, shared_record
-from tasks.study.block import Block
+from tasks.problems.problem import Block
 
 _RETRIES = 1  # of a fetch; the download itself has tried three times by then
 

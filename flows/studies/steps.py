@@ -16,7 +16,7 @@ from flows.record.inventory import clear_leftovers
 from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import CacheKey, Record, at_hand, cache_key, located, records_folder, stored_record
 from tasks.limits import DEFAULT_SEED, Profile
-from tasks.problems.problem import HasExhibits, ReadsTable, modules_of
+from tasks.problems.problem import Block, HasExhibits, ReadsTable, modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.write import render, share_report, write_index
 from tasks.run.audit_cell import audit
@@ -24,7 +24,6 @@ from tasks.run.block import run_block
 from tasks.run.collect import collect
 from tasks.run.exhibit import data_limit, exhibit, headline_block
 from tasks.run.prepare import prepare
-from tasks.study.block import Block
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell

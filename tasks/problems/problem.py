@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -209,6 +209,40 @@ class DatasetProblem(Problem, ABC):
         """Read a file of `prepare`, for `draws`."""
 
 
+_NAMED = 3  # estimators in a block's title
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Cells of one study that share their data: of one panel, one size and a range of replicates."""
+
+    replicates: Replicates
+    problem: Problem
+    data_source: str  # "real", "stand-in" or "simulated"
+    work: int  # a rough measure, for the order of execution and the remaining time
+    cells: tuple[Cell, ...]
+
+    @property
+    def key(self) -> str:
+        """The block's name within its study."""
+        return self.replicates.key
+
+    @property
+    def title(self) -> str:
+        """Size and estimators for people to read, e.g. ``public:n=2000 · adassp, ols and 3 more``."""
+        names = list(dict.fromkeys(cell.estimator for cell in self.cells))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
+
+    def described(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "replicates": asdict(self.replicates),
+            "problem": self.problem.model_dump(mode="json"),
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+
+
 @runtime_checkable
 class UsesModules(Protocol):
     """A problem whose numbers depend on modules that no import leads to."""
@@ -278,16 +312,11 @@ class PredictsErrors(Protocol):
 
 @runtime_checkable
 class DrawsFromPopulation(Protocol):
-    """A problem whose rows are part of a finite population, the answer of which errors are measured from."""
+    """A problem whose rows are part of a finite population, which can be made up."""
 
     @property
     def population(self) -> tuple[int, str]:
         """How many there are, and whether they are ``"rows"`` or ``"users"``."""
-
-
-@runtime_checkable
-class MakesUpRows(DrawsFromPopulation, Protocol):
-    """A problem whose rows can be made up from what is public about them."""
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> Any:
         """Return made-up data in the form that `load` has; ValueError where that cannot be."""

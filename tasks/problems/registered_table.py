@@ -1,8 +1,14 @@
-"""Base class of problems on a registered table: columns, their units, and the estimand."""
+"""Base class of problems on a registered table: columns, their units, the estimand and its answer.
+
+Where the likelihood has no maximum, the non-private answer leaves out the columns and classes to blame: a
+column of 0 and 1 at whose 1 a class never occurs, or a class that a line separates from the others, has
+coefficients that grow without end. They are left out of the comparison one after the other, the rarer of the
+column and the class first, until the rest has an answer.
+"""
 
 import json
 from abc import ABC
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,10 +31,98 @@ from data.prepare.table_design import (
 from data.store.references import DatasetRef, FramesRef, read_table
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
-from tasks.problems.problem import DatasetProblem
+from tasks.problems.problem import DatasetProblem, Estimation
 from tasks.problems.public_rows import PublicRows
-from tasks.problems.separation import ReferenceAnswer, reference_answer
 from tasks.strict import DISTINCT
+from tasks.work_units import Cell, Replicates
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReferenceAnswer:
+    """A non-private answer, and the columns (d,) and classes (K,) that it has coefficients of."""
+
+    coef: np.ndarray
+    columns: np.ndarray
+    classes: np.ndarray
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.columns.all() and self.classes.all())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PartialEstimation(Estimation):
+    """Data whose non-private answer lacks some columns or classes, which then do not count as errors."""
+
+    reference: ReferenceAnswer
+
+    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+        """Return a cell's answer; non-private estimators do without the columns that are left out."""
+        kept = self.reference.columns
+        if dpalgos.get_estimator(cell.estimator).private or kept.all():
+            return super().answer(cell, replicates)
+        own = self.sample
+        sample = dpalgos.Sample(own.X[:, kept], own.y, row_mask=own.row_mask, n_replicates=own.n_replicates)
+        result = Estimation.answer(replace(self, sample=sample), cell, replicates)
+        estimate = np.zeros((len(kept), *result.estimate.shape[1:]))
+        estimate[kept] = result.estimate
+        return replace(result, estimate=estimate)
+
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return the ℓ2 distances to the target, (R,); of classes, only of their contrasts that it has."""
+        assert self.to_target is not None
+        classes = self.reference.classes
+        coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
+        coef = np.broadcast_to(coef, (len(coef), len(classes), self.replicates))  # zero has no classes
+        off = np.tensordot(self.to_target, coef, axes=1)[:, classes]
+        off = off - self.target.reshape(len(self.target), len(classes), 1)[:, classes]
+        if len(classes) > 1:
+            off = off - off.mean(axis=1, keepdims=True)
+        return np.asarray(np.linalg.norm(off.reshape(-1, self.replicates), axis=0))
+
+
+def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialEstimation:
+    """Return a draw whose errors are of the columns and classes that the reference has."""
+    assert draw.to_target is not None
+    unit = draw.to_target * reference.columns
+    fields = {name: getattr(draw, name) for name in ("sample", "first", "public_y", "target")}
+    return PartialEstimation(**fields, to_target=unit, reference=reference)
+
+
+def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int | None) -> ReferenceAnswer:
+    """Return the maximum of the likelihood, without the columns and classes that have none."""
+    # Not above: the keys of problems without a family do not depend on it.
+    from dpalgos.models.families import get_family
+    from dpalgos.models.risk import Risk, minimize
+
+    columns = np.ones(X.shape[1], dtype=bool)
+    counts = np.bincount(y.astype(int), minlength=n_classes) if n_classes else np.zeros(1, dtype=int)
+    classes = counts > 0 if n_classes else np.ones(1, dtype=bool)
+    low, high = X.min(axis=0), X.max(axis=0)
+    while True:
+        rows = classes[y.astype(int)] if n_classes else np.ones(len(y), dtype=bool)
+        labels = (np.cumsum(classes) - 1)[y[rows].astype(int)] if n_classes else y[rows]
+        kept = get_family(family, n_classes=int(classes.sum()) if n_classes else None)
+        minimum = minimize(Risk(kept, dpalgos.Sample(X[rows][:, columns], labels)))
+        coef = np.zeros((len(columns), len(classes)))
+        coef[np.ix_(columns, classes)] = minimum.coef[..., 0].reshape(columns.sum(), -1)
+        if minimum.found.all():
+            return ReferenceAnswer(coef=coef if n_classes else coef[:, 0], columns=columns, classes=classes)
+        # What grows without end moves the linear predictor farthest; an intercept moves nothing.
+        reach = np.abs(coef) * (high - low)[:, None]
+        if not reach.any():
+            raise dpalgos.InputError(
+                f"y must have an answer for family={family!r}, and this has none even without its covariates"
+            )
+        column, its_class = np.unravel_index(np.argmax(reach), reach.shape)
+        at_high = X[rows][:, column] == high[column]
+        at_low = X[rows][:, column] == low[column]
+        two_values = bool((at_high | at_low).all())
+        rarer = min(at_high.sum(), at_low.sum()) if two_values else len(labels)
+        if n_classes and classes.sum() > 2 and counts[its_class] < rarer:
+            classes[its_class] = False
+        else:
+            columns[column] = False
 
 
 class RegisteredTableProblem(DatasetProblem, ABC):

@@ -10,8 +10,7 @@ import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from tasks.problems.problem import Draw, Estimation, HeadlineRun
-from tasks.problems.registered_table import RegisteredTableProblem
-from tasks.problems.separation import partial_estimation
+from tasks.problems.registered_table import RegisteredTableProblem, partial_estimation
 from tasks.work_units import Cell, Replicates
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,11 +18,10 @@ from dpalgos.accounting.amplification import CENTRAL_NOTES
 from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
 from tasks.cache import CacheKey, Record, written
 from tasks.faults import guarded
-from tasks.problems.problem import Draw, Problem
+from tasks.problems.problem import Block, Draw, Problem
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.run.prepare import load_prepared
 from tasks.run.resources import computed, one_blas_thread, room_for
-from tasks.study.block import Block
 from tasks.work_units import Cell
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
@@ -52,7 +50,8 @@ def compute_block(
                 selected[cell.key] = outcome.selected
     if timings is not None:
         timings.extend(_times(cell, block, outcomes[cell.key]) for cell in cells)
-    rows = _table([_rows(cell, block, problem, outcomes[cell.key]) for cell in cells])
+    parts = [_rows(cell, block, problem, outcomes[cell.key]) for cell in cells]
+    rows = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
     return rows.assign(certified_epsilon=alone if problem.protected else alone.where(alone.isna(), np.inf))
@@ -88,15 +87,13 @@ def _answered(block: Block, draw: Draw, wanted: set[str]) -> dict[str, "_Outcome
     for group in (by_estimator[i : i + together] for i in range(0, len(by_estimator), together)):
         if wanted.isdisjoint(cell.question for cell in group):
             continue
+        if together == 1:
+            answered[group[0].question] = _run_cell(group[0], block, draw)
+            continue
         runs = [partial(_run_cell, cell, block, draw) for cell in group]
-        found = [runs[0]()] if together == 1 else _side_by_side(draw, runs)
-        answered |= {cell.question: outcome for cell, outcome in zip(group, found, strict=True)}
+        for cell, (outcome, seconds) in zip(group, draw.sample.side_by_side(runs), strict=True):
+            answered[cell.question] = replace(outcome, seconds=seconds / draw.replicates)
     return answered
-
-
-def _side_by_side(draw: Draw, runs: Sequence[Callable[[], "_Outcome"]]) -> list["_Outcome"]:
-    found = draw.sample.side_by_side(runs)
-    return [replace(outcome, seconds=seconds / draw.replicates) for outcome, seconds in found]
 
 
 def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
@@ -159,10 +156,6 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
 
 def _dtype(value: object) -> type:
     return type(value) if isinstance(value, int | float) else object
-
-
-def _table(parts: list[dict[str, np.ndarray]]) -> pd.DataFrame:
-    return pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def _times(cell: Cell, block: Block, outcomes: list[_Outcome]) -> pd.DataFrame:

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from reports.analysis.results import timings_path
+from tasks.problems.problem import Block
 from tasks.run.block import compute_block
-from tasks.study.block import Block
 from tasks.work_units import Cell
 
 _FEW = 6  # replicates, at most, beyond the first

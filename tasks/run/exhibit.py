@@ -21,10 +21,9 @@ from reports.analysis.results import (
 )
 from tasks.cache import CacheKey, Record, brought, located, written
 from tasks.faults import guarded
-from tasks.problems.problem import DeletesRows, HasExhibits, HeadlineRun
+from tasks.problems.problem import Block, DeletesRows, HasExhibits, HeadlineRun
 from tasks.run.prepare import load_prepared
 from tasks.run.resources import one_blas_thread
-from tasks.study.block import Block
 from tasks.work_units import Cell
 
 _WITHOUT_PRIVACY = {

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import pandas as pd
 import scipy
 from pydantic import Field, ValidationError, model_validator
@@ -114,7 +113,11 @@ def mean_interval(values: pd.Series) -> tuple[float, float]:
     """Return the confidence interval of a mean, Student's; infinite for fewer than two values."""
     if len(values) < 2:
         return -math.inf, math.inf
-    half = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * _standard_error(values)
+    half = (
+        float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
+        * float(values.std())
+        / math.sqrt(len(values))
+    )
     return float(values.mean()) - half, float(values.mean()) + half
 
 
@@ -122,18 +125,10 @@ def difference_interval(first: pd.Series, second: pd.Series) -> tuple[float, flo
     """Return the confidence interval of a difference of means, Welch's."""
     if min(len(first), len(second)) < 2:
         return -math.inf, math.inf
-    parts = np.array([_standard_error(values) ** 2 for values in (first, second)])
-    total = float(parts.sum())
-    difference = float(first.mean()) - float(second.mean())
-    if total == 0:
-        return difference, difference
-    freedom = total**2 / float((parts**2 / [len(first) - 1, len(second) - 1]).sum())
-    half = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, freedom)) * math.sqrt(total)
-    return difference - half, difference + half
-
-
-def _standard_error(values: pd.Series) -> float:
-    return float(values.std()) / math.sqrt(len(values))
+    if first.nunique() == second.nunique() == 1:
+        return (float(first.mean()) - float(second.mean()),) * 2
+    found = scipy.stats.ttest_ind(first, second, equal_var=False).confidence_interval(CONFIDENCE)
+    return float(found.low), float(found.high)
 
 
 def common_replicates(

@@ -15,6 +15,7 @@ from tasks.limits import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.problem import (
+    Block,
     BringsPublicRows,
     ChecksEstimators,
     ChoosesSmokeSizes,
@@ -24,7 +25,6 @@ from tasks.problems.problem import (
 )
 from tasks.problems.public_rows import PublicRows, PublicTable
 from tasks.strict import Strict
-from tasks.study.block import Block
 from tasks.study.panel import (
     Count,
     Counts,

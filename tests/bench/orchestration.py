@@ -34,8 +34,8 @@ from flows.server.prefect_server import (
 from flows.studies.find_study import find_study
 from flows.studies.prefect_tasks import as_task
 from tasks.cache import CacheKey
+from tasks.problems.problem import Block
 from tasks.run.resources import computed
-from tasks.study.block import Block
 from tests.bench.goals import Goal, Measurement
 
 PACE, BLOCK_SECONDS = 0.55, 1.1

@@ -8,12 +8,11 @@ import dpalgos
 from flows.studies.find_study import find_study
 from reports.analysis.results import COLUMNS
 from tasks.cache import UNCACHED
-from tasks.problems.problem import DatasetProblem
+from tasks.problems.problem import Block, DatasetProblem
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import run_block
 from tasks.run.collect import collect
-from tasks.study.block import Block
 from tasks.work_units import Cell, Replicates
 
 

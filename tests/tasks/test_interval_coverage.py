@@ -82,20 +82,15 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     assert rows[rows["metric"] == COVERAGE]["value"].mean() == pytest.approx(0.95, abs=0.06)
 
 
-def test_the_study_has_every_estimator_with_intervals():
-    shown = {item.name for panel in STUDY.panels for item in STUDY.estimators_of(panel)}
-    assert shown == {one.name for one in dpalgos.catalog() if one.has_interval}
-    asked = [item.params["interval"] for panel in STUDY.panels for item in STUDY.estimators_of(panel)]
-    assert set(asked) == {0.95}
-
-
-def test_a_smoke_run_has_every_estimator_and_leaves_out_the_largest_size():
-    blocks = STUDY.blocks("smoke", replicates=1, seed=0)
-    assert {cell.estimator for block in blocks for cell in block.cells} == {
-        one.name for one in dpalgos.catalog() if one.has_interval
-    }
-    assert max(block.replicates.n for block in blocks) < 30_000
-    assert max(block.replicates.n for block in STUDY.blocks("standard", replicates=1, seed=0)) == 200_000
+def test_the_study_has_every_estimator_with_intervals_and_at_smoke_no_large_size():
+    known = {one.name for one in dpalgos.catalog() if one.has_interval}
+    smoke, standard = (STUDY.blocks(profile, replicates=1, seed=0) for profile in ("smoke", "standard"))
+    for blocks in (smoke, standard):
+        cells = [cell for block in blocks for cell in block.cells]
+        assert {cell.estimator for cell in cells} == known
+        assert {cell.params["interval"] for cell in cells} == {0.95}
+    assert max(block.replicates.n for block in smoke) < 30_000
+    assert max(block.replicates.n for block in standard) == 200_000
 
 
 def test_a_study_of_several_tasks_needs_problems_that_name_theirs():

@@ -28,23 +28,14 @@ from tasks.faults import SpecError
 CONTEXT = Mock()
 
 
-def test_a_record_is_whole_while_its_files_are(tmp_path):
-    beside = tmp_path / "page.html"
+@pytest.mark.parametrize("damaged", ["a.json", "page.html"])
+def test_a_record_is_whole_while_its_files_are(tmp_path, damaged):
     record = written(UNCACHED, tmp_path / "a.json", b"{}", {"page.html": b"page"}, rows=3)
     assert record["rows"] == 3
     assert intact(record)
-    beside.write_bytes(b"edited")
+    (tmp_path / damaged).write_bytes(b"edited")
     assert not intact(record)
-    beside.unlink()
-    assert not intact(record)
-
-
-def test_a_record_of_a_damaged_or_missing_file_is_not_whole(tmp_path):
-    record = written(UNCACHED, tmp_path / "a.bin", b"1234")
-    assert intact(record)
-    (tmp_path / "a.bin").write_bytes(b"123")
-    assert not intact(record)
-    (tmp_path / "a.bin").unlink()
+    (tmp_path / damaged).unlink()
     assert not intact(record)
 
 

@@ -6,7 +6,7 @@ import statsmodels.api as sm
 
 import dpalgos
 from tasks.problems.problem import Estimation
-from tasks.problems.separation import partial_estimation, reference_answer
+from tasks.problems.registered_table import partial_estimation, reference_answer
 
 
 def rows(n=400, seed=0):

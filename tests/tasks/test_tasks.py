@@ -10,13 +10,12 @@ import pandas as pd
 import pytest
 
 from data.errors import CorruptSource, Unreachable
-from data.prepare.table_design import read_prepared_table
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import timings_path
 from reports.pages.index import Card
 from tasks.bring import fetch, parquet
-from tasks.cache import UNCACHED, intact, located
+from tasks.cache import UNCACHED, intact
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_index
 from tasks.run.audit_cell import audit
@@ -133,13 +132,6 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet").dropna(subset="audited_epsilon")
     assert set(rows["cell"]) == {cell.key}
     assert set(rows["audited_epsilon"]) == {0.25}
-
-
-def test_a_design_survives_the_disk(ready):
-    design = read_prepared_table(located(ready))
-    assert design.X.shape == (20640, 6)
-    assert design.X.flags.c_contiguous
-    assert design.column_names[-1] == "intercept"
 
 
 def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):

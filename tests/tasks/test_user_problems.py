@@ -8,7 +8,6 @@ import pytest
 
 from data.datasets import get_dataset
 from data.prepare.table_design import PreparedTable
-from flows.studies.find_study import find_study
 from reports.exhibits import selection_rules, user_spread
 from tasks.problems.grid_users import GriddedTable, GridUsers
 from tasks.problems.problem import HeadlineRun
@@ -147,14 +146,6 @@ def test_settings_that_cannot_be_are_refused():
         MAP.model_copy(update={"family": "logistic"}).check(5, "glm")
     with pytest.raises(ValueError, match="users must be at least 2"):
         SIMULATED.model_copy(update={"users": 1}).check(5, "mean")
-
-
-def test_the_studies_of_users_expand_into_blocks():
-    names = ("user_level", "user_neighbourhoods", "user_regression", "user_selection", "user_excess_risk")
-    for name in names:
-        spec = find_study(name)
-        blocks = spec.blocks("smoke", replicates=1, seed=0)
-        assert {each.replicates.panel for each in blocks} == {panel.name for panel in spec.panels}
 
 
 def test_a_choice_is_measured_by_what_it_loses_beyond_the_best():
