@@ -26,39 +26,23 @@ Correlation = Annotated[float, Field(gt=-1, lt=1)]
 
 
 class Guesses(Strict):
-    """An owner's guesses about a table from general knowledge, from which errors are forecast; all public.
+    """An owner's guesses about a table from general knowledge, from which errors are forecast; all public."""
 
-    Attributes
-    ----------
-    correlation : float
-        Of any two covariates, but for those in `correlations`.
-    correlations : tuple of (str, str, float)
-        Of some pairs of columns.
-    explained : float
-        Share of the response's variance that the covariates explain; on the scale of the linear predictor for
-        logistic, Poisson and multinomial regressions.
-    within_users : float
-        Correlation of the rows of one user.
-    mean, std : dict of str to float
-        By column, where center and scale of its units are no guess of them.
-    effects : dict of str to float
-        By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
-        unit that is the same for all; those that are not named have none. Empty: random ones.
-    shares : dict of str to tuple of float
-        By column of categories: how frequent each is, in their order.
-    source : str
-        How the owner knows.
-    """
-
-    correlation: Share = 0.0
-    correlations: tuple[tuple[str, str, Correlation], ...] = ()
+    correlation: Share = 0.0  # of any two covariates, but for those in `correlations`
+    correlations: tuple[tuple[str, str, Correlation], ...] = ()  # of some pairs of columns
+    # Share of the response's variance that the covariates explain; on the scale of the linear predictor for
+    # logistic, Poisson and multinomial regressions.
     explained: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    within_users: Share = 0.5
+    within_users: Share = 0.5  # correlation of the rows of one user
+    # By column, where center and scale of its units are no guess of them.
     mean: dict[str, Guess] = Field(default_factory=dict)
     std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
+    # By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
+    # unit that is the same for all; those that are not named have none. Empty: random ones.
     effects: dict[str, Guess] = Field(default_factory=dict)
+    # By column of categories: how frequent each is, in their order.
     shares: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = Field(default_factory=dict)
-    source: str = ""
+    source: str = ""  # how the owner knows
 
     def check_names(self, columns: set[str]) -> None:
         """Refuse guesses about unknown columns."""
@@ -96,24 +80,13 @@ _FAR = 2.0  # by which factor a scale may miss the standard deviation
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredRows:
-    """What is declared and guessed of a table, from which rows can be made up.
+    """What is declared and guessed of a table, from which rows can be made up."""
 
-    Attributes
-    ----------
-    numbers : tuple of Column
-        Covariates that are numbers.
-    categories : mapping of str to tuple of str
-        Column of categories → the table's columns of 0 and 1, one for each category but the first.
-    response : Column or None
-    family : str
-        Of a generalized linear model; empty for others.
-    guesses : Guesses
-    """
-
-    numbers: tuple[Column, ...]
+    numbers: tuple[Column, ...]  # covariates that are numbers
+    # Column of categories → the table's columns of 0 and 1, one for each category but the first.
     categories: Mapping[str, tuple[str, ...]]
     response: Column | None
-    family: str
+    family: str  # of a generalized linear model; empty for others
     guesses: Guesses
 
     def left_open(self) -> tuple[str, ...]:
@@ -126,11 +99,8 @@ class DeclaredRows:
             "effects": response is not None,
         }
         found = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
-        for entry, names in (
-            ("mean", [column.name for column in numbers]),
-            ("std", [column.name for column in numbers]),
-            ("shares", list(self.categories)),
-        ):
+        named = [column.name for column in numbers]
+        for entry, names in (("mean", named), ("std", named), ("shares", list(self.categories))):
             missing = [name for name in names if name not in getattr(guesses, entry)]
             if missing:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"

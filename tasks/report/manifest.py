@@ -72,10 +72,11 @@ def build_manifest(
 ) -> dict[str, Any]:
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
-    cell = _example_cell(spec, context["profile"])
+    cell, study = _example_cell(spec, context["profile"]), context["study"]
+    file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
     options = [str(part) for name, value in asked.items() for part in (f"--{name}", value)]
     return {
-        "study": {"name": spec.name, "file": _file(context["study"]), "sha256": spec.sha256},
+        "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
         "dpcost": version("dpcost"),
         "commit": _commit(),
@@ -139,10 +140,6 @@ def _commit() -> str:
         ).strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-
-
-def _file(study: str) -> str:
-    return Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
 
 
 def _below_home(path: str) -> str:

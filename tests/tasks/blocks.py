@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dpalgos
-from flows.studies.find_study import find_study
+from flows.studies.find_study import STUDIES, find_study
 from reports.analysis.results import COLUMNS
 from tasks.cache import UNCACHED
 from tasks.problems.problem import Block, DatasetProblem
@@ -14,6 +14,12 @@ from tasks.report.write import write_report
 from tasks.run.block import run_block
 from tasks.run.collect import collect
 from tasks.work_units import Cell, Replicates
+
+SMALLER = (
+    ("n = [5000, 10000, 20000, 40000, 60000, 80000, 100000]", "n = [200, 20000]"),
+    ('d = "2*n", s = 20', 'd = "n/10", s = 2'),
+    ("n = [2000, 2500, 3000, 3500, 4000]", "n = [100, 300]"),
+)
 
 
 def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration="tight", form="", **params):
@@ -64,6 +70,16 @@ def written_report(study, folder, replicates):
     results = collect(UNCACHED, parts, [], str(folder / "out"))
     manifest = build_manifest(study, [], results, context(f"{study.name}.toml", replicates=replicates))
     return write_report(study, folder / "out" / "results.parquet", manifest)
+
+
+def small_means(folder):
+    """Write the study of means with small sizes into a folder, and return its file."""
+    text = (STUDIES / "mean_comparison.toml").read_text()
+    for old, new in SMALLER:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "means.toml").write_text(text)
+    return folder / "means.toml"
 
 
 def refused_study(folder, text, old, new):
