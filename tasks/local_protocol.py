@@ -173,10 +173,6 @@ def read_message(path: Path) -> PublicMessage:
         raise SpecError(f"cannot read the state {path}: {error.strerror}") from None
 
 
-def write_message(path: Path, message: PublicMessage) -> None:
-    atomic_write(path, message.to_bytes())
-
-
 def check_allowed(message: PublicMessage, config: Path | None, max_epsilon: float | None) -> None:
     """Check that a server asks no more of a device than its own configuration or cap allows."""
     if config is None and max_epsilon is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from data.store.folders import check_output
+from data.store.folders import atomic_write, check_output
 from flows.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def local_round(
     state: State = None,
 ) -> None:
     """Write the public state that the next group answers; without reports, that of the first group."""
-    from tasks.local_protocol import STATE, aggregate, write_message
+    from tasks.local_protocol import STATE, aggregate
 
     check_output(out, (config, state, *(reports or ())), STATE)
     if reports:
@@ -62,7 +62,7 @@ def local_round(
         message = aggregate(reports, told).message
     else:
         message = _public(config, state)
-    write_message(out, message)
+    atomic_write(out, message.to_bytes())
     typer.echo(f"public state before round {message.round}: {out}")
 
 

@@ -112,7 +112,16 @@ class GroupDifferences(GenotypeProblem):
         return choose_by_frequency(stream_blocks(table), group, self.n_snps, self.selection)
 
     def load(self, path: Path) -> GroupDifference:
-        return load_groups(path)
+        with np.load(path) as stored:
+            facts = json.loads(str(stored["facts"]))
+            X = stored["X"].astype(np.float64)
+            assert np.abs(X).max() <= VALUE_BOUND
+            return GroupDifference(
+                X=X,
+                sizes=tuple(facts["sizes"]),
+                target=stored["target"],
+                snps=pd.DataFrame(facts["snps"]),
+            )
 
     def draws(self, replicates: Replicates, prepared: GroupDifference) -> Iterator[Draw]:
         """Yield all replicates at once, or one after another where each has rows of its own."""
@@ -163,16 +172,3 @@ def groups_bytes(prepared: GroupDifference) -> bytes:
         facts=np.array(json.dumps(facts)),
     )
     return buffer.getvalue()
-
-
-def load_groups(path: Path) -> GroupDifference:
-    with np.load(path) as stored:
-        facts = json.loads(str(stored["facts"]))
-        X = stored["X"].astype(np.float64)
-        assert np.abs(X).max() <= VALUE_BOUND
-        return GroupDifference(
-            X=X,
-            sizes=tuple(facts["sizes"]),
-            target=stored["target"],
-            snps=pd.DataFrame(facts["snps"]),
-        )

@@ -73,6 +73,7 @@ def build_manifest(
     asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
     cell, study = _example_cell(spec, context["profile"]), context["study"]
+    code = spec.modules()
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
     options = [str(part) for name, value in asked.items() for part in (f"--{name}", value)]
     return {
@@ -80,7 +81,10 @@ def build_manifest(
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
         "dpcost": version("dpcost"),
         "commit": _commit(),
-        "code_sha256": _code_digests(spec),
+        "code_sha256": {
+            "computing": code_digest(["tasks.run.block", "tasks.run.collect", *code]),
+            "rendering": code_digest(["tasks.report.write", *code], of_page=True),
+        },
         "data": [{**table.to_dict(), "path": _below_home(table.path)} for table in tables],
         **({"public": spec.public_rows.facts} if spec.public_rows else {}),
         "results_sha256": results["sha256"],
@@ -102,15 +106,6 @@ def build_manifest(
             shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
             shlex.join(["dpcost", "report", *again]),
         ],
-    }
-
-
-def _code_digests(spec: StudySpec) -> dict[str, str]:
-    """Return digests of the code that computes the study's blocks, and of the code that writes its page."""
-    code = spec.modules()
-    return {
-        "computing": code_digest(["tasks.run.block", "tasks.run.collect", *code]),
-        "rendering": code_digest(["tasks.report.write", *code], of_page=True),
     }
 
 

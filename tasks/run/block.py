@@ -143,7 +143,10 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
         "seed": block.replicates.seed_of(cell),
     }
     return {
-        **{name: np.full(len(at), value, dtype=_dtype(value)) for name, value in same.items()},
+        **{
+            name: np.full(len(at), value, dtype=type(value) if isinstance(value, int | float) else object)
+            for name, value in same.items()
+        },
         "d": np.array([outcome.draw.sample.n_features for outcome in repeated])[at],
         "estimator_epsilon": np.array([outcome.certified for outcome in repeated])[at],
         "replicate": np.array(_replicates(outcomes))[at],
@@ -152,10 +155,6 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
         "status": np.array([outcome.status for outcome in repeated], dtype=object)[at],
         "message": np.array([outcome.message for outcome in repeated], dtype=object)[at],
     }
-
-
-def _dtype(value: object) -> type:
-    return type(value) if isinstance(value, int | float) else object
 
 
 def _times(cell: Cell, block: Block, outcomes: list[_Outcome]) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """What a report shows of the data: exhibits of the headline's problem, and what deleting rows does."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -96,12 +97,10 @@ def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> 
 
 
 def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
-    total: dict[str, dict[str, int]] = {}
+    total: dict[str, Counter[str]] = defaultdict(Counter)
     for part in parts:
         path = selections_path(located(part))
         if path.name in part.get("beside", {}):
             for cell, counts in json.loads(path.read_bytes()).items():
-                own = total.setdefault(cell, {})
-                for column, count in counts.items():
-                    own[column] = own.get(column, 0) + count
-    return total
+                total[cell].update(counts)
+    return {cell: dict(counts) for cell, counts in total.items()}

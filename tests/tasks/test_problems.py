@@ -11,7 +11,7 @@ from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
 from reports.analysis.results import validate_results
-from tasks.problems.group_differences import GroupDifferences, groups_bytes, load_groups
+from tasks.problems.group_differences import GroupDifferences, groups_bytes
 from tasks.problems.problem import DatasetProblem
 from tasks.problems.simulation import Simulation
 from tasks.run.block import compute_block
@@ -160,7 +160,7 @@ def test_people_and_pairs_have_the_same_mean_and_different_noise(groups):
 
 def test_groups_survive_the_disk(groups, tmp_path):
     (tmp_path / "groups.npz").write_bytes(groups_bytes(groups))
-    back = load_groups(tmp_path / "groups.npz")
+    back = GROUPS.problem.load(tmp_path / "groups.npz")
     for name, value in vars(groups).items():
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(getattr(back, name), value)
