@@ -1,12 +1,10 @@
 """The TOML file that asks for a release: its columns, public bounds and settings, read and checked."""
 
-import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from data.store.folders import read_small
 from dpalgos import get_estimator
 from dpalgos.params import check_settings, describe
 from tasks.faults import SpecError
@@ -15,7 +13,7 @@ from tasks.problems.public_rows import PublicTable
 from tasks.strict import Strict, field_fault
 from tasks.study.panel import takes_public_rows
 from tasks.study.spec import StudySpec
-from tasks.study.study_file import load_study, refuse_unfinished
+from tasks.study.study_file import load_study, read_toml, refuse_unfinished
 
 
 class _Dataset(Strict):
@@ -123,20 +121,13 @@ def _with_public_rows(asked: ReleaseConfig, study: StudySpec | None, estimator: 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
     """Read and check a TOML file of a user's: that of a release, or of a local protocol."""
+    content, plain = read_toml(path)
+    refuse_unfinished(path.name, content.decode())
     try:
-        text = read_small(path).decode()
-        plain = tomllib.loads(text)
-        refuse_unfinished(path.name, text)
         return kind(**plain)
-    except SpecError:
-        raise
-    except OSError as error:
-        raise SpecError(f"cannot read the config {path}: {error.strerror}") from None
     except ValidationError as error:
         faults = [field_fault(".".join(map(str, fault["loc"])), fault) for fault in error.errors()]
         raise SpecError(f"{path.name}: {'; '.join(faults)}; see docs/guide/releases.md") from None
-    except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path} is not a TOML file: {error}") from None
 
 
 def public_keywords(

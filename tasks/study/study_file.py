@@ -50,14 +50,7 @@ class _TablesOfFile(BaseModel):
 
 def load_study(path: Path) -> StudySpec:
     """Read and check a study file; its name is the file's unless it says another."""
-    try:
-        content = read_small(path)
-        plain = tomllib.loads(content.decode())
-    except OSError as error:
-        raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
-    except (ValueError, RecursionError) as error:
-        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
+    content, plain = read_toml(path)
     plain = _of_this_version(plain, path.name)
     try:
         whole = _with_analyst_table({"name": path.stem, **plain}, path, content.decode())
@@ -66,6 +59,18 @@ def load_study(path: Path) -> StudySpec:
         faults = list(dict.fromkeys(_sentence(each, plain) for each in _independent(error.errors(), plain)))
         numbered = [f"({number}) {fault}" for number, fault in enumerate(faults, 1)]
         raise SpecError(f"{path.name}: {'; '.join(numbered) if len(faults) > 1 else faults[0]}") from None
+
+
+def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """Read a TOML file that a person wrote: its bytes, and its content as plain data."""
+    try:
+        content = read_small(path)
+        return content, tomllib.loads(content.decode())
+    except OSError as error:
+        raise SpecError(f"{path} cannot be read ({error.strerror}); pass a .toml file") from None
+    except (ValueError, RecursionError) as error:
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SpecError(f"{path.name} is not a TOML file: {reason}; mend it there") from None
 
 
 def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:

@@ -41,17 +41,11 @@ def design():
     )
 
 
-def test_a_block_is_a_valid_table_in_the_order_of_its_cells(design):
-    cells = [cell("zero"), cell("ols"), cell("adassp")]
-    rows = validate_results(compute_block(block(*cells), design))
-    assert list(rows["cell"].unique()) == [each.key for each in cells]
-    assert len(rows) == 12
-    assert set(rows["status"]) == {"ok"}
-    assert rows.groupby("cell")["certified_epsilon"].max()[cells[2].key] <= 1.0
+def test_seeds_are_those_of_the_cells_and_least_squares_beats_zero(design):
+    rows = compute_block(block(cell("zero"), cell("ols"), cell("adassp")), design)
     assert (rows["seed"] == rows["cell"].map(lambda key: derive_seed(7, "mine", key))).all()
     ols, zero = (rows[rows["estimator"] == name]["value"].to_numpy() for name in ("ols", "zero"))
     assert (ols < zero).all()
-    assert len(set(ols)) == 4
 
 
 def test_nothing_is_certified_where_the_data_decided_their_own_preparation(design):

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,7 +15,7 @@ from flows.studies.find_study import find_study
 from reports.analysis.results import EXHIBITS, validate_results
 from tasks.cache import UNCACHED
 from tasks.report.manifest import build_manifest
-from tasks.report.write import load_exhibits, write_report
+from tasks.report.write import write_report
 from tasks.run.block import compute_block, run_block
 from tasks.run.collect import collect
 from tasks.run.exhibit import exhibit
@@ -125,10 +124,6 @@ def test_real_frames_are_never_shown(made, tmp_path):
     content = json.loads((tmp_path / EXHIBITS).read_text())
     assert set(content) == {"classification", "boids"}
     assert (content["boids"]["film"], content["boids"]["summary"]) == ([], [])
-
-
-def test_a_report_without_exhibits_shows_none(tmp_path: Path):
-    assert load_exhibits(tmp_path) == {}
 
 
 def test_one_cell_run_again_keeps_the_other_counts(made, tmp_path):

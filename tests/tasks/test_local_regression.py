@@ -64,5 +64,4 @@ def test_signs_and_bounded_responses():
 def test_theory_knows_the_rates_of_both_algorithms_and_lower_bounds():
     rates = kinds()["local_regression"](**PROBLEM).rates("linear_regression", 10**6, 1.0, 1e-6)
     first, second, one_round, bound = rates.values()
-    assert 0 < bound <= one_round <= first
-    assert bound <= second
+    assert 0 < max(one_round, bound) <= second < first

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
-from data.errors import CorruptSource, Unreachable
+from data.errors import Unreachable
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import timings_path
@@ -50,30 +50,6 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     with pytest.raises(Unreachable):
         fetch("housing", offline=True, again=True)
     assert fetch("housing", offline=True).origin == "store"
-
-
-def test_offline_is_named_as_a_reason_only_if_it_is_one(home, monkeypatch):
-    fault = Unreachable("no connection to the official address", reasons=("no connection",))
-    monkeypatch.setattr("data.fetch.raw_files.fetch", Mock(side_effect=fault))
-    monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    assert fetch("housing").reasons == ("no connection",)
-
-
-def test_without_a_source_there_is_a_stand_in_and_wrong_bytes_are_refused(home, tmp_path, monkeypatch):
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    assert fetch("swarm", offline=True).origin == "stand-in"
-    (tmp_path / "swarm").mkdir()
-    (tmp_path / "swarm" / "swarm+behavior.zip").write_text("<!DOCTYPE html>")
-    with pytest.raises(CorruptSource, match="HTML page"):
-        fetch("swarm", offline=True)
-
-
-def test_making_the_table_again_gives_the_same_one(raw):
-    table = parquet(raw)
-    with open(table.path, "ab") as file:
-        file.write(b"damage")
-    assert parquet(raw, again=True).sha256 == table.sha256
-    assert parquet(raw).sha256 == table.sha256
 
 
 def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp_path):
@@ -161,13 +137,6 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     )
     assert mine["study"]["file"] == "mine.toml"
     assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"
-
-
-def test_a_damaged_card_is_left_out_of_the_index(tmp_path, caplog):
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "card.json").write_text("{")
-    assert write_index(tmp_path).exists()
-    assert "dpcost report other" in caplog.text
 
 
 def test_the_index_is_written_again_only_where_a_card_has_changed(tmp_path):
