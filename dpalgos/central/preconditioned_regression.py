@@ -36,11 +36,13 @@ about the same rows, never moments of the rows themselves: they add no event, an
 stays spent. The two moments are averaged, and θ̄ shrinks towards their ridge regression, not to zero; all
 the way where the earlier noise is a third of today's, which alone would hide y.
 
-The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`)
-    ``"private"`` (default): each found by a binary search of noisy counts of the rows above it; C at each
-    of the first three steps.
-    ``"rule"``: constants found on the California housing data, hence no independent evidence there.
-    a pair ``(C_A, C)`` of public levels.
+``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release,
+of sensitivity √2 d/n and share ``public_share``, asks whether they have the shape of X; if so, z = [A x, y].
+Never with two whitenings or ``released_moments``, which know more.
+
+The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`): by default each is found by a binary
+search of noisy counts of the rows above it, C at each of the first three steps. ``"rule"``: constants found
+on the California housing data, hence no independent evidence there. A pair ``(C_A, C)`` is public levels.
 
 With an interval (``interval=.95``) steps are three and grow faster, the gradients' level is doubled, nothing
 is shrunk, and the last step is a Newton step on second moments of the whitened rows that are released for
@@ -76,6 +78,7 @@ from dpalgos.intervals.half_widths import (
 )
 from dpalgos.intervals.newton import CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.tails import TAIL
+from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.mechanisms.private_whitening import check_released_moments, private_whitening
 from dpalgos.models.families import get_family
@@ -114,7 +117,7 @@ class _Schedule:
         rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.interval_share
         return np.asarray(rest * weights / weights.sum())
 
-    def budget(self, params: "PreconditionedRegressionParams") -> Budget:
+    def budget(self, params: "PreconditionedRegressionParams", shape: public.PublicShape | None) -> Budget:
         shares = interval_shares(params.interval)
         if params.interval is not None:
             shares |= CURVATURE_SHARES
@@ -125,7 +128,7 @@ class _Schedule:
             "levels": self.level_share,
         }
         spent = {part: share for part, share in shares.items() if share}
-        return Budget(epsilon=params.epsilon, delta=params.delta, shares=spent)
+        return Budget(epsilon=params.epsilon, delta=params.delta, shares=params.shares_with(shape, spent))
 
     def count_multiplier(self, budget: Budget) -> float:
         """Return the noise of each count of the searches for levels; 0 where there are none."""
@@ -151,7 +154,7 @@ _WITH_INTERVAL = _Schedule(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedRegressionParams(IntervalParams):
+class PreconditionedRegressionParams(public.PublicRowsParams, IntervalParams):
     """Keywords of :func:`preconditioned_regression`."""
 
     clip: str | tuple[float, float] = checked(
@@ -180,6 +183,11 @@ class PreconditionedRegressionParams(IntervalParams):
                 "n_whitenings must be 1 or None with public levels or an interval, got 2; leave it out"
             )
 
+    def public_shape(self, sample: Sample, mu: float) -> public.PublicShape | None:
+        """Return the shape of the public rows; None where earlier moments, or two whitenings, know more."""
+        known = self.n_whitenings == 2 or self.released_moments is not None
+        return None if known else super().public_shape(sample, mu)
+
     def schedule(self, size: float) -> _Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
         private = self.clip == "private"
@@ -187,7 +195,8 @@ class PreconditionedRegressionParams(IntervalParams):
             return _WITH_INTERVAL if private else replace(_WITH_INTERVAL, level_share=0.0, moment_share=0.18)
         if not private:
             return _PUBLIC_LEVELS
-        n_whitenings = self.n_whitenings or (2 if size >= _TWO_WHITENINGS else 1)
+        once = size < _TWO_WHITENINGS or (self.public_X is not None and self.public_share is not None)
+        n_whitenings = self.n_whitenings or (1 if once else 2)
         return _TWICE if n_whitenings == 2 else _ONCE
 
 
@@ -206,6 +215,7 @@ def witnesses(
     else:
         one, other = first, last
     return {
+        public.PUBLIC_SHAPE: public.public_witness(params, d),
         "rows above a level": (first, large, 0 * first, zero),
         "second moments": (first, zero, last, zero),
         "whitened rows above a level": (first, large, 0 * first, zero),
@@ -231,8 +241,9 @@ def witnesses(
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
         "whitened twice": Form(keywords={"n_whitenings": 2}),
         "interval": Form(keywords={"interval": 0.95}),
+        "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
     },
-    public="units in which columns and response are of order one",
+    public="units in which columns and response are of order one, and public_X if any",
 )
 def preconditioned_regression(
     sample: Sample, params: PreconditionedRegressionParams, transcript: Transcript
@@ -241,22 +252,25 @@ def preconditioned_regression(
     sample.check_response()
     mu = gaussian_mu(params.epsilon, params.delta)
     schedule = params.schedule(mu * float(sample.n_rows.min()))
-    budget = schedule.budget(params)
+    shape = params.public_shape(sample, mu)
+    budget = schedule.budget(params, shape)
+    coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
         sample, params.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
     )
 
-    multiplier = budget.gaussian_multiplier("moments")
     white = first = private_whitening(
         transcript,
         sample,
         with_response,
-        levels.rows(with_response),
-        noise_multiplier=multiplier,
+        levels.rows(with_response, coordinates),
+        noise_multiplier=budget.gaussian_multiplier("moments"),
         known=params.released_moments,
+        coordinates=coordinates,
     )
-    transcript.note("second_moments", first.moments)
-    transcript.note("second_moments_std", first.noise_std)
+    if coordinates is None:
+        transcript.note("second_moments", first.moments)
+        transcript.note("second_moments_std", first.noise_std)
     family = get_family("gaussian")
     rows = WhitenedScores(sample, family, first.matrix)
     if schedule.whitened_share:

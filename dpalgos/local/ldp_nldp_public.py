@@ -29,31 +29,21 @@ Reference: Paper C (ICLR 2024), Algorithm 3 and its theorem.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, register
-from dpalgos.errors import InputError
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
+from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.blocks import float_array, largest_magnitude
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray
-
-
-def _public_rows(name: str, value: Any) -> FloatArray:
-    rows = float_array(name, value, n_dimensions=2).astype(float)
-    if len(rows) == 0:
-        raise InputError(f"{name} must have at least one row, got none; use ldp_nldp without public rows")
-    largest_magnitude(name, [rows])
-    return rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +52,7 @@ class LDPNLDPPublicParams(MomentParams):
 
     public_X: FloatArray | None = checked(  # noqa: RUF009
         "(m, d) public rows, with the columns of X; None: those that the sample brings",
-        _public_rows,
+        check_public_rows,
         default=None,
         optional=True,
     )
@@ -70,12 +60,7 @@ class LDPNLDPPublicParams(MomentParams):
     def check_columns(self, n_features: int) -> None:
         """Refuse public rows of other columns, too."""
         super().check_columns(n_features)
-        if self.public_X is None:
-            raise InputError("public_X must be given, got none; pass public rows with the columns of X")
-        if self.public_X.shape[1] != n_features:
-            raise InputError(
-                f"public_X must have the columns of X, {n_features}, got {self.public_X.shape[1]}"
-            )
+        check_public_columns(self.public_X, n_features)
 
 
 def witnesses(params: LDPNLDPPublicParams, d: int, published: Published) -> Witnesses:

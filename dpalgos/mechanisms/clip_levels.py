@@ -17,6 +17,7 @@ from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level, counts_above
+from dpalgos.steps.moments import row_norms
 from dpalgos.typing import FloatArray
 
 
@@ -120,10 +121,14 @@ class _Levels:
     def _public(self, level: float) -> FloatArray:
         return np.full(self._sample.n_replicates, level)
 
-    def _norms(self, made: Callable[[Group], FloatArray]) -> Grouped[FloatArray]:
-        return self._sample.grouped(
-            lambda group: np.linalg.norm(made(group), axis=1)[:, None] * group.weights
-        )
+    def _norms(
+        self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None
+    ) -> Grouped[FloatArray]:
+        def norms(group: Group) -> FloatArray:
+            within = None if coordinates is None else coordinates[group.replicates]
+            return np.asarray(row_norms(made(group), within) * group.weights)
+
+        return self._sample.grouped(norms)
 
     def _wanted(self, base: float, most: float) -> FloatArray:
         """Return about how many rows are to be clipped, at most a share ``most`` of them."""
@@ -163,14 +168,14 @@ class RegressionLevels(_Levels):
         self._asked, self._noise_multiplier = wanted, noise_multiplier
         self.clipped_share: FloatArray = np.zeros(sample.n_replicates)  # of the rows, about, in a step
 
-    def rows(self, made: Callable[[Group], FloatArray]) -> FloatArray:
-        """Return the level C_A for the rows that ``made`` returns of a group, (R,)."""
+    def rows(self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None = None) -> FloatArray:
+        """Return the level C_A for the rows that ``made`` returns of a group, in coordinates if any, (R,)."""
         if isinstance(self._clip, tuple):
             return self._public(self._clip[0])
         if self._clip == "rule":
             return 3 * self._scale**0.4
         levels = _ROW_LEVELS * np.sqrt(self._sample.n_features + 1)
-        return self._searched(levels, self._asked.rows, self._norms(made), ROWS_ABOVE)
+        return self._searched(levels, self._asked.rows, self._norms(made, coordinates), ROWS_ABOVE)
 
     def whitened_rows(self, rows: WhitenedScores) -> FloatArray:
         """Return the level C_B for whitened rows, (R,)."""
@@ -223,13 +228,13 @@ class GLMLevels(_Levels):
         super().__init__(sample, clip, gaussian_mu(budget.epsilon, budget.delta), transcript)
         self._family, self._budget = family, budget
 
-    def rows(self) -> FloatArray:
-        """Return the level C_A for the rows [x, 1], (R,)."""
+    def rows(self, coordinates: FloatArray | None = None) -> FloatArray:
+        """Return the level C_A for the rows [x, 1], in coordinates if there are any, (R,)."""
         clip, root = self._clip, np.sqrt(self._sample.n_features + 1)
         if clip != "private":
             return self._public(clip[0] if isinstance(clip, tuple) else 2 * root)
-        wanted = self._wanted(100, 0.5)
-        return self._searched(root * _GLM_ROW_LEVELS, wanted, self._norms(with_one), "rows", ROWS_ABOVE)
+        wanted, norms = self._wanted(100, 0.5), self._norms(with_one, coordinates)
+        return self._searched(root * _GLM_ROW_LEVELS, wanted, norms, "rows", ROWS_ABOVE)
 
     def scores(self, at: ScoresAt, step: int) -> FloatArray:
         """Return the level C for step ``step``, (R,)."""

@@ -29,7 +29,7 @@ from dpalgos.release.checks import LARGEST_BOUND, check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.moments import quadratic_forms, svec, unsvec, weighted_moments
+from dpalgos.steps.moments import row_norms, svec, unsvec, weighted_moments
 from dpalgos.typing import FloatArray
 
 _CLIPPED = 0.01  # variance of entries of M_uu − I that clipping leaves
@@ -54,6 +54,7 @@ class Whitening:
     directions: FloatArray
     curvature: FloatArray
     own_std: FloatArray
+    coordinates: FloatArray | None = None
 
     @property
     def unresolved(self) -> FloatArray:
@@ -85,7 +86,10 @@ class Whitening:
         ridge = np.maximum(eigenvalues, 0) + floors[:, None]
         along = np.swapaxes(vectors, 1, 2) @ self.moments[:, :d, d:]
         variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
-        return np.asarray(vectors @ (along / ridge[..., None])), variance
+        start = vectors @ (along / ridge[..., None])
+        return np.asarray(
+            start if self.coordinates is None else self.coordinates[:, :d, :d] @ start
+        ), variance
 
 
 def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -119,17 +123,19 @@ def private_whitening(
     noise_multiplier: float,
     inside: Whitening | None = None,
     known: tuple[FloatArray, float] | None = None,
+    coordinates: FloatArray | None = None,
 ) -> Whitening:
     """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
 
     ``inside`` is an earlier whitening: then rows are x alone, and u = W₁ x is clipped and its moments are
     released. ``known`` are moments of the same rows that were released before, (p, p), and the standard
-    deviation of their noise: the two are averaged.
+    deviation of their noise: the two are averaged. ``coordinates`` B (R, p, p), symmetric, released or
+    public, are those in which rows B z are clipped and their moments are released; without earlier ones.
     """
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = moments_sensitivity(level, n_rows)
-    made = None if inside is None else inside.matrix
-    value = svec(_clipped_second_moments(sample, rows, level, made) / n_rows[:, None, None])
+    made = coordinates if inside is None else inside.matrix
+    value = svec(clipped_second_moments(sample, rows, level, made) / n_rows[:, None, None])
     released = transcript.gaussian(
         value,
         l2_sensitivity=sensitivity,
@@ -161,11 +167,12 @@ def private_whitening(
         eigenvalues, vectors = np.linalg.eigh(moments)
     raised = np.maximum(eigenvalues, floor[:, None])
     matrix, directions = _of_spectrum(vectors, raised**-0.5), vectors
-    if inside is not None:
-        back = np.linalg.inv(inside.matrix)
+    within = inside.matrix if inside is not None else None if coordinates is None else coordinates[:, :d, :d]
+    if within is not None:
+        back = np.linalg.inv(within)
         whole, axes = np.linalg.eigh(back @ _of_spectrum(vectors, raised) @ back)
         # The symmetric root of M⁻¹ is a rotation away from Q^(−1/2) W₁, in which the directions are known.
-        rotation = _of_spectrum(axes, whole**0.5) @ inside.matrix @ matrix
+        rotation = _of_spectrum(axes, whole**0.5) @ within @ matrix
         matrix, directions = _of_spectrum(axes, whole**-0.5), rotation @ vectors
     return Whitening(
         moments=moments,
@@ -175,6 +182,7 @@ def private_whitening(
         directions=directions,
         curvature=np.clip(eigenvalues / raised, 0, 1),
         own_std=own_std,
+        coordinates=coordinates,
     )
 
 
@@ -194,19 +202,15 @@ def _of_spectrum(vectors: FloatArray, eigenvalues: FloatArray) -> FloatArray:
     return np.asarray((vectors * eigenvalues[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
 
-def _clipped_second_moments(
-    sample: Sample, rows: Callable[[Group], FloatArray], level: FloatArray, inside: FloatArray | None
+def clipped_second_moments(
+    sample: Sample, rows: Callable[[Group], FloatArray], level: FloatArray, made: FloatArray | None
 ) -> FloatArray:
-    p = sample.n_features + (inside is None)
+    """Return Σ z z' over rows clipped to ``level`` (R,), (R, p, p), or of what matrices make of the rows."""
+    p = sample.n_features + 1 if made is None else made.shape[-1]
 
     def part(group: Group, Z: FloatArray) -> FloatArray:
-        chosen = group.replicates
-        if inside is None:
-            norms = np.linalg.norm(Z, axis=1, keepdims=True)
-        else:
-            norms = np.sqrt(np.maximum(quadratic_forms(Z, inside[chosen] @ inside[chosen]), 0))
-        weights = group.weights * clip_factor(norms, level[chosen]) ** 2
-        return weighted_moments(Z, weights)
+        norms = row_norms(Z, None if made is None else made[group.replicates])
+        return weighted_moments(Z, group.weights * clip_factor(norms, level[group.replicates]) ** 2)
 
     moments = sample.grouped(rows).total((sample.n_replicates, p, p), part, axis=0)
-    return moments if inside is None else np.asarray(inside @ moments @ inside)
+    return moments if made is None else np.asarray(made @ moments @ made)

@@ -52,6 +52,13 @@ def quadratic_forms(X: FloatArray, matrices: FloatArray) -> FloatArray:
     return (X[:, first] * X[:, second] * scale) @ svec(matrices)
 
 
+def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
+    """Return the ℓ2 norms of rows Z (n, p), (n, 1), or of what symmetric matrices (R, p, p) make of them."""
+    if matrices is None:
+        return np.asarray(np.linalg.norm(Z, axis=1, keepdims=True))
+    return np.sqrt(np.maximum(quadratic_forms(Z, matrices @ matrices), 0))
+
+
 def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     """Return Σ_i w_ir z_i z_i' for rows Z (n, p) and weights (n, R), (R, p, p)."""
     p = Z.shape[1]

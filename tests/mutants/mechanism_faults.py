@@ -211,11 +211,6 @@ MECHANISM_FAULTS = {
                 "preconditioned_glm: public levels-tight", "preconditioned_regression: public levels-tight"
             ),
         ),
-        "whitened rows are clipped by their norms before whitening": Fault(
-            "_clipped_second_moments",
-            condition("linalg", "True"),
-            witness("preconditioned_regression: whitened twice-tight"),
-        ),
     },
     "dpalgos/mechanisms/quantiles.py": {
         "ranks move by a half": Fault(
@@ -410,6 +405,11 @@ MECHANISM_FAULTS = {
         "noise in a cube is counted as normal": Fault("normal_equivalent", call("max", "{0}"), _INTERVALS),
     },
     "dpalgos/steps/moments.py": {
+        "whitened rows are clipped by their norms before whitening": Fault(
+            "row_norms",
+            condition("linalg", "True"),
+            witness("preconditioned_regression: whitened twice-tight"),
+        ),
         "streamed rows are not clipped": Fault(
             "_streamed", call("multiply", "np.copyto({out}, {0})", nth=0), _ROW_MOMENTS
         ),
