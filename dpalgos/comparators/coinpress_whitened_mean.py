@@ -94,7 +94,9 @@ def coinpress_whitened_mean(
         n_rounds=_COVARIANCE_ROUNDS,
         label="covariance",
     )
-    rows, tail = _whitened(sample, A), tail_norm(d, _MISS)
+    masks = [slice(None)] * len(A) if sample.row_mask is None else list(sample.row_mask.T)
+    rows = [sample.X[own] @ one.T for own, one in zip(masks, A, strict=True)]
+    tail = tail_norm(d, _MISS)
     center: FloatArray = np.zeros((d, sample.n_replicates))
     error = np.linalg.norm(A, ord=2, axis=(1, 2)) * np.sqrt(d) * params.mean_bound
     for label in ["center"] * (params.n_rounds - 1) + ["mean"]:
@@ -123,12 +125,6 @@ def _multipliers(params: CoinPressWhitenedMeanParams) -> dict[str, float]:
         return {part: float(np.sqrt(rounds[part] / (2 * share * rho))) for part, share in shares.items()}
     budget = params.split_budget(shares)
     return {part: budget.gaussian_multiplier(part, rounds[part]) for part in shares}
-
-
-def _whitened(sample: Sample, A: FloatArray) -> list[FloatArray]:
-    """Return the rows A x of every replicate."""
-    masks = [slice(None)] * len(A) if sample.row_mask is None else list(sample.row_mask.T)
-    return [sample.X[rows] @ one.T for rows, one in zip(masks, A, strict=True)]
 
 
 def _offsets(rows: list[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:

@@ -37,8 +37,9 @@ Reference: Gillenwater, Joseph, Muñoz & Ribero (2023), Better private linear re
 feature selection, for the ranks.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import scipy
@@ -58,6 +59,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 _SELECTION_SHARE = 0.5
 _SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound
+_RESPONSE = -1  # stands for the response among the numbers of columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +144,14 @@ def _screened(
 ) -> IntArray:
     """Return the coordinates of the largest noisy |v_j|, (s, R)."""
     screened = Design(sample, _SELECTION_LEVEL * params.covariate_bound, single=True)
+    response = truncate(sample.response(), _SELECTION_LEVEL * params.response_bound)[:, None]
+    if sample.row_mask is None:
+        scores = np.repeat(screened.mean_product(response)[:, :1], sample.n_replicates, axis=1)
+    else:
+        scores = screened.mean_product(np.broadcast_to(response, sample.row_mask.shape))
     return gumbel_top_k(
         transcript,
-        _scores(screened, sample, params),
+        scores,
         sensitivity=screened.rounding
         * score_sensitivity(params.covariate_bound, params.response_bound, sample.n_rows),
         noise_multiplier=noise_multiplier,
@@ -162,8 +169,23 @@ def _screened_by_rank(
     transcript: Transcript,
 ) -> IntArray:
     """Return coordinates chosen one after another by their noisy ranks, (s, R)."""
-    kendall = KendallScores(sample)
-    scores = kendall.with_response()
+    masks = sample.row_mask
+
+    @cache
+    def ranks_of(chosen: int, replicate: int) -> FloatArray:
+        """Return |τ| of every column with one of them, or with the response, (d,)."""
+        rows = slice(None) if masks is None else masks[:, replicate]
+        X = sample.X[rows]
+        other = sample.response()[rows] if chosen == _RESPONSE else X[:, chosen]
+        return np.array([abs(kendall_tau(column, other)) for column in X.T])
+
+    def ranks(chosen: Iterable[int]) -> FloatArray:
+        """Return |τ(x_j, x_l)| for a column l per replicate, (d, R)."""
+        return np.stack(
+            [ranks_of(int(one), 0 if masks is None else r) for r, one in enumerate(chosen)], axis=1
+        )
+
+    scores = ranks([_RESPONSE] * sample.n_replicates)
     support: IntArray = np.empty((0, sample.n_replicates), dtype=np.intp)
     alike = np.zeros_like(scores)
     for n_chosen in range(sparsity):
@@ -181,17 +203,18 @@ def _screened_by_rank(
         chosen = np.take_along_axis(candidates, place, axis=0)
         support = np.concatenate([support, chosen])
         if n_chosen + 1 < sparsity:
-            alike += kendall.with_columns(chosen[0])
+            alike += ranks(chosen[0])
     return support
 
 
 def rank_sensitivity(n_chosen: int, n_rows: FloatArray) -> FloatArray:
     """Return 4/n, by which a row moves |τ(x_j, y)|, and 8/n where the mean of other |τ| is subtracted.
 
-    By :func:`kendall_sensitivity`, twice where a column's order with y and with those
-    chosen before both change.
+    A row is in n − 1 pairs, each of which goes from −1 to 1 at most, of n(n − 1)/2; attained by the largest of
+    rows in one order, whose second entry becomes the least. Twice that where a column's order with y and with
+    those chosen before both change.
     """
-    return np.asarray((2 if n_chosen else 1) * kendall_sensitivity(n_rows))
+    return np.asarray((2 if n_chosen else 1) * (4 / n_rows))
 
 
 def score_sensitivity(covariate_bound: float, response_bound: float, n_rows: FloatArray) -> FloatArray:
@@ -225,13 +248,6 @@ def _clip_norm(params: ScreenedSparseRegressionParams) -> float:
     return largest * 1.05 / np.sqrt(3) if params.clip_norm is None else min(params.clip_norm, largest)
 
 
-def _scores(design: Design, sample: Sample, params: ScreenedSparseRegressionParams) -> FloatArray:
-    response = truncate(sample.response(), _SELECTION_LEVEL * params.response_bound)
-    if sample.row_mask is None:
-        return np.repeat(design.mean_product(response[:, None])[:, :1], sample.n_replicates, axis=1)
-    return design.mean_product(np.broadcast_to(response[:, None], sample.row_mask.shape))
-
-
 def _selected_moments(
     sample: Sample, support: IntArray, clip_norm: float, params: ScreenedSparseRegressionParams
 ) -> FloatArray:
@@ -260,47 +276,11 @@ def _solve(moments: FloatArray, diagonal_std: FloatArray) -> tuple[FloatArray, F
     return coef, (eigenvalues < floor).sum(axis=1).astype(float)
 
 
-def kendall_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return 4/n: a row is in n − 1 pairs, each of which goes from −1 to 1 at most, of n(n − 1)/2.
-
-    Attained by the largest of rows in one order, whose second entry becomes the least.
-    """
-    return np.asarray(4 / n_rows)
-
-
-class KendallScores:
-    """|τ| of the columns of a sample, for each replicate's rows; each is computed once."""
-
-    def __init__(self, sample: Sample) -> None:
-        self._sample, self._found = sample, dict[tuple[int, int], FloatArray]()
-
-    def with_response(self) -> FloatArray:
-        """Return |τ(x_j, y)|, (d, R)."""
-        return np.stack([self._column(-1, r) for r in range(self._sample.n_replicates)], axis=1)
-
-    def with_columns(self, chosen: FloatArray) -> FloatArray:
-        """Return |τ(x_j, x_l)| for a column l per replicate, (d, R)."""
-        return np.stack([self._column(int(column), r) for r, column in enumerate(chosen)], axis=1)
-
-    def _column(self, chosen: int, replicate: int) -> FloatArray:
-        masks = self._sample.row_mask
-        key = (chosen, 0 if masks is None else replicate)
-        if key not in self._found:
-            rows = slice(None) if masks is None else masks[:, replicate]
-            X = self._sample.X[rows]
-            other = self._sample.response()[rows] if chosen < 0 else X[:, chosen]
-            self._found[key] = np.array([abs(kendall_tau(column, other)) for column in X.T])
-        return self._found[key]
-
-
 def kendall_tau(first: FloatArray, second: FloatArray) -> float:
     """Return τ of two columns (n,); scipy divides by the pairs without ties, which is undone here."""
     pairs = len(first) * (len(first) - 1) / 2
-    untied = [pairs - float((counts * (counts - 1.0)).sum()) / 2 for counts in map(_counts, (first, second))]
+    sizes = (np.unique(column, return_counts=True)[1].astype(float) for column in (first, second))
+    untied = [pairs - float((counts * (counts - 1.0)).sum()) / 2 for counts in sizes]
     if min(untied) <= 0:
         return 0.0
     return float(scipy.stats.kendalltau(first, second).statistic * np.sqrt(np.prod(untied)) / pairs)
-
-
-def _counts(column: FloatArray) -> FloatArray:
-    return np.unique(column, return_counts=True)[1].astype(float)

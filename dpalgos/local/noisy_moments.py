@@ -48,7 +48,7 @@ from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
 from dpalgos.steps.moments import unsvec
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +244,8 @@ class GramReport:
     @property
     def longest_row(self) -> FloatArray:
         """The longest x whose vector has the largest norm, (d,)."""
-        total = self._vertices[0][np.flatnonzero(self._attained)[-1]]
+        attained = self._squared_norms >= self._squared_norms.max() * (1 - 1e-6)
+        total = self._vertices[0][np.flatnonzero(attained)[-1]]
         box = self.covariate_bound**2
         left = np.clip(total - box * np.arange(self.n_features), 0.0, box)
         return np.asarray(np.sqrt(left))
@@ -268,10 +269,6 @@ class GramReport:
         on_diagonal = np.equal(*np.triu_indices(d))
         back = np.where(on_diagonal, 1.0, np.sqrt(2 / self.weight)) * self.largest_norm
         return unsvec(vectors * back[:, None], d) + self.center * np.eye(d)
-
-    @property
-    def _attained(self) -> BoolArray:
-        return np.asarray(self._squared_norms >= self._squared_norms.max() * (1 - 1e-6))
 
     @property
     def _squared_norms(self) -> FloatArray:

@@ -71,15 +71,19 @@ class WhitenedScores:
         return np.asarray(self.whitening @ moments @ self.whitening)
 
 
-class CurvatureAt:
-    """The parts ψ''(u'θ) u u' of the Hessian at one θ: each row's ψ'' and ψ''‖u‖², 0 if not used."""
+class _RowParts:
+    """What every row adds to a mean at one θ, with its norm, 0 where a replicate does not use the row."""
 
     def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
         self._scores, self._parts = scores, parts
 
     def norms(self) -> Grouped[FloatArray]:
-        """Return the norms of all parts, 0 where a replicate does not use the row."""
+        """Return the norms of all parts."""
         return self._parts.then(lambda group, made: made[1])
+
+
+class CurvatureAt(_RowParts):
+    """The parts ψ''(u'θ) u u' of the Hessian at one θ: each row's ψ'' and ψ''‖u‖²."""
 
     def clipped_mean(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of parts clipped to norm ``level`` (R,), (R, d, d)."""
@@ -91,15 +95,8 @@ class CurvatureAt:
         return self._scores.mean_squares(self._parts.then(weights))
 
 
-class ScoresAt:
-    """The scores at one θ: residuals, made once where rows are held, and norms, 0 where a row is not used."""
-
-    def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
-        self._scores, self._parts = scores, parts
-
-    def norms(self) -> Grouped[FloatArray]:
-        """Return the ℓ2 norms of all scores, 0 where a replicate does not use the row."""
-        return self._parts.then(lambda group, made: made[1])
+class ScoresAt(_RowParts):
+    """The scores at one θ: residuals, made once where rows are held, and ℓ2 norms."""
 
     def clipped_second_moments(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
