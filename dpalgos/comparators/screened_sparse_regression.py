@@ -210,9 +210,9 @@ def _screened_by_rank(
 def rank_sensitivity(n_chosen: int, n_rows: FloatArray) -> FloatArray:
     """Return 4/n, by which a row moves |τ(x_j, y)|, and 8/n where the mean of other |τ| is subtracted.
 
-    A row is in n − 1 pairs, each of which goes from −1 to 1 at most, of n(n − 1)/2; attained by the largest of
-    rows in one order, whose second entry becomes the least. Twice that where a column's order with y and with
-    those chosen before both change.
+    A row is in n − 1 pairs, each of which goes from −1 to 1 at most, of n(n − 1)/2; attained by the largest
+    of rows in one order, whose second entry becomes the least. Twice that where a column's order with y and
+    with those chosen before both change.
     """
     return np.asarray((2 if n_chosen else 1) * (4 / n_rows))
 
