@@ -212,12 +212,10 @@ MECHANISM_FAULTS = {
             ),
         ),
     },
-    "dpalgos/mechanisms/quantiles.py": {
+    "dpalgos/tuning/truncation.py": {
         "ranks move by a half": Fault(
             "rank_sensitivity", returns("0.5"), witness("dp_mean: private quantiles-tight")
         ),
-    },
-    "dpalgos/tuning/truncation.py": {
         "the range of a quantile ends at the largest value": Fault(
             "_quantiles",
             argument("exponential_quantiles", "upper", "max({all}, abs(values).max())"),

@@ -1,7 +1,7 @@
 """Audits: no alarm for what is private, an alarm for every planted fault."""
 
-import dataclasses
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, Pair, Trials, pairs
 from dpalgos.mechanisms import random_stopping
-from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
-from dpalgos.mechanisms.top_k import exponential_mechanism, noisy_top_k
+from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.tuning.truncation import exponential_quantiles
 from tests.contract.forms import IDS, PRIVATE
-from tests.dpalgos.audit.faults import FAULTS
+from tests.dpalgos.audit.faults import FAULTS, Tampered
 from tests.dpalgos.audit.toys import audit_toy, column_sums
 
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
@@ -133,25 +133,6 @@ def test_an_exponential_mechanism_that_overspends_is_caught(overspent):
     assert audit_toy(choose, (UP_AND_DOWN, -UP_AND_DOWN)).violated == (overspent > 1)
 
 
-@pytest.mark.parametrize("overspent", [1, 2])
-def test_top_k_with_values(overspent):
-    def choose(sample, params, transcript):
-        z = 2 * noise_multiplier(params.epsilon, params.delta)
-        return noisy_top_k(
-            transcript,
-            column_sums(sample),
-            linf_sensitivity=1 / overspent,
-            sparsity=2,
-            selection_multiplier=2 * z,
-            release_multiplier=z / 1.5,
-            label="top",
-        ).dense()
-
-    result = audit_toy(choose, (UP_AND_DOWN, 0 * UP_AND_DOWN))
-    assert result.claimed_epsilon <= 2
-    assert not result.violated or overspent > 1
-
-
 @pytest.mark.parametrize("capped", [False, True])
 def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
     """Scores 0, 1, 2 whose chances a neighbor moves by the ε of a score, the middle one the other way."""
@@ -186,46 +167,27 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
 
 @pytest.mark.parametrize("overspent", [1, 10])
 def test_quantiles_whose_law_no_event_states(overspent):
+    def charged_two(transcript):
+        return lambda value, noisy, event: transcript.publish(value, noisy, replace(event, epsilon=2.0))
+
     def quantile(sample, params, transcript):
-        honest = transcript
-        if overspent > 1:
-            publish = transcript.publish
-            honest = _Shadow(
-                transcript, lambda value, noisy, *events: publish(value, noisy, *_cheaper(events))
-            )
-        return exponential_quantiles(
-            honest,
-            sample.X[:, :1],
-            levels=[0.99],
-            lower=-1.0,
-            upper=1.0,
-            epsilon=params.epsilon * overspent,
-            label="quantile",
-        )[0]
+        epsilon = params.epsilon * overspent
+        options = {"levels": [0.99], "lower": -1.0, "upper": 1.0, "epsilon": epsilon, "label": "quantile"}
+        return exponential_quantiles(Tampered(transcript, publish=charged_two), sample.X[:, :1], **options)[0]
 
     result = audit_toy(quantile, ([[-0.95]], [[0.95]]), n_trials=20_000)
     assert result.violated == (overspent > 1), result
 
 
-def _cheaper(events):
-    return [dataclasses.replace(event, epsilon=2.0) for event in events]
-
-
-class _Shadow:
-    def __init__(self, transcript, publish):
-        self._transcript, self.publish = transcript, publish
-
-    def __getattr__(self, name):
-        return getattr(self._transcript, name)
+def released_sum(sample, params, transcript, added=0.0):
+    z = noise_multiplier(params.epsilon, params.delta)
+    value = column_sums(sample) + added
+    return transcript.gaussian(value, l2_sensitivity=1.0, noise_multiplier=z, label="sum")
 
 
 def test_an_answer_that_is_not_made_of_the_releases():
     def leaking(sample, params, transcript):
-        z = noise_multiplier(params.epsilon, params.delta)
-        released = transcript.gaussian(
-            column_sums(sample), l2_sensitivity=1.0, noise_multiplier=z, label="sum"
-        )
-        return released + 20 * column_sums(sample)
+        return released_sum(sample, params, transcript) + 20 * column_sums(sample)
 
     result = audit_toy(leaking, ([[1.0]], [[-1.0]]))
     assert result.violated
@@ -235,12 +197,7 @@ def test_an_answer_that_is_not_made_of_the_releases():
 def test_values_that_are_not_finite():
     def overflowing(sample, params, transcript):
         overflow = np.inf if np.abs(sample.X).max() > 100 else 0.0
-        return transcript.gaussian(
-            column_sums(sample) + overflow,
-            l2_sensitivity=1.0,
-            noise_multiplier=noise_multiplier(params.epsilon, params.delta),
-            label="sum",
-        )
+        return released_sum(sample, params, transcript, overflow)
 
     assert audit_toy(overflowing, ([[1.0]], [[-1.0]])).violated
 
@@ -249,12 +206,7 @@ def test_a_failure_is_an_observation_too():
     def failing(sample, params, transcript):
         if np.abs(sample.X).max() > 100:
             raise FloatingPointError("overflow")
-        return transcript.gaussian(
-            column_sums(sample),
-            l2_sensitivity=1.0,
-            noise_multiplier=noise_multiplier(params.epsilon, params.delta),
-            label="sum",
-        )
+        return released_sum(sample, params, transcript)
 
     result = audit_toy(failing, ([[1.0]], [[-1.0]]))
     assert result.violated

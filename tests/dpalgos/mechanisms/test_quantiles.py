@@ -6,10 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 import dpalgos
-from dpalgos.mechanisms.quantiles import (
-    exponential_quantiles,
-    ordered_interval,
-)
+from dpalgos.tuning.truncation import exponential_quantiles, ordered_interval
 
 RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
 
