@@ -1,14 +1,18 @@
 """What every kind of problem must keep, tried on the smallest panel of a shipped study that has the kind."""
 
+import json
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study, study_names
+from reports.analysis.results import validate_results
 from tasks.bring import fetch, parquet
 from tasks.problems.kinds import kinds
-from tasks.problems.problem import ReadsTable
+from tasks.problems.problem import Block, Draw, ReadsTable
+from tasks.run.block import compute_block
 from tasks.work_units import Replicates
 
 _STAND_IN_ROWS = 1000
@@ -16,7 +20,7 @@ _STAND_IN_ROWS = 1000
 
 @cache
 def _panels():
-    """Return kind → (its smallest problem, its size, a cell) among all studies."""
+    """Return kind → (its smallest problem, its size, two cells) among all studies."""
     found = {}
     for name in study_names():
         spec = find_study(name)
@@ -24,7 +28,7 @@ def _panels():
             problem, n = block.problem, block.replicates.n
             known = found.get(problem.kind)
             if known is None or problem.elements(n) < known[0].elements(known[1]):
-                found[problem.kind] = (problem, n, block.cells[0])
+                found[problem.kind] = (problem, n, block.cells[:: max(1, len(block.cells) - 1)])
     return found
 
 
@@ -51,7 +55,16 @@ def case(request, tmp_path_factory):
 @pytest.fixture
 def cell(case):
     """Return a cell that asks about the kind's data."""
-    return _panels()[case[0].kind][2]
+    return _panels()[case[0].kind][2][0]
+
+
+@pytest.fixture(scope="module")
+def block(case):
+    """Return a block with the kind's data, of two cells if its study has as many."""
+    problem, n, _ = case
+    source = "stand-in" if isinstance(problem, ReadsTable) else "simulated"
+    cells = _panels()[problem.kind][2]
+    return Block(replicates=_replicates(n), problem=problem, data_source=source, work=1, cells=cells)
 
 
 def _replicates(n, *, first=0, count=3, seed=1):
@@ -142,3 +155,32 @@ def test_a_setting_that_is_misspelled_is_refused(case):
     problem, _, _ = case
     with pytest.raises(ValueError, match="misspelled"):
         type(problem).model_validate(problem.model_dump() | {"misspelled": 1})
+
+
+def test_a_block_is_a_valid_table_that_each_cell_has_a_part_of(case, block):
+    prepared = case[2]
+    rows = compute_block(block, prepared)
+    validate_results(rows)
+    assert list(rows["cell"].unique()) == [cell.key for cell in block.cells]
+    assert (rows.groupby(["cell", "metric"])["replicate"].nunique() == 3).all()
+    pd.testing.assert_frame_equal(compute_block(block, prepared), rows)
+    last = block.cells[-1].key
+    alone = compute_block(block, prepared, only=last)
+    pd.testing.assert_frame_equal(alone, rows[rows["cell"] == last].reset_index(drop=True))
+    plain = block.described()
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_all_cells_of_a_block_get_the_same_data(case, block, monkeypatch):
+    seen, answer = {}, Draw.answer
+
+    def watched(draw, cell, replicates):
+        mask = draw.sample.row_mask
+        content = np.asarray(draw.sample.X) if mask is None else mask
+        seen.setdefault(cell.key, []).append(content.tobytes())
+        return answer(draw, cell, replicates)
+
+    monkeypatch.setattr(Draw, "answer", watched)
+    compute_block(block, case[2])
+    first, *others = seen.values()
+    assert all(other == first for other in others)
