@@ -23,7 +23,7 @@ from dpalgos.accounting.events import (
 from dpalgos.api import build_params, run
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.params import describe
-from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
@@ -488,21 +488,6 @@ def test_large_epsilon_gives_the_non_private_answer(estimator, calibration):
     answer = estimate(estimator, calibration, X, y, changes=changes).estimate
     expected = non_private(estimator, X, y)
     assert np.linalg.norm(answer - expected) <= 0.1 * np.linalg.norm(expected)
-
-
-@every
-def test_without_noise_nothing_is_random(estimator, calibration):
-    X, y = problem()
-    params = build_params(estimator, keywords(estimator, calibration))
-    answers = []
-    for seed in (0, 1):
-        if any(isinstance(e, GaussianSketchEvent) for e in record(estimator, calibration, X, y).events):
-            return  # a sketch is random by itself
-        transcript = RecordingTranscript(NoNoise([np.random.default_rng(seed)]))
-        sample = Sample(X, response(estimator, y), user_ids=whose(estimator, len(X)))
-        answers.append(run(estimator, sample, params, transcript))
-    np.testing.assert_array_equal(*answers)
-    assert np.isfinite(answers[0]).all()
 
 
 @every

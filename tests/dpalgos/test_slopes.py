@@ -140,25 +140,6 @@ CASES = {
 }
 
 
-def test_a_power_law_is_found_with_its_error():
-    rng, values = np.random.default_rng(0), (1.0, 2.0, 4.0, 8.0)
-    found = [
-        fit_slope(values, [3 * value**-2 * rng.exponential(size=50) for value in values]) for _ in range(200)
-    ]
-    measured, errors = np.array(found).T
-    assert measured.mean() == pytest.approx(-2.0, abs=3 * measured.std() / np.sqrt(200) + 0.01)
-    assert errors.mean() == pytest.approx(measured.std(ddof=1), rel=0.2)
-
-
-def test_logarithms_are_in_the_prediction():
-    def term(at):
-        return np.log(at["n"]) ** 3 / at["n"] ** 2
-
-    ((_, measured, _, predicted),) = slopes(lambda at: np.array([term(at)]), term, {}, {"n": (1e4, 2e4, 4e4)})
-    assert measured == pytest.approx(predicted, abs=1e-12)
-    assert -1.75 < predicted < -1.65
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_slopes_of_the_privacy_term_are_those_of_theory(name):
