@@ -95,17 +95,6 @@ def test_neither_workers_nor_engine_nor_folder_compute_anything_again(ran):
     assert (ran.folder / "elsewhere" / "small" / "report.html").exists()
 
 
-def test_one_cell_is_run_again_and_nothing_else(ran):
-    before, times = ran.results, ran.times
-    cell = "adassp:paper:tight:eps=0.5:delta=1/n^2:n=100"
-    written = ran.computed()
-    ran.dpcost("rerun", ran.study, "--task", "run_block", "--cell", cell, "--out", ran.out)
-    assert before.equals(ran.results)
-    assert set(times["cell"][times["seconds"] != ran.times["seconds"]]) == {cell}
-    now = ran.computed()
-    assert len({name.partition(".")[0] for name in now if now[name] != written[name]}) == 1
-
-
 @pytest.mark.parametrize(
     "task", ["fetch", "parquet", "prepare", "collect", "render", "data_limit", "run_block"]
 )
@@ -155,13 +144,6 @@ def test_a_result_that_names_another_serializer_is_never_unpickled(ran, undistur
     assert not (tmp_path / "ran").exists()
     assert "is not plain JSON; it is refused and made again" in err
     assert ran.same_results(undisturbed)
-
-
-def test_dask_gives_the_same_rows(project, undisturbed):
-    pytest.importorskip("distributed")
-    project.run("--engine", "dask", "--workers", "2")
-    assert project.same_results(undisturbed)
-    assert nothing_runs(project)
 
 
 @pytest.mark.parametrize("engine", ["local", "dask"])
@@ -225,26 +207,6 @@ def test_no_kill_changes_a_byte_or_leaves_anything_running(project):
     flow_runs, task_runs = states(project)
     assert "RUNNING" not in flow_runs + task_runs
     assert "damaged" not in project.dpcost("cache", "list")[0]
-
-
-# Ends without a word where the run would be written into the journal.
-KILLED_AT_ITS_ENTRY = f"""
-import os, signal
-from flows.record import journal
-journal.begin = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
-{DPCOST}
-"""
-
-
-def test_a_run_killed_between_the_server_and_the_journal_is_marked_crashed(project, undisturbed):
-    arguments = ["run", project.study, "--profile", "smoke", "--out", project.out]
-    killed = project.start(*arguments, code=KILLED_AT_ITS_ENTRY)
-    killed.communicate()
-    assert killed.returncode == -signal.SIGKILL
-    _, err = project.run()
-    assert "ended before it began; it is now marked as crashed" in err
-    assert sorted(states(project)[0]) == ["COMPLETED", "CRASHED"]
-    assert project.same_results(undisturbed)
 
 
 def test_a_run_whose_server_dies_says_so_and_the_same_command_goes_on(project, long):

@@ -202,21 +202,6 @@ def test_an_interrupted_run_takes_its_server_down(home, number):
 
 
 @pytest.mark.server
-def test_the_server_of_a_killed_run_ends_and_others_stay(home):
-    living, killed = python(OWNER, home), python(OWNER, home)
-    its_url = living.stdout.readline().strip()
-    killed.stdout.readline()
-    leftover = server_of(killed.pid, home)
-    killed.kill()
-    killed.wait()
-    until(lambda: not leftover.is_alive())
-    assert client.answers(its_url)
-    living.terminate()
-    living.wait(timeout=20)
-    assert started_processes(home) == []
-
-
-@pytest.mark.server
 def test_a_server_that_dies_is_told_and_one_that_is_stopped_is_not(home):
     lost = []
     for kill in (False, True):
