@@ -144,13 +144,13 @@ def launch(
         _full_disk_told(),
         prompt_end(way_out),
         termination_as_exit(),
-        journal.exclusive_run(home(), say),
+        journal.exclusive_run(home()),
     ):
         _check_tables(studies, out or REPORTS)
         index, left = _run_from_store(studies, given)
         if left:
             with (
-                prefect_server(home(), say=say, when_lost=way_out, meanwhile=partial(_load, left)),
+                prefect_server(home(), when_lost=way_out, meanwhile=partial(_load, left)),
                 workers_of(workers, engine, way_out) as at_once,
             ):
                 index = _run_each(left, given, at_once)
@@ -196,7 +196,7 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
 
     from flows.study import run_scorecard, run_study
 
-    mark_dead_runs(home(), say)
+    mark_dead_runs(home())
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
     run_one = run_study.with_options(task_runner=runner)
     outcome: dict[str, Any] = {}

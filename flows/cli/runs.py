@@ -140,7 +140,7 @@ def stop() -> None:
     """End all that runs for DPCOST_HOME: the standing server with its worker and database, and runs."""
     from flows.server.processes import stop_all
 
-    if not stop_all(home(), say):
+    if not stop_all(home()):
         typer.echo(f"nothing was running for {home()}")
 
 
@@ -203,6 +203,6 @@ def cache_prune(
     if store:
         removed, freed = prune_shared(everything=everything, keep=keep)
     else:
-        with exclusive_run(home(), say):
+        with exclusive_run(home()):
             removed, freed = prune(home(), out or REPORTS, everything=everything, keep=keep)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

@@ -26,7 +26,7 @@ from data.store.folders import (
     require_own_home,
 )
 from data.store.processes import ProcessIdentity
-from flows.record import progress
+from flows.record.progress import say
 
 RUNNING = "running"
 COMPLETED = "completed"
@@ -114,7 +114,7 @@ def recorded(study: str, profile: str = "", *, own_data: bool = False) -> Iterat
     home, status = folders.home(), INTERRUPTED
     entry = begin(home, str(runtime.flow_run.id), study, profile, own_data=own_data)
     try:
-        with exclusive_run(home, progress.say):
+        with exclusive_run(home):
             yield
         status = COMPLETED
     except Exception:
@@ -135,7 +135,7 @@ def holds_place(home: Path) -> bool:
 
 
 @contextlib.contextmanager
-def exclusive_run(home: Path, say: Callable[[str], object] = print) -> Iterator[None]:
+def exclusive_run(home: Path) -> Iterator[None]:
     """Hold the one place in `home` for a run; wait for it if another process has it. It may be nested."""
     if holds_place(home):
         yield

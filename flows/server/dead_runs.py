@@ -60,10 +60,14 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
 HOOKS: Any = {"on_failure": [tell_failure], "on_crashed": [start_again]}  # of every flow
 
 
-def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
-    """Mark dead runs of commands (`own`: of this process) as crashed, on the server and in the journal."""
+def mark_dead_runs(home: Path, *, own: bool = False) -> None:
+    """Mark dead runs of commands as crashed, on the server and in the journal, and tell of them.
+
+    With `own` these are the runs of this process, which is about to end; it does so without a word.
+    """
     from prefect.states import Completed, Crashed
 
+    tell: Say = (lambda sentence: None) if own else say
     me = ProcessIdentity.of(os.getpid())
     entries = {entry.flow_run_id: entry for entry in journal.history(home)}
     dead = {
@@ -80,21 +84,21 @@ def mark_dead_runs(home: Path, say: Say, *, own: bool = False) -> None:
                 continue
             completed = entry is not None and entry.status == journal.COMPLETED
             _end(client, run, Completed() if completed else Crashed(message="Its process is gone."))
-            if entry is None and not own:
-                say(f"the run {run.name} ended before it began; it is now marked as {journal.CRASHED}")
+            if entry is None:
+                tell(f"the run {run.name} ended before it began; it is now marked as {journal.CRASHED}")
     except Exception as error:  # whatever the client raises: this must never stop the run that calls it
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        say(f"the server could not be told of runs that died: {reason}")
+        tell(f"the server could not be told of runs that died: {reason}")
     for entry in dead.values():
         if entry.ended is None:
             journal.end(home, entry, journal.INTERRUPTED if own else journal.CRASHED)
-            say(
+            tell(
                 f"the {entry.study} run of {entry.started} (process {entry.process.pid}) ended without "
                 f"saying so; it is now marked as {journal.CRASHED}"
             )
 
 
-def mark_deployed_runs(say: Say) -> None:
+def mark_deployed_runs() -> None:
     """Mark the pool's unfinished runs as crashed or canceled, while no worker runs, and start ours again."""
     from prefect.states import Cancelled, Crashed
 
@@ -163,8 +167,8 @@ def leave(home: Path, sentence: str) -> NoReturn:
         say(f"\ndpcost: {sentence}; finished blocks are stored, run the same command again to go on")
         if answers(os.environ.get("PREFECT_API_URL", "")):
             time.sleep(_RECORDED)
-            quietly = {"home": home, "say": lambda _: None, "own": True}
-            telling = threading.Thread(target=mark_dead_runs, kwargs=quietly, daemon=True)
+            own_runs = {"home": home, "own": True}
+            telling = threading.Thread(target=mark_dead_runs, kwargs=own_runs, daemon=True)
             telling.start()
             telling.join(_TELL_TIMEOUT)
         end_own_processes()

@@ -22,6 +22,7 @@ import httpx
 
 from data.store.folders import private_folder
 from flows import NO_ANALYTICS
+from flows.record.progress import say
 from flows.server.processes import ChildProcess, Say, ServerError, end_leftovers
 from tasks.faults import SpecError
 
@@ -54,8 +55,7 @@ WITHOUT_SCHEDULES = {
 def prefect_server(
     home: Path,
     *,
-    say: Say = print,
-    when_lost: Say | None = None,
+    when_lost: Say = say,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
     """Point this process at a Prefect server, and yield the address of its API.
@@ -63,9 +63,9 @@ def prefect_server(
     `meanwhile` is called while a private server starts. `when_lost` gets one sentence, in another thread,
     when the server is gone for good: from then on Prefect waits for it in vain.
     """
-    home, when_lost = home.resolve(), when_lost or say
+    home = home.resolve()
     logging_level("WARNING")  # refused before anything is started
-    end_leftovers(home, say)
+    end_leftovers(home)
     api_url = os.environ.get("PREFECT_API_URL", "")
     with contextlib.ExitStack() as stack:
         if api_url and answers(api_url):

@@ -27,6 +27,7 @@ import psutil
 from data.store.folders import PROJECT_ROOT
 from data.store.processes import ProcessIdentity
 from flows.record import journal
+from flows.record.progress import say
 
 Say = Callable[[str], object]
 
@@ -199,7 +200,7 @@ def _end(
     return left
 
 
-def end_leftovers(home: Path, say: Say = print) -> int:
+def end_leftovers(home: Path) -> int:
     """End what killed owners left running in a home, and return how many processes that were."""
     left = [each for each in started_processes(home) if not each.owner.is_alive()]
     for name in dict.fromkeys(each.name for each in left):
@@ -214,7 +215,7 @@ def end_own_processes() -> None:
         each.stop()
 
 
-def stop_all(home: Path, say: Say = print) -> int:
+def stop_all(home: Path) -> int:
     """End the standing server and the runs of a home; return how many processes were told to."""
     here = ProcessIdentity.of(os.getpid())
     owners = [found.owner for found in started_processes(home)]

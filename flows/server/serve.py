@@ -40,7 +40,7 @@ _say: Say = partial(print, flush=True)
 
 @contextlib.contextmanager
 def serving(
-    home: Path, *, port: int, postgres: bool = False, server_url: str = "", say: Say = print
+    home: Path, *, port: int, postgres: bool = False, server_url: str = ""
 ) -> Iterator[tuple[str, list[ChildProcess]]]:
     """Start server, deployments and worker; give the API's address and the processes.
 
@@ -51,7 +51,7 @@ def serving(
     level = prefect_server.logging_level("INFO")  # refused before anything is started
     with contextlib.ExitStack() as stack:
         stack.enter_context(_alone(home))
-        end_leftovers(home, say)
+        end_leftovers(home)
         stack.callback(end_own_processes)
         api_url = server_url or f"http://{prefect_server.HOST}:{port}/api"
         if server_url:
@@ -77,8 +77,8 @@ def serving(
         }
         stack.enter_context(prefect_server.client_environment(settings))
         _deploy_all()
-        mark_deployed_runs(say)
-        mark_dead_runs(home, say)
+        mark_deployed_runs()
+        mark_dead_runs(home)
         started.append(_worker(home))
         started[-1].start()
         yield api_url, started
@@ -144,9 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with termination_as_exit():
             _say("starting the server, the deployments and the worker …")
             home = store.home()
-            with serving(
-                home, port=options.port, postgres=options.postgres, server_url=options.server, say=_say
-            ) as (api_url, started):
+            with serving(home, port=options.port, postgres=options.postgres, server_url=options.server) as (
+                api_url,
+                started,
+            ):
                 _say(_welcome(api_url, home, own=not options.server))
                 while all(each.exit_status is None for each in started):
                     time.sleep(1)

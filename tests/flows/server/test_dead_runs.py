@@ -86,7 +86,7 @@ def marked(monkeypatch, serve):
     def mark(*runs):
         server, failures = serve(*runs), []
         monkeypatch.setattr(dead_runs, "tell_failure", lambda flow, run, state: failures.append(run.id))
-        dead_runs.mark_deployed_runs(lambda _: None)
+        dead_runs.mark_deployed_runs()
         return server.told, failures
 
     return mark
@@ -137,62 +137,60 @@ def statuses(home):
     return {entry.flow_run_id: entry.status for entry in journal.history(home)}
 
 
-def test_a_dead_run_is_marked_once_and_a_living_one_is_not(tmp_path, serve, gone):
+def test_a_dead_run_is_marked_once_and_a_living_one_is_not(tmp_path, serve, gone, capsys):
     dead = a_command(tmp_path, gone)
     living = a_command(tmp_path, ProcessIdentity.of(os.getpid()))
-    server, said = serve(dead, living, a_run("RUNNING", deployment=None)), []
-    dead_runs.mark_dead_runs(tmp_path, said.append)
+    server = serve(dead, living, a_run("RUNNING", deployment=None))
+    dead_runs.mark_dead_runs(tmp_path)
     assert server.told == ["task Crashed", "Crashed"]
     assert statuses(tmp_path) == {str(dead.id): "crashed", str(living.id): "running"}
-    assert len(said) == 1
-    assert "it is now marked as crashed" in said[0]
-    dead_runs.mark_dead_runs(tmp_path, said.append)
-    assert len(said) == 1
+    assert capsys.readouterr().err.count("it is now marked as crashed\n") == 1
+    dead_runs.mark_dead_runs(tmp_path)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_run_that_ended_without_telling_the_server_is_told_for_it(tmp_path, serve, gone):
-    server, said = serve(a_command(tmp_path, gone, journal.COMPLETED)), []
-    dead_runs.mark_dead_runs(tmp_path, said.append)
-    assert (server.told, said) == (["task Completed", "Completed"], [])
+    server = serve(a_command(tmp_path, gone, journal.COMPLETED))
+    dead_runs.mark_dead_runs(tmp_path)
+    assert server.told == ["task Completed", "Completed"]
     assert [*statuses(tmp_path).values()] == ["completed"]
 
 
-def test_a_run_without_an_entry_is_dead_where_no_other_can_begin_now(tmp_path, serve):
-    server, said = serve(a_command(tmp_path)), []
-    dead_runs.mark_dead_runs(tmp_path, said.append)
-    assert (server.told, said) == ([], [])
+def test_a_run_without_an_entry_is_dead_where_no_other_can_begin_now(tmp_path, serve, capsys):
+    server = serve(a_command(tmp_path))
+    dead_runs.mark_dead_runs(tmp_path)
+    assert (server.told, capsys.readouterr().err) == ([], "")
     with journal.exclusive_run(tmp_path):
-        dead_runs.mark_dead_runs(tmp_path, said.append)
+        dead_runs.mark_dead_runs(tmp_path)
     assert server.told == ["task Crashed", "Crashed"]
-    assert said == ["the run a run ended before it began; it is now marked as crashed"]
+    assert "the run a run ended before it began" in capsys.readouterr().err
 
 
 def test_a_deployments_run_is_left_to_its_worker(tmp_path, serve, gone):
     server = serve(a_command(tmp_path, gone, deployment=OURS))
-    dead_runs.mark_dead_runs(tmp_path, lambda _: None)
+    dead_runs.mark_dead_runs(tmp_path)
     assert server.told == []
     assert [*statuses(tmp_path).values()] == ["crashed"]
 
 
-def test_a_server_that_is_away_keeps_no_run_from_being_marked_here(tmp_path, serve, gone):
+def test_a_server_that_is_away_keeps_no_run_from_being_marked_here(tmp_path, serve, gone, capsys):
     dead = a_command(tmp_path, gone)
     serve(away=True)
-    said = []
-    dead_runs.mark_dead_runs(tmp_path, said.append)
-    assert said[0] == "the server could not be told of runs that died: refused"
+    dead_runs.mark_dead_runs(tmp_path)
+    assert capsys.readouterr().err.startswith("the server could not be told of runs that died: refused\n")
     assert statuses(tmp_path) == {str(dead.id): "crashed"}
     server = serve(dead)  # the next start tells it
-    dead_runs.mark_dead_runs(tmp_path, said.append)
+    dead_runs.mark_dead_runs(tmp_path)
     assert server.told == ["task Crashed", "Crashed"]
 
 
-def test_a_process_that_gives_up_tells_of_its_own_runs_only(tmp_path, serve, gone):
+def test_a_process_that_gives_up_tells_of_its_own_runs_only(tmp_path, serve, gone, capsys):
     me = ProcessIdentity.of(os.getpid())
     other, mine = a_command(tmp_path, gone), a_command(tmp_path, me)
     done = a_command(tmp_path, me, journal.COMPLETED)
     server = serve(other, mine)
-    dead_runs.mark_dead_runs(tmp_path, lambda _: None, own=True)
-    assert server.told == ["task Crashed", "Crashed"]
+    dead_runs.mark_dead_runs(tmp_path, own=True)
+    assert (server.told, capsys.readouterr().err) == (["task Crashed", "Crashed"], "")
     assert statuses(tmp_path) == {
         str(other.id): "running",
         str(mine.id): "interrupted",

@@ -180,13 +180,13 @@ def test_a_server_that_answers_is_used_and_stays(home, tmp_path, monkeypatch):
 
 
 @pytest.mark.server
-def test_a_server_that_does_not_answer_is_replaced_and_that_is_said(home, monkeypatch):
+def test_a_server_that_does_not_answer_is_replaced_and_that_is_said(home, monkeypatch, capsys):
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
-    said = []
-    with prefect_server(home, say=said.append) as api_url:
+    with prefect_server(home) as api_url:
         assert client.answers(api_url)
-    assert len(said) == 1
-    assert said[0].startswith("no Prefect server answers at PREFECT_API_URL=http://127.0.0.1:1/api")
+    said = capsys.readouterr().err
+    assert said.startswith("no Prefect server answers at PREFECT_API_URL=http://127.0.0.1:1/api")
+    assert said.count("\n") == 1
     assert os.environ["PREFECT_API_URL"] == "http://127.0.0.1:1/api"
 
 
