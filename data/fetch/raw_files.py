@@ -294,32 +294,29 @@ def _download(url: str, handle: BinaryIO, *, progress: bool) -> None:
     downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=1 << 16, timeout=TIMEOUT_SECONDS)
     try:
         downloader(url, handle, None)
-    except requests.HTTPError as error:
-        status = error.response.status_code if error.response is not None else 0
-        raise Unreachable(f"{url}: answered {status}", transient=status >= 500 or status == 429) from None
-    except requests.ConnectTimeout:
-        raise Unreachable(f"{url}: no connection (nothing answers)") from None
-    except requests.Timeout:
-        raise Unreachable(f"{url}: timed out", transient=True) from None
-    except requests.exceptions.ChunkedEncodingError:
-        raise Unreachable(f"{url}: the connection broke off", transient=True) from None
     except requests.RequestException as error:
-        broken = _was_reset(error)
-        reason = "the connection broke off" if broken else "no connection (network down or unknown host)"
-        raise Unreachable(f"{url}: {reason}", transient=broken) from None
+        reason, transient = _what_failed(error)
+        raise Unreachable(f"{url}: {reason}", transient=transient) from None
     if handle.tell() == 0:
         raise Unreachable(f"{url}: answered with an empty file")
 
 
-def _was_reset(error: BaseException) -> bool:
-    """Whether a connection had been made and was then dropped by the other side."""
+def _what_failed(error: Exception) -> tuple[str, bool]:
+    """Return the reason why a download failed, and whether the next one may succeed."""
+    import requests
     from urllib3.exceptions import ProtocolError
 
-    while error.args and isinstance(error.args[0], BaseException):
-        error = error.args[0]
-        if isinstance(error, ProtocolError):
-            return True
-    return False
+    if isinstance(error, requests.HTTPError):
+        status = error.response.status_code if error.response is not None else 0
+        return f"answered {status}", status >= 500 or status == 429
+    if isinstance(error, requests.ConnectTimeout):
+        return "no connection (nothing answers)", False
+    if isinstance(error, requests.Timeout):
+        return "timed out", True
+    was_made = any(isinstance(each, ProtocolError) for each in error.args)
+    if was_made or isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection broke off", True
+    return "no connection (network down or unknown host)", False
 
 
 def _verified(path: Path, source: Source, place: str) -> str:

@@ -272,6 +272,7 @@ class _History:
         self._attempts[entry.subject] += 1
         charge = f"{entry.subject}-{self._attempts[entry.subject]}"
         self._charges[charge] = entry.dataset
+        self._about[charge] = question["content"], question["estimator"]
         self._allowed[charge] = len(entry.body["accounting"].get("attempts", ()))
         if entry.body["attempt"] != self._attempts[entry.subject]:
             return "is counted wrongly among the charges for its request"
@@ -279,7 +280,6 @@ class _History:
             return "charges another request than it says"
         if self._names.get(question["content"]) != entry.dataset:
             return f"charges {entry.dataset!r} for data that are not bound to it"
-        self._about[charge] = question["content"], question["estimator"]
         source = entry.body["accounting"].get("facts", {}).get("started_from")
         if source and not self._is_shown(source):
             return "starts from an answer that was not released"

@@ -186,16 +186,8 @@ def test_page_answers_in_order(files):
         places = [text.rindex(part) for part in parts]
         assert places == sorted(places), name
     html = files["report.html"].decode()
-    for fact in (
-        "0.1.0",
-        "745a704",
-        "20240501",
-        "numpy 2.4.0",
-        "3 blocks computed, 9 from the cache",
-        "dpcost rerun housing",
-        "48 s",
-        "census block group",
-    ):
+    facts = ["0.1.0", "745a704", "20240501", "numpy 2.4.0", "3 blocks computed, 9 from the cache", "48 s"]
+    for fact in (*facts, "dpcost rerun housing", "census block group"):
         assert fact in html
 
 

@@ -2,12 +2,7 @@
 
 import itertools
 import math
-import os
-import secrets
-import shutil
-import socket
 import sqlite3
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from data.ledger import Fingerprint, Ledger, Request, Verdict
+from data.store.folders import private_folder
 
 EVERY_PLACE = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
 _numbers = itertools.count()
@@ -59,48 +55,27 @@ class Place:
 def postgresql():
     """The address of a private PostgreSQL cluster, which only this session's processes can reach."""
     pytest.importorskip("psycopg")
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin")) or [
-        Path(shutil.which("initdb") or "").parent
-    ]
-    if not (programs[-1] / "initdb").exists():
-        pytest.skip("PostgreSQL's server programs are not installed")
-    user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
+    from flows.server import postgres
+    from flows.server.processes import ServerError
 
-    def run(program, *arguments):
-        subprocess.run(
-            [str(programs[-1] / program), *arguments],
-            user=user,
-            cwd="/",
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-
-    with tempfile.TemporaryDirectory() as name:
-        folder, password = Path(name), secrets.token_hex(16)
-        (folder / "password").write_text(password)
-        if user:
-            for path in (folder, folder / "password"):
-                shutil.chown(path, user)
-        cluster, port = str(folder / "cluster"), free_port()
-        run("initdb", "-D", cluster, "-U", "me", "-A", "scram-sha-256", f"--pwfile={folder / 'password'}")
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
-        run("pg_ctl", "start", "-w", "-D", cluster, "-l", str(folder / "log"), "-o", options)
-        try:
-            yield f"postgresql://me:{password}@127.0.0.1:{port}/postgres"
-        finally:
-            run("pg_ctl", "stop", "-w", "-m", "immediate", "-D", cluster)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    try:
+        postgres.postgres_programs()
+    except ServerError as error:
+        pytest.skip(str(error))
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
+        folder.chmod(0o755)  # where this is root, the cluster is another account's
+        patch.setattr(postgres, "ROOTS_CLUSTERS", folder / "clusters")
+        server, address = postgres.start_postgres(private_folder(folder / "home"))
+        yield address.replace("+asyncpg", "")
+        server.stop()
 
 
 @pytest.fixture
 def closed_port():
     """A port where nothing listens."""
+    from flows.server.prefect_server import free_port
+
     return free_port()
 
 
