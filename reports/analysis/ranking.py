@@ -15,8 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from reports.analysis.series import Point, Series, View
-from reports.numbers import error_bar
-from reports.sentences import said
+from reports.writing import error_bar, said
 
 
 @dataclass(frozen=True)

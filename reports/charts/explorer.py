@@ -23,8 +23,8 @@ from reports.analysis.series import CALIBRATION_WORDS, Series, View, with_roles
 from reports.charts.line_chart import LAYERS, chart_layers
 from reports.charts.picture import CONFIG, themed
 from reports.charts.study_charts import limit_references
-from reports.numbers import rule_text
 from reports.page import StudyPage
+from reports.writing import rule_text
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
 _KNOWN = {

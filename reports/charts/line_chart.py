@@ -16,8 +16,8 @@ import scipy
 
 from reports import palette
 from reports.charts.picture import Drawing
-from reports.numbers import num, setting
 from reports.palette import Look
+from reports.writing import num, setting
 
 if TYPE_CHECKING:
     import altair as alt

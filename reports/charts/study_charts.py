@@ -15,10 +15,9 @@ from reports.analysis.ranking import population_error, rank
 from reports.analysis.series import Series, Setting, View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, Picture, picture
-from reports.numbers import num, setting, span
-from reports.sentences import said
 from reports.words.headline import condition, guides_of
 from reports.words.tables import flagged_sizes
+from reports.writing import num, said, setting, span
 
 _REACH = 25.0  # how far below the best private error the axis goes
 

@@ -12,8 +12,7 @@ import pandas as pd
 from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import setting, short
-from reports.sentences import said
+from reports.writing import said, setting, short
 
 _MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
 _MOST_PANELS = 5

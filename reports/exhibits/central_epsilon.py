@@ -9,8 +9,7 @@ import pandas as pd
 
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.numbers import num, setting
-from reports.sentences import said
+from reports.writing import num, said, setting
 
 _DIFFERENT = ["estimator", "calibration", "panel", "form", "epsilon", "metric"]
 

@@ -13,9 +13,8 @@ import pandas as pd
 from reports.analysis.series import Series, Setting, View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import num, rule_text, setting
 from reports.palette import ZERO_DOTS
-from reports.sentences import said
+from reports.writing import num, rule_text, said, setting
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 

@@ -11,9 +11,8 @@ from reports.analysis.ranking import fitted_slope
 from reports.analysis.series import View
 from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import num, slope_text
 from reports.palette import look
-from reports.sentences import said
+from reports.writing import num, said, slope_text
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
 

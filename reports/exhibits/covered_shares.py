@@ -15,8 +15,7 @@ import pandas as pd
 from reports import palette
 from reports.analysis.series import View
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import setting
-from reports.sentences import said
+from reports.writing import said, setting
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by

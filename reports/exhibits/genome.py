@@ -14,8 +14,7 @@ import pandas as pd
 from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.numbers import num, setting
-from reports.sentences import said
+from reports.writing import num, said, setting
 
 RECALL = "support_recall"
 _MOST_PANELS = 5  # beside the truth

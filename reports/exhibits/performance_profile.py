@@ -19,7 +19,7 @@ from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.page import ZERO
 from reports.palette import look
-from reports.sentences import said
+from reports.writing import said
 
 _SETTING = ["panel", "n", "epsilon"]
 _LARGEST = 30.0

@@ -10,7 +10,7 @@ import pandas as pd
 
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.numbers import num, setting
+from reports.writing import num, setting
 
 _EXPONENTIAL = "exponential mechanism"
 _FIXED = ["d", "epsilon"]

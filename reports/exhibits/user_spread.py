@@ -9,8 +9,7 @@ import pandas as pd
 
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.numbers import num
-from reports.sentences import said
+from reports.writing import num, said
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:

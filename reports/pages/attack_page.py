@@ -16,13 +16,12 @@ from reports.charts.explorer import explorer_data
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, Picture, picture
 from reports.charts.study_charts import Pictures, certified_picture, slug
-from reports.numbers import error_bar, num, rule_text, setting
 from reports.page import AttackFacts, EstimatorInfo, Guide, StudyPage
 from reports.pages.error_page import LayoutContent, headline_facts
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, Look, look
-from reports.sentences import said
 from reports.words.headline import PageHeadline, Tile, data_sentence
 from reports.words.tables import PlainCell, PlainTable
+from reports.writing import error_bar, num, rule_text, said, setting
 
 SUM_RATIO = "attack_sum_ratio"
 CHANCE = 0.5

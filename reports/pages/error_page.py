@@ -15,10 +15,9 @@ from reports.charts.explorer import explorer_data
 from reports.charts.picture import ReportSection
 from reports.charts.study_charts import Pictures, draw_study
 from reports.exhibits import draw_exhibits
-from reports.numbers import num, slope_text
 from reports.page import StudyPage
-from reports.sentences import said
 from reports.words.headline import PageHeadline, build_headline, guides_of, trends
+from reports.writing import num, said, slope_text
 
 
 @dataclass(frozen=True)

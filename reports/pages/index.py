@@ -13,12 +13,11 @@ from reports.analysis.ranking import population_error, privacy_part, rank
 from reports.analysis.series import View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Picture, inline, picture
-from reports.numbers import duration, times, when
 from reports.page import StudyPage
 from reports.pages.text import render_html, template_text
 from reports.palette import SOLID, look
-from reports.sentences import said
 from reports.words.headline import PageHeadline
+from reports.writing import duration, said, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 

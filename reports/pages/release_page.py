@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reports.numbers import num
 from reports.pages.text import render_html
+from reports.writing import num
 
 
 def render_release(record: Mapping[str, Any]) -> bytes:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reports.numbers import count, when
 from reports.pages.text import render_html, render_markdown, template_text
+from reports.writing import count, when
 
 COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
 VERDICTS = {1.0: "holds", 0.0: "does not hold"}

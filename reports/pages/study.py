@@ -11,7 +11,6 @@ from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts.explorer import vega_library
 from reports.charts.picture import banner
-from reports.numbers import count, duration, setting, when
 from reports.page import BudgetPart, EstimatorInfo, StudyPage
 from reports.pages import attack_page, error_page
 from reports.pages.index import Card
@@ -25,6 +24,7 @@ from reports.words.tables import (
     setting_title,
     summary_csv,
 )
+from reports.writing import count, duration, setting, when
 
 # Links to the sections of every page.
 _CONTENTS = (

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from reports import palette
 from reports.charts.picture import Picture, inline
-from reports.numbers import short, words
+from reports.writing import short, words
 
 _SCRIPTS = "<!-- scripts -->"
 

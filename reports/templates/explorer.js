@@ -19,7 +19,7 @@ const ascending = (values) => values.sort((a, b) => a - b);
 const state = { ...data.start, hide: "", sort: "", down: "" };
 let view = null, shownScale = "", shown = null;
 
-// Numbers as reports/numbers.py writes them.
+// Numbers as reports/writing.py writes them.
 function num(value) {
   if (value === null || Number.isNaN(value)) return "none";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";

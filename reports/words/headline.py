@@ -10,9 +10,8 @@ import numpy as np
 
 from reports.analysis.ranking import Ranking, population_error, privacy_part, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
-from reports.numbers import count, error_bar, num, rule_text, setting, times, words
 from reports.page import Guide, StudyPage
-from reports.sentences import said
+from reports.writing import count, error_bar, num, rule_text, said, setting, times, words
 
 _MOST_NAMES = 4  # of estimators in a sentence
 

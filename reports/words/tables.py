@@ -10,8 +10,8 @@ import pandas as pd
 
 from reports.analysis.ranking import rank
 from reports.analysis.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
-from reports.numbers import count, error_bar, num, setting, short, span, words
 from reports.words.headline import NoiseComparison, condition
+from reports.writing import count, error_bar, num, setting, short, span, words
 
 
 @dataclass(frozen=True)

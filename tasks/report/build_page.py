@@ -13,7 +13,6 @@ from data.dataset import Column, Dataset
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.audit.deletion_shifts import two_point_bound
 from reports.analysis.results import DELETION_SHIFT
-from reports.numbers import num
 from reports.page import (
     Assumption,
     BudgetPart,
@@ -25,6 +24,7 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
+from reports.writing import num
 from tasks.problems.problem import DrawsFromPopulation, HasFindings, PredictsErrors, Problem, ReadsTable
 from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import released_events

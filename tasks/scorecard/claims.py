@@ -16,7 +16,7 @@ import pandas as pd
 import scipy
 from pydantic import Field, ValidationError, model_validator
 
-from reports.numbers import num, setting, span, words
+from reports.writing import num, setting, span, words
 from tasks.faults import SpecError
 from tasks.rules import evaluate
 from tasks.strict import Strict, field_fault

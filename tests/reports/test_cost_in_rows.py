@@ -8,7 +8,7 @@ import pytest
 from reports.analysis.ranking import enough_epsilon, rows_for_the_same
 from reports.analysis.results import summarize
 from reports.analysis.series import View
-from reports.numbers import num
+from reports.writing import num
 
 POPULATION = 40_000
 SIZES = (100, 1000, 10_000, 20_000)

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 import reports
-from reports import numbers
+from reports import writing
 from reports.analysis.ranking import rank
 from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.page import Finding, Guide
 from reports.pages.error_page import limit_table
 from reports.pages.text import manifest_rows
-from reports.sentences import macros
 from reports.words.headline import build_headline, guide_at, trends
 from reports.words.tables import error_table, failure_table
+from reports.writing import macros
 
 
 @pytest.fixture(scope="module")
@@ -38,26 +38,26 @@ AT_HEAD = {"n": 20000, "panel": "public"}
 @pytest.mark.parametrize(
     ("write", "value", "text"),
     [
-        (numbers.num, 0.10937, "0.109"),
-        (numbers.num, 0.00716, "0.0072"),
-        (numbers.num, 0.9999, "1.00"),
-        (numbers.num, 1234.5, "1,230"),
-        (numbers.num, 0, "0"),
-        (numbers.num, math.inf, "∞"),
-        (numbers.num, 3.2e-5, "3.2 × 10⁻⁵"),
-        (numbers.setting, 20000, "20,000"),
-        (numbers.setting, 1e6, "1,000,000"),
-        (numbers.setting, 1e-6, "1e−06"),
-        (numbers.times, 0.0016, "0.0016"),
-        (numbers.times, 0.4, "0.4"),
-        (lambda value: numbers.error_bar(value, 1.86), 0.02, "0.02"),
-        (lambda value: numbers.error_bar(value, 1.86), 0.0003, "0.0003"),
-        (numbers.span, [0.034, 0.0361], "0.034–0.036"),
-        (numbers.span, [0.5, 0.5, math.nan], "0.500"),
-        (lambda rule: numbers.rule_text(rule, "m"), "10/n^1.1", "10/m¹·¹"),
-        (lambda rule: numbers.rule_text(rule, "m"), "1e-6", "10⁻⁶"),
-        (numbers.duration, 125, "2 min 5 s"),
-        (numbers.words, ["a", "b", "c"], "a, b and c"),
+        (writing.num, 0.10937, "0.109"),
+        (writing.num, 0.00716, "0.0072"),
+        (writing.num, 0.9999, "1.00"),
+        (writing.num, 1234.5, "1,230"),
+        (writing.num, 0, "0"),
+        (writing.num, math.inf, "∞"),
+        (writing.num, 3.2e-5, "3.2 × 10⁻⁵"),
+        (writing.setting, 20000, "20,000"),
+        (writing.setting, 1e6, "1,000,000"),
+        (writing.setting, 1e-6, "1e−06"),
+        (writing.times, 0.0016, "0.0016"),
+        (writing.times, 0.4, "0.4"),
+        (lambda value: writing.error_bar(value, 1.86), 0.02, "0.02"),
+        (lambda value: writing.error_bar(value, 1.86), 0.0003, "0.0003"),
+        (writing.span, [0.034, 0.0361], "0.034–0.036"),
+        (writing.span, [0.5, 0.5, math.nan], "0.500"),
+        (lambda rule: writing.rule_text(rule, "m"), "10/n^1.1", "10/m¹·¹"),
+        (lambda rule: writing.rule_text(rule, "m"), "1e-6", "10⁻⁶"),
+        (writing.duration, 125, "2 min 5 s"),
+        (writing.words, ["a", "b", "c"], "a, b and c"),
     ],
 )
 def test_numbers_are_written_as_people_do(write, value, text):
@@ -82,14 +82,14 @@ def test_headline_is_computed_from_the_table(results, view):
     head = build_headline(view)
     assert "At ε = 0.5, δ = 10/m¹·¹ and m = 20,000" in head.sentence
     assert (
-        f"(Preconditioned regression, tight noise) has a mean error of {numbers.num(best)}" in head.sentence
+        f"(Preconditioned regression, tight noise) has a mean error of {writing.num(best)}" in head.sentence
     )
-    assert f"(Ordinary least squares) it would be {numbers.num(ols)}" in head.sentence
+    assert f"(Ordinary least squares) it would be {writing.num(ols)}" in head.sentence
     assert "gives 0.912" in head.sentence
     assert [tile.value for tile in head.tiles] == [
-        numbers.num(best),
-        numbers.num(ols),
-        numbers.times(best / ols),
+        writing.num(best),
+        writing.num(ols),
+        writing.times(best / ols),
         "0.912",
     ]
     assert "20,640 rows" in head.data
@@ -106,13 +106,13 @@ def test_an_error_that_is_small_since_nearly_all_rows_were_drawn_is_no_small_err
     chance = e / math.sqrt(1 - 20_000 / 20_640)
     head = build_headline(of(20_640))
     assert (
-        f"it would be {numbers.num(e)}, since 20,000 are most of the 20,640 rows that it is compared with; "
-        f"about a large population it would be {numbers.num(chance)}." in head.sentence
+        f"it would be {writing.num(e)}, since 20,000 are most of the 20,640 rows that it is compared with; "
+        f"about a large population it would be {writing.num(chance)}." in head.sentence
     )
     cost = math.sqrt(chance**2 + best**2 - e**2) / chance
     assert (head.tiles[2].value, head.tiles[2].caption) == (
-        numbers.times(cost),
-        f"times the error without privacy about a large population ({numbers.num(chance)})",
+        writing.times(cost),
+        f"times the error without privacy about a large population ({writing.num(chance)})",
     )
     assert "most of" not in build_headline(of(100_000)).sentence
 

@@ -1,4 +1,7 @@
-"""Numbers and lists as people write them."""
+"""Numbers, lists and sentences as people write them.
+
+The words of computed sentences stand in ``reports/templates/sentences.jinja``, a macro each.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
+from typing import Any
 
 _SUPERSCRIPT = str.maketrans("0123456789.-+", "⁰¹²³⁴⁵⁶⁷⁸⁹·⁻⁺")
 
@@ -137,3 +142,19 @@ def when(stamp: str) -> str:
         return ""
     time = datetime.fromisoformat(stamp)
     return f"{time.day} {time:%B %Y, %H:%M %Z}".strip()
+
+
+@cache
+def macros() -> Any:
+    """Return the template's macros, by name."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    env = Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined)
+    env.filters.update(num=num, setting=setting, times=times, words=words, count=count, span=span)
+    env.tests["finite"] = math.isfinite
+    return env.get_template("sentences.jinja").module
+
+
+def said(macro: str, **values: Any) -> str:
+    """Return what a macro says of some values, as one line."""
+    return " ".join(getattr(macros(), macro)(**values).split())
