@@ -28,7 +28,7 @@ from data.fetch.raw_files import RawFile
 from data.fetch.tables import require_few_dropped, require_none_outside
 from data.formats.archives import damaged, read_line
 from data.formats.row_groups import read_ahead
-from data.store.folders import atomic_write
+from data.store.folders import atomic_file
 from data.store.references import FramesRef, Repair
 
 ROW_GROUP = 4096
@@ -51,32 +51,29 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
     schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), (FRAME_LABEL, pa.int8())])
     digest, counts = hashlib.sha256(" ".join(names).encode()), np.zeros(2, dtype=np.int64)
     options: Any = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
-    refs = []
-
-    def write(handle: BinaryIO) -> None:
-        with pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer:
-            for block in read_ahead(_row_groups(checked.of(source))):
-                digest.update(np.ascontiguousarray(block.T, dtype="<f4").tobytes())
-                labels = block[-1].astype(np.int8)
-                arrays = [*map(pa.array, block[:-1]), pa.array(labels)]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-                counts[:] += np.bincount(labels, minlength=2)
-            checked.finish(published)
-            ref = FramesRef(
-                **raw.provenance(path),
-                n_rows=int(counts.sum()),
-                rows_read=checked.rows_read,
-                repairs=checked.repairs(),
-                label_counts=(int(counts[0]), int(counts[1])),
-                frames_per_simulation=length,
-                table_sha256=digest.hexdigest(),
-            )
-            extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
-            writer.add_key_value_metadata(ref.metadata(**extra))
-            refs.append(ref)
-
-    atomic_write(path, write)
-    return refs[0]
+    with (
+        atomic_file(path) as handle,
+        pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer,
+    ):
+        for block in read_ahead(_row_groups(checked.of(source))):
+            digest.update(np.ascontiguousarray(block.T, dtype="<f4").tobytes())
+            labels = block[-1].astype(np.int8)
+            arrays = [*map(pa.array, block[:-1]), pa.array(labels)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            counts[:] += np.bincount(labels, minlength=2)
+        checked.finish(published)
+        ref = FramesRef(
+            **raw.provenance(path),
+            n_rows=int(counts.sum()),
+            rows_read=checked.rows_read,
+            repairs=checked.repairs(),
+            label_counts=(int(counts[0]), int(counts[1])),
+            frames_per_simulation=length,
+            table_sha256=digest.hexdigest(),
+        )
+        extra = {"table_sha256": ref.table_sha256, "frames_per_simulation": length}
+        writer.add_key_value_metadata(ref.metadata(**extra))
+    return ref
 
 
 class _Checked:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
 from data.formats.cohort import MISSING, Calls, Cohort, SnpBlock
-from data.store.folders import atomic_write
+from data.store.folders import atomic_file
 from data.store.references import GenotypeRef, verified_path
 
 NO_GROUP = -1
@@ -72,47 +71,43 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
     n_people = len(cohort.people)
     missing, names, n_snps = np.zeros(n_people, dtype=np.int64), set[str](), 0
     schema = pa.schema([*_SNP_FIELDS, ("missing", pa.int32()), ("calls", pa.binary(n_people))])
-    refs = []
-
-    def write(handle: BinaryIO) -> None:
-        nonlocal missing, n_snps
-        with pq.ParquetWriter(handle, schema, compression="zstd", use_dictionary=False) as writer:
-            for block in cohort.blocks:
-                absent = block.calls == MISSING
-                writer.write_table(_arrow(block, absent, schema))
-                missing += absent.sum(axis=0)
-                names.update(block.snps["snp"])
-                n_snps += len(block.calls)
-            _check_snps(dataset, n_snps, len(names), published=0 if raw.is_stand_in else dataset.n_snps)
-            if missing.sum() == n_snps * n_people:
-                raise CorruptSource(
-                    f"{dataset.name}: every call of {n_people:,} people at {n_snps:,} SNPs is missing; "
-                    "get the files again"
-                )
-            ref = GenotypeRef(
-                **raw.provenance(path),
-                n_rows=n_people,
-                rows_read=cohort.people_read,
-                repairs=cohort.repairs,
-                n_snps=n_snps,
-                group_names=tuple(one.name for one in dataset.groups),
-                group_sizes=sizes,
-                missing_calls=int(missing.sum()),
-                notes=cohort.notes,
-                companion_sha256=tuple(file.sha256 for file in raw.companions),
+    with (
+        atomic_file(path) as handle,
+        pq.ParquetWriter(handle, schema, compression="zstd", use_dictionary=False) as writer,
+    ):
+        for block in cohort.blocks:
+            absent = block.calls == MISSING
+            writer.write_table(_arrow(block, absent, schema))
+            missing += absent.sum(axis=0)
+            names.update(block.snps["snp"])
+            n_snps += len(block.calls)
+        _check_snps(dataset, n_snps, len(names), published=0 if raw.is_stand_in else dataset.n_snps)
+        if missing.sum() == n_snps * n_people:
+            raise CorruptSource(
+                f"{dataset.name}: every call of {n_people:,} people at {n_snps:,} SNPs is missing; "
+                "get the files again"
             )
-            people = {
-                "id": cohort.people,
-                "label": cohort.labels,
-                "group": group.tolist(),
-                "missing": missing.tolist(),
-            }
-            more = {"companion_sha256": ref.companion_sha256, "notes": ref.notes, "people": people}
-            writer.add_key_value_metadata(ref.metadata(**more))
-            refs.append(ref)
-
-    atomic_write(path, write)
-    return refs[0]
+        ref = GenotypeRef(
+            **raw.provenance(path),
+            n_rows=n_people,
+            rows_read=cohort.people_read,
+            repairs=cohort.repairs,
+            n_snps=n_snps,
+            group_names=tuple(one.name for one in dataset.groups),
+            group_sizes=sizes,
+            missing_calls=int(missing.sum()),
+            notes=cohort.notes,
+            companion_sha256=tuple(file.sha256 for file in raw.companions),
+        )
+        people = {
+            "id": cohort.people,
+            "label": cohort.labels,
+            "group": group.tolist(),
+            "missing": missing.tolist(),
+        }
+        more = {"companion_sha256": ref.companion_sha256, "notes": ref.notes, "people": people}
+        writer.add_key_value_metadata(ref.metadata(**more))
+    return ref
 
 
 def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) -> Genotypes:

@@ -23,7 +23,7 @@ from pydantic.dataclasses import dataclass
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, DataError, Unreachable
 from data.formats.archives import check_archive
-from data.store.folders import atomic_write, sha256_file, store_dir
+from data.store.folders import atomic_file, sha256_file, store_dir
 
 ATTEMPTS = 3
 MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its end
@@ -249,15 +249,10 @@ def _bring_official(source: Source, target: Path, *, offline: bool, progress: bo
 
 def _deliver(write: Callable[[BinaryIO], object], source: Source, target: Path, place: str) -> str:
     """Write, verify, and only then show the file; return its checksum."""
-    checksums: list[str] = []
-
-    def write_and_verify(handle: BinaryIO) -> None:
+    with atomic_file(target) as handle:
         write(_Bounded(handle, place))  # type: ignore[arg-type]  # as far as it is used
         handle.flush()
-        checksums.append(_verified(Path(handle.name), source, place))
-
-    atomic_write(target, write_and_verify)
-    return checksums[0]
+        return _verified(Path(handle.name), source, place)
 
 
 class _Bounded:

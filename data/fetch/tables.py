@@ -15,7 +15,7 @@ from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
 from data.formats.canonical import canonical_cells
-from data.store.folders import atomic_write
+from data.store.folders import atomic_file
 from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe
 
 
@@ -42,7 +42,8 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
     ref = DatasetRef(**raw.provenance(path), n_rows=len(table), rows_read=len(frame), repairs=repairs)
     arrow = pa.table({name: table[name].to_numpy() for name in table.columns})
     arrow = arrow.replace_schema_metadata(ref.metadata(table_sha256=digest))
-    atomic_write(path, lambda handle: pq.write_table(arrow, handle))
+    with atomic_file(path) as handle:
+        pq.write_table(arrow, handle)
     return ref
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from data.errors import DataError
-from data.store.folders import atomic_write, open_regular
+from data.store.folders import atomic_file, open_regular
 
 ARROW = b"ARROW1"  # what an Arrow file begins with
 _MESSAGE, _FILES = b"dpcost.message", b"dpcost.files"
@@ -50,12 +50,8 @@ def write_reports(path: Path, table: ReportTable) -> None:
     }
     public = {_MESSAGE: table.message, _FILES: json.dumps(table.files).encode()}
     arrow = pa.table(columns).replace_schema_metadata(public)
-
-    def write(handle: object) -> None:
-        with pa.ipc.new_file(handle, arrow.schema) as writer:
-            writer.write_table(arrow)
-
-    atomic_write(path, write)
+    with atomic_file(path) as handle, pa.ipc.new_file(handle, arrow.schema) as writer:
+        writer.write_table(arrow)
 
 
 def read_reports(path: Path) -> ReportTable:

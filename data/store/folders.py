@@ -10,8 +10,8 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,6 +44,15 @@ _WRITE_FAULTS = {
     errno.EISDIR: "a folder stands where the file should go; move it away",
     errno.EIO: "the disk reports an input/output error; check the disk",
 }
+LOCK = "run.lock"  # the file that the first run of a home creates
+# Their locks may hold on one machine alone, or not at all, and a database file on them can be damaged.
+NETWORK_TYPES = frozenset(
+    (
+        *("9p", "afp", "afs", "beegfs", "ceph", "cifs", "davfs", "glusterfs", "gpfs", "lustre"),
+        *("nfs", "nfs3", "nfs4", "smb2", "smb3", "smbfs", "webdav"),
+    )
+)
+LOCAL_FUSE = ("fuse.fuse-overlayfs", "fuse.overlayfs")  # what containers of ordinary users stand on
 
 
 def home() -> Path:
@@ -146,13 +155,20 @@ def close_home() -> None:
         closed_folder(folder)
 
 
-def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, private: bool = False) -> None:
+def atomic_write(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file atomically and durably, see `atomic_file`."""
+    with atomic_file(path, private=private) as handle:
+        handle.write(content)
+
+
+@contextmanager
+def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """Write a file atomically and durably: readers see the old content or the new, even after a power cut.
 
     The bytes go to a hidden name in the same folder, are flushed to the disk and then renamed;
-    the folder is flushed as well. After any error the hidden file is gone and `path` is as before.
-    ``content`` may be a function that writes to the open file; it may verify what it wrote, for what it
-    raises is passed on. A private file can be read by its owner alone. Anything but a regular file stays.
+    the folder is flushed as well. After any error the hidden file is gone and `path` is as before, so that
+    what was written can be verified. A private file can be read by its owner alone. Anything but a regular
+    file stays.
     """
     _check_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -160,10 +176,7 @@ def atomic_write(path: Path, content: bytes | Callable[[BinaryIO], object], *, p
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "xb", opener=_owner_only if private else None) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)  # says that somebody is at work on it, see `remove_leftovers`
-            if callable(content):
-                content(handle)
-            else:
-                handle.write(content)
+            yield handle
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(temporary, path)
@@ -220,17 +233,6 @@ def flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-LOCK = "run.lock"  # the file that the first run of a home creates
-# Their locks may hold on one machine alone, or not at all, and a database file on them can be damaged.
-NETWORK_TYPES = frozenset(
-    (
-        *("9p", "afp", "afs", "beegfs", "ceph", "cifs", "davfs", "glusterfs", "gpfs", "lustre"),
-        *("nfs", "nfs3", "nfs4", "smb2", "smb3", "smbfs", "webdav"),
-    )
-)
-LOCAL_FUSE = ("fuse.fuse-overlayfs", "fuse.overlayfs")  # what containers of ordinary users stand on
 
 
 def account(uid: int) -> str:

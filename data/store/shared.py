@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from data.errors import StoreError
-from data.store.folders import atomic_write, home
+from data.store.folders import atomic_file, atomic_write, home
 
 VARIABLE = "DPCOST_STORE"
 
@@ -61,8 +61,8 @@ def share_as(path: Path, name: str) -> None:
         with _as_one_sentence():
             folder = _folder(shared_address())
             if local := _local_path(folder, name):
-                with open(path, "rb") as source:
-                    atomic_write(local, lambda handle: shutil.copyfileobj(source, handle))
+                with open(path, "rb") as source, atomic_file(local) as handle:
+                    shutil.copyfileobj(source, handle)
             else:
                 folder.put_file(str(path), name)
 
@@ -71,18 +71,14 @@ def bring(path: Path, sha256: str) -> bool:
     """Copy a file from the shared store into the home; return whether it is there now and its checksum."""
     if not shared_address() or not path.is_relative_to(home()):
         return False
-
-    def copy(handle: BinaryIO) -> None:
-        with _folder(shared_address()).open(name_below_home(path), "rb") as source:
-            shutil.copyfileobj(source, handle)
-        handle.flush()
-        with open(handle.name, "rb") as written:
-            if hashlib.file_digest(written, "sha256").hexdigest() != sha256:
-                raise _OtherContent
-
     try:
-        with _as_one_sentence(reading=True):
-            atomic_write(path, copy)
+        with _as_one_sentence(reading=True), atomic_file(path) as handle:
+            with _folder(shared_address()).open(name_below_home(path), "rb") as source:
+                shutil.copyfileobj(source, handle)
+            handle.flush()
+            with open(handle.name, "rb") as written:
+                if hashlib.file_digest(written, "sha256").hexdigest() != sha256:
+                    raise _OtherContent
     except (FileNotFoundError, _OtherContent):
         return False
     return True

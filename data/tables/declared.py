@@ -22,11 +22,16 @@ from data.errors import DataError
 from data.fetch.ingest import keep_reference, stored_table
 from data.formats.canonical import NUMBER, Cells, canonical_cells
 from data.store.code_digest import code_digest
-from data.store.folders import atomic_write, sha256_file, store_dir
+from data.store.folders import atomic_file, sha256_file, store_dir
 from data.store.references import DatasetRef, Repair, UserTableRef
 from data.tables.reading import Watch, cells_of, opened_table, require_columns
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
+ColumnType = Literal["number", "whole number", "text", "empty"]
+MOST_FAULTS = 5  # that one sentence names
+_MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
+_MOST_COLUMNS = 1_000  # that a study file can declare
+_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
 
 
 class UserIds:
@@ -87,14 +92,6 @@ class UserIds:
         return [texts[int(each)] for each in ids] if texts else [f"{each:.0f}" for each in ids]
 
 
-ColumnType = Literal["number", "whole number", "text", "empty"]
-
-MOST_FAULTS = 5  # that one sentence names
-_MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
-_MOST_COLUMNS = 1_000  # that a study file can declare
-_TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredTable:
     """A file's rows as declared."""
@@ -145,7 +142,8 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
     if sha256_file(path) != content:
         raise DataError(f"{path} changed while it was read; run again once it is complete")
     arrow = pa.table(read.table)
-    atomic_write(target, lambda handle: pq.write_table(arrow, handle))
+    with atomic_file(target) as handle:
+        pq.write_table(arrow, handle)
     user_id = declaration.user_id
     counted: dict[str, Any] = {"n_users": int(read.table[user_id].max()) + 1} if user_id else {}
     ref = (UserTableRef if user_id else DatasetRef)(

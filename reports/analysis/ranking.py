@@ -17,6 +17,11 @@ import numpy as np
 from reports.analysis.series import Point, Series, View
 from reports.writing import error_bar, said
 
+_STRONGEST_FIRST = ("local", "user", "central")
+_FEWEST_SIZES = 3
+_BEYOND = 16.0  # how far beyond the largest size the last slope is followed
+_BEYOND_EPSILON = 4.0  # how far beyond the largest ε
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -42,9 +47,6 @@ class Ranking:
     @property
     def worse_than_zero(self) -> tuple[Series, ...]:
         return tuple(s for s, p in self.private if p.mean > self.zero)
-
-
-_STRONGEST_FIRST = ("local", "user", "central")
 
 
 def rank(series: Sequence[Series], x: float) -> Ranking:
@@ -105,9 +107,6 @@ def privacy_part(view: View, error: float, m: float) -> float:
     return math.sqrt(max(error**2 - (best[1].mean if best else 0.0) ** 2, 0.0))
 
 
-_FEWEST_SIZES = 3
-
-
 def first_below(wanted: float, points: Sequence[tuple[float, float]], beyond: float = 1.0) -> float:
     """Return the x at which errors (x, error) first fall to a wanted error.
 
@@ -142,10 +141,6 @@ def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, f
     centered = np.log(x) - np.log(x).mean()
     weights = centered / (centered**2).sum()
     return float(weights @ np.log(y)), float(np.sqrt(((weights * np.nan_to_num(se) / y) ** 2).sum()))
-
-
-_BEYOND = 16.0  # how far beyond the largest size the last slope is followed
-_BEYOND_EPSILON = 4.0  # how far beyond the largest ε
 
 
 def enough_epsilon(view: View) -> str:

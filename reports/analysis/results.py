@@ -107,6 +107,8 @@ _RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
         "there must be one row per study, cell, replicate and metric",
     ),
 )
+_KEYS = ["study", "cell", "metric"]
+_CLEAR = 3.0  # standard errors of the difference
 
 
 class ResultsError(ValueError):
@@ -203,10 +205,6 @@ def summarize(df: pd.DataFrame) -> pd.DataFrame:
 
 def _distinct(messages: pd.Series) -> str:
     return "; ".join(dict.fromkeys(text for text in messages if text))
-
-
-_KEYS = ["study", "cell", "metric"]
-_CLEAR = 3.0  # standard errors of the difference
 
 
 def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:

@@ -45,6 +45,13 @@ _KNOWN = {
     "outsider_mean": ("mean score of outsiders", "", "linear"),
 }
 _RATE = re.compile(r"tpr_at_fpr_(\d+)")
+MOST_CELLS = 12_000  # on a page, which are then about a megabyte
+_SIZES = ("n", "d", "s", "steps")
+_WORDS = ("metric", "panel", "delta_rule", "message")
+_NUMBERS = ("epsilon", *_SIZES, "mean", "se", "q10", "q90", "n_ok", "n_failed", "delta")
+_FREE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
+_EPSILONS = {"certified": "estimator_epsilon", "audited": "audited_epsilon"}
+_PARAMS: dict[str, Any] = {"x_low": 1, "x_high": 10, "y_low": 1, "y_high": 10, "x_ticks": []}
 
 
 def metric_words(name: str, page: StudyPage) -> dict[str, str]:
@@ -60,13 +67,6 @@ def metric_words(name: str, page: StudyPage) -> dict[str, str]:
     if name == page.metric and page.layout_facts is None:
         label = page.metric_label
     return {"label": label, "direction": direction, "scale": scale}
-
-
-MOST_CELLS = 12_000  # on a page, which are then about a megabyte
-_SIZES = ("n", "d", "s", "steps")
-_WORDS = ("metric", "panel", "delta_rule", "message")
-_NUMBERS = ("epsilon", *_SIZES, "mean", "se", "q10", "q90", "n_ok", "n_failed", "delta")
-_FREE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 
 
 def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
@@ -111,9 +111,6 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
             **({page.x_column: size} if page.x_column in _SIZES else {"n": float(page.headline["n"])}),
         },
     }
-
-
-_EPSILONS = {"certified": "estimator_epsilon", "audited": "audited_epsilon"}
 
 
 def _axes(cells: pd.DataFrame, first: str) -> list[str]:
@@ -196,9 +193,6 @@ def _compiled(scale: str) -> Any:
     chart = layers.properties(width=600, height=400).add_params(*ends.values())
     compiled = vl_convert.vegalite_to_vega({**chart.to_dict(validate=False), "config": CONFIG})
     return json.loads(themed(json.dumps(compiled)))
-
-
-_PARAMS: dict[str, Any] = {"x_low": 1, "x_high": 10, "y_low": 1, "y_high": 10, "x_ticks": []}
 
 
 @cache

@@ -25,6 +25,9 @@ from reports.writing import error_bar, num, rule_text, said, setting
 
 SUM_RATIO = "attack_sum_ratio"
 CHANCE = 0.5
+_CEILING_DASHES = (SOLID, LIMIT_DASH)
+_LOWEST_RATE = 1e-3
+SHOWN_RATES = (0.1, 0.01, 0.001)
 
 
 @dataclass(frozen=True)
@@ -153,10 +156,6 @@ def _panel(page: StudyPage, name: str, rows: pd.DataFrame) -> AttackPanel:
     return AttackPanel(name, cast(int, first["n"]), cast(int, first["d"]), tuple(lines))
 
 
-_CEILING_DASHES = (SOLID, LIMIT_DASH)
-_LOWEST_RATE = 1e-3
-
-
 def draw_attacks(view: AttackView, certified: Picture | None) -> Pictures:
     head = view.head
     if head is None:
@@ -238,9 +237,6 @@ def _ceilings(guides: Sequence[Guide], panel: AttackPanel) -> list[Reference]:
 def _look(line: AttackLine) -> Look:
     role = "private" if line.private else "nonprivate"
     return look(role, line.info.order, calibration=line.calibration)
-
-
-SHOWN_RATES = (0.1, 0.01, 0.001)
 
 
 def sum_table(view: AttackView) -> PlainTable:

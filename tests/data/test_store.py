@@ -14,27 +14,25 @@ def failing(number):
     return fail
 
 
-def test_bytes_and_callables_arrive_whole_and_are_invisible_until_then(tmp_path):
-    def write(handle):
+def test_a_file_arrives_whole_and_is_invisible_until_then(tmp_path):
+    store.atomic_write(tmp_path / "a" / "b", b"one")
+    with store.atomic_file(tmp_path / "a" / "b") as handle:
         handle.write(b"two")
         handle.flush()
         assert (tmp_path / "a" / "b").read_bytes() == b"one"
-
-    store.atomic_write(tmp_path / "a" / "b", b"one")
-    store.atomic_write(tmp_path / "a" / "b", write)
     assert (tmp_path / "a" / "b").read_bytes() == b"two"
     assert os.listdir(tmp_path / "a") == ["b"]
 
 
 def test_an_error_of_the_writer_leaves_the_old_file(tmp_path):
+    def write():
+        with store.atomic_file(tmp_path / "file") as handle:
+            handle.write(b"new")
+            raise KeyboardInterrupt
+
     store.atomic_write(tmp_path / "file", b"old")
-
-    def write(handle):
-        handle.write(b"new")
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        store.atomic_write(tmp_path / "file", write)
+        write()
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
 

@@ -12,7 +12,7 @@ from small_project import sentence
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch, mirror_from_environment
-from data.store.folders import atomic_write
+from data.store.folders import atomic_file
 from data.store.shared import remove_shared, shared_files, write_shared
 from flows.record import inventory
 from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, prune_shared, totals
@@ -162,20 +162,15 @@ def test_what_killed_runs_left_goes_from_store_cache_and_reports(stocked):
 
 
 def test_what_somebody_is_writing_stays(home):
-    seen = []
-
-    def write(handle):
+    with atomic_file(home / "store" / "a") as handle:
         handle.write(b"half")
         handle.flush()
         (path,) = (home / "store").glob(".*.part")
         os.utime(path, (0, 0))
         clear_leftovers(home)
-        seen.append(path.exists())
-
-    atomic_write(home / "store" / "a", write)
+        assert path.exists()
     young = leftover(home / "store" / ".b.0123abcd.part", seconds_ago=0)
     clear_leftovers(home)
-    assert seen == [True]
     assert (home / "store" / "a").read_bytes() == b"half"
     assert young.exists()
 

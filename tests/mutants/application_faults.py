@@ -85,7 +85,7 @@ APPLICATION_FAULTS = {
     },
     "data/store/shared.py": {
         "content of the shared store is not checked": Fault(
-            "bring.copy", condition("hexdigest", "False"), "tests/data/test_shared_store.py"
+            "bring", condition("hexdigest", "False"), "tests/data/test_shared_store.py"
         ),
     },
     "data/tables/declared.py": {
