@@ -377,7 +377,7 @@ MECHANISM_FAULTS = {
         "an array's ids of users are compared as they are written": Fault(
             "_canonical_id",
             call("normalize", "{1}"),
-            "tests/data/test_user_ids.py::test_an_estimate_counts_users_as_a_release_does",
+            "tests/data/test_declared_table.py::test_an_estimate_counts_users_as_a_release_does",
         ),
     },
     "dpalgos/steps/clipping.py": {
