@@ -9,14 +9,16 @@ parts, which flatters every estimator; splitting by simulation keeps them togeth
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic.dataclasses import dataclass
+from pydantic_core import to_jsonable_python
 
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import DataError
@@ -38,12 +40,8 @@ class Scales:
 
     def to_dict(self) -> dict[str, Any]:
         ref = replace(self.ref, path=name_below_home(Path(self.ref.path)))
-        return {**vars(self), "ref": ref.to_dict()}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Self:
-        lists = {key: tuple(plain[key]) for key in ("center", "scale", "names")}
-        return cls(ref=FramesRef.from_dict(plain["ref"]), **lists)
+        plain: dict[str, Any] = to_jsonable_python(replace(self, ref=ref))
+        return plain
 
 
 def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:

@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow.parquet as pq
-from pydantic import ConfigDict
+from pydantic import ConfigDict, TypeAdapter
 from pydantic.dataclasses import dataclass
+from pydantic_core import to_jsonable_python
 
 from data.errors import CorruptTable
 from data.store.folders import home, sha256_file
@@ -53,12 +53,8 @@ class DatasetRef:
         return self.n_rows
 
     def to_dict(self) -> dict[str, Any]:
-        plain = asdict(self)
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Self:
-        return cls(**plain)
+        plain: dict[str, Any] = to_jsonable_python(self)
+        return plain
 
     def metadata(self, **more: Any) -> dict[str, str]:
         """Return what the Parquet file says of itself, the same in every run."""
@@ -66,7 +62,7 @@ class DatasetRef:
             "dataset": self.name,
             **{key: getattr(self, key) for key in ("data_source", "source_sha256", "source_url", "layout")},
             "rows_read": self.rows_read,
-            "repairs": [asdict(repair) for repair in self.repairs],
+            "repairs": to_jsonable_python(self.repairs),
             **more,
         }
         return {
@@ -107,14 +103,12 @@ class FramesRef(DatasetRef):
     table_sha256: str  # of the names of columns, the order of rows and every bit of the values
 
 
+_ANY_REF: TypeAdapter[DatasetRef] = TypeAdapter(GenotypeRef | FramesRef | UserTableRef | DatasetRef)
+
+
 def ref_from_dict(plain: dict[str, Any]) -> DatasetRef:
     """Return the reference that `to_dict` wrote, of whichever class it was."""
-    kinds: dict[str, type[DatasetRef]] = {
-        "n_snps": GenotypeRef,
-        "label_counts": FramesRef,
-        "n_users": UserTableRef,
-    }
-    return next((kind for key, kind in kinds.items() if key in plain), DatasetRef).from_dict(plain)
+    return _ANY_REF.validate_python(plain)
 
 
 def verified_path(ref: DatasetRef) -> Path:

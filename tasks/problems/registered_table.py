@@ -301,7 +301,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
 
     def load(self, path: Path) -> PreparedTable:
         if path.suffix == ".json":
-            return load_frames(Scales.from_dict(json.loads(path.read_bytes())))
+            return load_frames(Scales(**json.loads(path.read_bytes())))
         return read_prepared_table(path)
 
     @property
