@@ -178,11 +178,9 @@ def _folder(address: str) -> Any:
 
 def _local_path(folder: Any, name: str) -> Path | None:
     """Return a file's path where the address is a folder of this machine: there it is written atomically."""
-    return Path(folder.path, name) if "file" in _protocols(folder.fs) else None
+    from fsspec.implementations.local import LocalFileSystem
 
-
-def _protocols(system: Any) -> tuple[str, ...]:
-    return (system.protocol,) if isinstance(system.protocol, str) else system.protocol
+    return Path(folder.path, name) if isinstance(folder.fs, LocalFileSystem) else None
 
 
 def _shown() -> str:
