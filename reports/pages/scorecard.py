@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,12 +56,10 @@ class ScorecardPage:
 
 
 def tally(page: ScorecardPage) -> str:
-    parts = []
-    for calibration, words in COLUMNS.items():
-        values = [judged.verdicts[calibration][0] for judged in page.judged]
-        holds, fails = values.count(1.0), values.count(0.0)
-        still_open = sum(map(math.isnan, values))
-        parts.append(f"{words}, {holds} hold, {fails} do not and {still_open} can't be tested")
+    parts = [
+        f"{label}, {holds} hold, {fails} do not and {still_open} can't be tested"
+        for label, ((*_, holds), (*_, fails), (*_, still_open)) in bars(page)
+    ]
     return f"Of {count(len(page.judged), 'claim')}: {'; '.join(parts)}."
 
 

@@ -83,20 +83,6 @@ class ErrorTable:
         return any(column.flagged for column in self.columns)
 
 
-class _Footnotes:
-    """Letters for remarks, in order of first use."""
-
-    def __init__(self) -> None:
-        self.letters: dict[str, str] = {}
-
-    def mark(self, text: str) -> str:
-        return self.letters.setdefault(text, chr(ord("a") + min(len(self.letters), 25)))
-
-    @property
-    def key(self) -> tuple[tuple[str, str], ...]:
-        return tuple((letter, text) for text, letter in self.letters.items())
-
-
 def setting_title(view: View, where: Setting) -> str:
     """Write a setting with its panel: "ε = 0.5, δ = 10/m¹·¹, preparation “public”"."""
     return condition(view, where) + (f", {view.page.panel_word} “{where.panel}”" if where.panel else "")
@@ -105,7 +91,7 @@ def setting_title(view: View, where: Setting) -> str:
 def error_table(view: View, where: Setting) -> ErrorTable:
     series = view.series(where)
     xs = sorted({p.x for s in series for p in s.points})
-    notes = _Footnotes()
+    notes: dict[str, str] = {}
     ranked = {x: rank(series, x).best for x in xs}
     best = {x: pair[1].mean if pair else math.nan for x, pair in ranked.items()}
     zero = {x: _zero(series, x) for x in xs}
@@ -115,7 +101,7 @@ def error_table(view: View, where: Setting) -> ErrorTable:
             noise=CALIBRATION_WORDS.get(item.calibration, ""),
             slot=item.info.order if item.role == "private" else None,
             role=item.role,
-            flags="".join(_row_flags(view, where, item, notes)),
+            flags="".join(_mark(notes, remark) for remark in _remarks(view, where, item)),
             cells=tuple(_cell(item, x, best[x], zero[x], notes) for x in xs),
             certified=_epsilon(item, [p.certified for p in item.points]),
             audited=_epsilon(item, [p.audited for p in item.points]),
@@ -126,9 +112,14 @@ def error_table(view: View, where: Setting) -> ErrorTable:
         title=setting_title(view, where),
         columns=tuple(_column(series, x) for x in xs),
         rows=tuple(rows),
-        key=notes.key,
+        key=tuple((letter, text) for text, letter in notes.items()),
         audited=any(math.isfinite(p.audited) for s in series for p in s.points),
     )
+
+
+def _mark(notes: dict[str, str], text: str) -> str:
+    """Return the letter of a remark, in the order of first use."""
+    return notes.setdefault(text, chr(ord("a") + min(len(notes), 25)))
 
 
 def _zero(series: tuple[Series, ...], x: float) -> float:
@@ -137,7 +128,7 @@ def _zero(series: tuple[Series, ...], x: float) -> float:
     return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
 
 
-def _cell(series: Series, x: float, best: float, zero: float, notes: _Footnotes) -> TableCell:
+def _cell(series: Series, x: float, best: float, zero: float, notes: dict[str, str]) -> TableCell:
     point = series.at(x)
     if point is None:
         return TableCell("not run", kind="missing", title="this cell is not part of the profile that ran")
@@ -149,9 +140,9 @@ def _cell(series: Series, x: float, best: float, zero: float, notes: _Footnotes)
         kind = "best" if point.mean == best else "worse" if point.mean > zero else "plain"
     se = error_bar(point.se, point.mean) if point.se > 0 else ""
     title = f"{count(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
-    marks = [notes.mark(point.message)] if point.status == "ok" and point.message else []
+    marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []
     if point.n_failed:
-        marks.append(notes.mark("some repetitions failed or were refused; the mean is over the others"))
+        marks.append(_mark(notes, "some repetitions failed or were refused; the mean is over the others"))
     return TableCell(num(point.mean), se, kind, title, "".join(sorted(set(marks))))
 
 
@@ -165,20 +156,20 @@ def _epsilon(series: Series, values: list[float]) -> TableCell:
     return TableCell(span(finite))
 
 
-def _row_flags(view: View, where: Setting, series: Series, notes: _Footnotes) -> list[str]:
+def _remarks(view: View, where: Setting, series: Series) -> list[str]:
     if series.role == "unprotected":
-        return [notes.mark("not private: a step that no noise covers, so that no finite ε is proved")]
+        return ["not private: a step that no noise covers, so that no finite ε is proved"]
     if series.role != "private":
         return []
-    flags = []
+    remarks = []
     if where.panel in view.page.unprotected_panels:
-        flags.append(notes.mark("prepared with the full data: that step is not private and not counted in ε"))
+        remarks.append("prepared with the full data: that step is not private and not counted in ε")
     certified = [p.certified for p in series.points if math.isfinite(p.certified)]
     if certified and max(certified) > where.epsilon * 1.001:
-        flags.append(notes.mark("the printed noise is too small: less private than asked"))
+        remarks.append("the printed noise is too small: less private than asked")
     if certified and max(certified) < where.epsilon / 1.25:
-        flags.append(notes.mark("more noise than the guarantee needs: more private than asked"))
-    return flags
+        remarks.append("more noise than the guarantee needs: more private than asked")
+    return remarks
 
 
 def _column(series: tuple[Series, ...], x: float) -> TableColumn:

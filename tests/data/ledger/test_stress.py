@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from data.store.folders import PROJECT_ROOT
+from tests.data.ledger.charging import read_notes
 
 N_PROCESSES, N_WANTED, N_ALLOWED, N_KILLS = 8, 1000, 700, 20
 N_SHARED = 20  # questions that every process asks
@@ -26,10 +27,6 @@ def questions(worker):
     asked = own + list(range(N_SHARED))
     random.Random(worker).shuffle(asked)
     return asked
-
-
-def read_notes(paths):
-    return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
 def start(place, notes, budget, wanted):
@@ -47,7 +44,7 @@ def test_processes_at_once_do_not_overspend_and_share_answers(place, tmp_path):
     for process in running:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
-    said = read_notes(notes)
+    said = [note for path in notes for note in read_notes(path)]
     shown = {(note["question"], note["charge"], note["noise"]) for note in said if note["step"] == "shown"}
     assert len(shown) == len(place.ledger().charges("patients")) == 8
     assert sum(note["step"] == "refused" for note in said) == 3 * 3
@@ -90,7 +87,7 @@ def test_no_overspending_and_nothing_lost_among_processes_that_are_killed(place,
             process.wait()
     assert n_killed == N_KILLS
 
-    said = read_notes(notes)
+    said = [note for path in notes for note in read_notes(path)]
     charges = ledger.charges("patients")
     committed = {charge.id for charge in charges}
     assert (
