@@ -15,7 +15,7 @@ up to 10⁷ rows in blocks of 4096 and n up to 5 · 10¹⁰ both are below 10⁻
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,14 +26,8 @@ from dpalgos.typing import FloatArray
 T = TypeVar("T")
 
 
-class Mapper(Protocol):
-    """Applies a function to the partitions, here or elsewhere, and yields the results in their order."""
-
-    def __call__(
-        self, function: Callable[[StreamedRows], T], partitions: Sequence[StreamedRows], /
-    ) -> Iterable[T]:
-        """Return the results, or raise what the function raised."""
-        ...
+# Applies a function to the partitions, here or elsewhere, and yields the results in their order.
+Mapper = Callable[[Callable[[StreamedRows], Any], Sequence[StreamedRows]], Iterable[Any]]
 
 
 class PartitionedRows(StreamedRows):

@@ -105,105 +105,96 @@ def _stacked(entries: Sequence[FloatArray], coef: FloatArray, used: IntArray | N
     return products[0] if len(products) == 1 else np.concatenate(products)
 
 
-class PassAbandoned(BaseException):
+def side_by_side(rows: Rows, functions: Sequence[Callable[[], T]], owner: object) -> list[tuple[T, float]]:
+    """Return what each function returns, and its seconds; raise what the first failing one raised.
+
+    Sums over the rows that they ask of :func:`row_sum` for this owner are made in one pass for all that wait.
+    """
+    runs = [_Run(function, owner) for function in functions]
+    for run in runs:
+        run.start()
+    try:
+        while left := [run for run in runs if not run.ended]:
+            _answer(rows, [run for run in left if run.wanted is not None])
+            for run in left:
+                run.resume()
+    except BaseException:
+        for run in runs:
+            run.abandon()
+        raise
+    for run in runs:
+        run.join()
+    for run in runs:
+        if run.error is not None:
+            raise run.error
+    return [(run.result, run.seconds) for run in runs]
+
+
+def row_sum(rows: Rows, wanted: RowSum, owner: object) -> FloatArray:
+    """Return a sum (R, d): at once, or when all functions that run side by side with this one wait too."""
+    run = threading.current_thread()
+    if isinstance(run, _Run) and run.owner is owner:
+        return run.wait_for(wanted)
+    return row_sums(rows, [wanted])[0]
+
+
+class _PassAbandoned(BaseException):
     """Ends a function because another one was interrupted."""
 
 
-@dataclass(eq=False)
-class _Run:
-    """The run of one function in its thread: the sum it waits for, its answer, its seconds at work."""
+class _Run(threading.Thread):
+    """A function in a thread of its own, at work from :meth:`resume` until it waits for a sum or ends."""
 
-    function: Callable[[], Any]
-    wanted: RowSum | None = None
-    answer: FloatArray | None = None
-    ended: bool = False
-    result: Any = None
-    error: BaseException | None = None
-    seconds: float = 0.0
+    def __init__(self, function: Callable[[], Any], owner: object) -> None:
+        super().__init__(daemon=True)
+        self.owner = owner
+        self.wanted: RowSum | None = None
+        self.answer: FloatArray = np.empty(0)
+        self.ended = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0  # at work
+        self._function, self._abandoned = function, False
+        self._turn, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
 
-
-class SharedPasses:
-    """Runs functions side by side, with one pass over the rows for all that wait for one."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self._turn = threading.Condition()
-        self._running: _Run | None = None
-        self._abandoned = False
-        self._own = threading.local()
-
-    def run(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
-        """Return what each function returns, and its seconds; raise what the first failing one raised."""
-        runs = [_Run(function) for function in functions]
-        threads = [threading.Thread(target=self._begin, args=(run,), daemon=True) for run in runs]
-        for thread in threads:
-            thread.start()
+    def run(self) -> None:
         try:
-            while left := [run for run in runs if not run.ended]:
-                self._answer([run for run in left if run.wanted is not None])
-                for run in left:
-                    self._resume(run)
-        except BaseException:
-            with self._turn:
-                self._abandoned = True
-                self._turn.notify_all()
-            raise
-        for thread in threads:
-            thread.join()
-        for run in runs:
-            if run.error is not None:
-                raise run.error
-        return [(run.result, run.seconds) for run in runs]
-
-    def sum(self, wanted: RowSum) -> FloatArray:
-        """Return a sum (R, d) as soon as all functions wait for one; at once outside of :meth:`run`."""
-        run = getattr(self._own, "run", None)
-        if run is None:
-            return row_sums(self._rows, [wanted])[0]
-        run.wanted = wanted
-        self._pause(run)
-        answer, run.answer = run.answer, None
-        return np.asarray(answer)
-
-    def _answer(self, waiting: Sequence[_Run]) -> None:
-        if not waiting:
-            return
-        began = time.perf_counter()
-        sums = row_sums(self._rows, [run.wanted for run in waiting if run.wanted is not None])
-        seconds = time.perf_counter() - began
-        for run, answer in zip(waiting, sums, strict=True):
-            run.wanted, run.answer = None, answer
-            run.seconds += seconds / len(waiting)
-
-    def _resume(self, run: _Run) -> None:
-        """Let one function go on until it waits or ends."""
-        began = time.perf_counter()
-        with self._turn:
-            self._running = run
-            self._turn.notify_all()
-            self._turn.wait_for(lambda: self._running is None)
-        run.seconds += time.perf_counter() - began
-
-    def _pause(self, run: _Run) -> None:
-        with self._turn:
-            self._running = None
-            self._turn.notify_all()
-            self._wait(run)
-
-    def _wait(self, run: _Run) -> None:
-        self._turn.wait_for(lambda: self._running is run or self._abandoned)
-        if self._abandoned:
-            raise PassAbandoned
-
-    def _begin(self, run: _Run) -> None:
-        self._own.run = run
-        try:
-            with self._turn:
-                self._wait(run)
-            run.result = run.function()
+            self._wait()
+            self.result = self._function()
         except BaseException as error:
-            run.error = error
+            self.error = error
         finally:
-            with self._turn:
-                run.ended, self._running = True, None
-                self._turn.notify_all()
+            self.ended = True
+            self._stopped.release()
+
+    def resume(self) -> None:
+        began = time.perf_counter()
+        self._turn.release()
+        self._stopped.acquire()
+        self.seconds += time.perf_counter() - began
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        self._turn.release()
+
+    def wait_for(self, wanted: RowSum) -> FloatArray:
+        self.wanted = wanted
+        self._stopped.release()
+        self._wait()
+        return self.answer
+
+    def _wait(self) -> None:
+        self._turn.acquire()
+        if self._abandoned:
+            raise _PassAbandoned
+
+
+def _answer(rows: Rows, waiting: Sequence[_Run]) -> None:
+    if not waiting:
+        return
+    began = time.perf_counter()
+    sums = row_sums(rows, [run.wanted for run in waiting if run.wanted is not None])
+    seconds = time.perf_counter() - began
+    for run, answer in zip(waiting, sums, strict=True):
+        run.wanted, run.answer = None, answer
+        run.seconds += seconds / len(waiting)

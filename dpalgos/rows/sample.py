@@ -23,7 +23,7 @@ from dpalgos.rows.blocks import (
     unchanging,
 )
 from dpalgos.rows.partitions import PartitionedRows, total_of
-from dpalgos.rows.passes import RowSum, SharedPasses, row_sums
+from dpalgos.rows.passes import RowSum, row_sum, side_by_side
 from dpalgos.rows.users import UserRows, user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -81,8 +81,6 @@ class Sample:
         Names the argument and what is wrong with it, never a value of the data. Whether data are refused
         depends on them, and is outside every guarantee.
     """
-
-    _passes: SharedPasses | None = None
 
     def __init__(
         self,
@@ -268,15 +266,11 @@ class Sample:
         Where columns are many, :class:`dpalgos.rows.wide.Design` makes their sums over the rows together
         (`dpalgos.rows.passes`).
         """
-        self._passes = SharedPasses(self.rows)
-        try:
-            return self._passes.run(functions)
-        finally:
-            self._passes = None
+        return side_by_side(self.rows, functions, owner=self)
 
     def row_sum(self, wanted: RowSum) -> FloatArray:
         """Return a sum over all rows, (R, d)."""
-        return row_sums(self.rows, [wanted])[0] if self._passes is None else self._passes.sum(wanted)
+        return row_sum(self.rows, wanted, owner=self)
 
     def groups(self) -> Iterator[Group]:
         """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""
