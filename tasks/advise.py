@@ -37,6 +37,7 @@ BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FACTORS = (1 / 64, 1 / 16, 1 / 4, 4.0, 16.0, 64.0)  # of tables of other sizes
 TABLES = 12  # made up; intervals are asked for on half of them
 LEVEL = 0.95  # of intervals
+_SEED = 1  # of made-up tables and all noise
 _ROWS, _ROWS_PER_COLUMN = 1_000, 40  # of a made-up table, unless the study's has fewer
 _STRENGTHS = 5  # n μ(ε, δ) at which noise is simulated
 _LEAST_NOISE = 0.1  # of an error, where chance explains it all
@@ -116,7 +117,6 @@ def advise(
     spec: StudySpec,
     *,
     wanted: float | None = None,
-    seed: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Advice:
     """Forecast a study's errors, and what a wanted error needs.
@@ -134,7 +134,7 @@ def advise(
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the units of rows that are made up
-        for number, table in enumerate(made_up.tables(seed, made_up.share, TABLES), 1):
+        for number, table in enumerate(made_up.tables(made_up.share, TABLES), 1):
             for curve in curves:
                 curve.run(table, with_intervals=number % 2 == 1)
             if progress:
@@ -179,14 +179,14 @@ class _MadeUp:
         self.n_rows = min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
         self.delta = delta_at(spec.headline.delta, spec.headline.n) if delta is None else delta
 
-    def tables(self, seed: int, share: float, count: int) -> Iterator["_Table"]:
+    def tables(self, share: float, count: int) -> Iterator["_Table"]:
         """Yield a share of the rows of each table; leave out those without an answer, but not all of them."""
         refusal = "no table"  # empty once one has an answer
         n = max(1, round(share * self.n_rows))
         same: dict[str, Any] = {"study": self.spec.name, "panel": self.panel.name, "n": n}
         for number in range(count):
-            rng = np.random.default_rng([seed, number])
-            drawn = Replicates(**same, first=0, count=1, of=1, n_cells=1, seed=seed + number)
+            rng = np.random.default_rng([_SEED, number])
+            drawn = Replicates(**same, first=0, count=1, of=1, n_cells=1, seed=_SEED + number)
             try:
                 prepared = self.problem.made_up(self.n_rows, self.spec.guesses, rng)
                 draw = next(iter(self.problem.draws(drawn, prepared)))
@@ -376,7 +376,7 @@ def expected_intervals(
     strength = gaussian_mu(epsilon, delta) * made_up.n_units
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        tables = made_up.tables(1, 1.0, TABLES // 2)
+        tables = made_up.tables(1.0, TABLES // 2)
         found = [table.half_widths(estimator, params, strength) for table in tables]
     counts, k, _ = interval_counts(found)
     return counts, k

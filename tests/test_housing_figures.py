@@ -8,6 +8,7 @@ from flows.studies.find_study import find_study
 from tasks.bring import fetch, parquet
 from tasks.run.block import compute_block
 from tasks.run.exhibit import deletion_limit
+from tests.tasks.blocks import prepared_data
 
 SEED = 20191112
 
@@ -24,9 +25,7 @@ def prepared(study, tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(home))
-        suffix, content = problem.prepare(parquet(fetch("housing", offline=True)))
-    (home / f"table{suffix}").write_bytes(content)
-    return problem.load(home / f"table{suffix}")
+        return prepared_data(problem, parquet(fetch("housing", offline=True)), home)
 
 
 @pytest.fixture(scope="module")

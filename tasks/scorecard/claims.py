@@ -383,11 +383,11 @@ class Scorecard(Strict):
         return tuple(dict.fromkeys(claim.study for claim in self.claims))
 
 
-def load_scorecard(path: Path = _FILE) -> Scorecard:
-    plain = tomllib.loads(path.read_text(encoding="utf-8"))
+def load_scorecard() -> Scorecard:
+    plain = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     try:
         return Scorecard(**plain)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise SpecError(f"{path.name}: {field_fault(where, first)}") from None
+        raise SpecError(f"{_FILE.name}: {field_fault(where, first)}") from None

@@ -23,6 +23,7 @@ from tasks.problems.problem import DatasetProblem, Problem
 from tasks.run.block import compute_block
 from tasks.study.panel import Grid
 from tests.bench.goals import Goal, Measurement
+from tests.tasks.blocks import prepared_data
 
 FREE = 100.0  # an ε whose noise is next to nothing
 HOUSING = ((20_000, 0.5, "10/n^1.1", 0.105), (2_000, 0.5, "10/n^1.1", 0.17), (16_512, 10.0, "1/n^2", 0.06))
@@ -176,9 +177,7 @@ def _prepared(problem: Problem, folder: Path, small: bool) -> tuple[Any, str]:
     dataset = get_dataset(problem.source)
     raw = fetch_or_stand_in(dataset, home=folder, mirror=mirror_from_environment(), offline=True)
     table = to_parquet(dataset, raw, home=folder, stand_in_rows=200 if small else None)
-    suffix, content = problem.prepare(table)
-    (folder / f"prepared{suffix}").write_bytes(content)
-    return problem.load(folder / f"prepared{suffix}"), f"{table.name} ({table.data_source})"
+    return prepared_data(problem, table, folder), f"{table.name} ({table.data_source})"
 
 
 def _goal(what: str, errors: pd.DataFrame, wanted: float) -> Goal:

@@ -26,6 +26,7 @@ from tasks.study.spec import StudySpec
 from tasks.work_units import Cell, Replicates
 from tests.bench.goals import Goal, Measurement
 from tests.flows.analyst_tables import initialized
+from tests.tasks.blocks import prepared_data
 
 TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _REPLICATES = 20
@@ -96,9 +97,7 @@ def measure(spec: StudySpec, replicates: int, folder: Path) -> tuple[pd.Series, 
     """Return mean errors by cell, and mean numbers of intervals at the headline's size."""
     about, problem = spec.analyst_table, spec.head_panel.problem
     table = declared_to_parquet(spec.name, Path(about.path), about.declaration(about.columns), home=folder)
-    suffix, content = problem.prepare(table)
-    (folder / f"design{suffix}").write_bytes(content)
-    prepared = problem.load(folder / f"design{suffix}")
+    prepared = prepared_data(problem, table, folder)
     blocks = spec.blocks("paper", replicates=replicates, seed=2)
     rows = pd.concat(compute_block(block, prepared) for block in blocks)
     rows = rows[rows["metric"] == problem.metric]

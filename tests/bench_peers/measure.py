@@ -34,18 +34,10 @@ def measure(fit: Callable[[int], np.ndarray], error: Callable[[np.ndarray], floa
     }
 
 
-def distance(truth: np.ndarray) -> Callable[[np.ndarray], float]:
-    """Return the ℓ2 distance to the answer without privacy."""
-    return lambda answer: float(np.linalg.norm(answer - truth))
-
-
-def misclassification(X: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], float]:
-    """Return the share of rows on the wrong side."""
-    return lambda coef: float(np.mean((X @ coef > 0) != (labels > 0.5)))
-
-
 def judged(data: dict, task: str) -> Callable[[np.ndarray], float]:
-    """Return the error of a task's answers."""
+    """Return the error of a task's answers: rows on the wrong side, or ℓ2 distance to the answer without."""
     if task == "logistic":
-        return misclassification(data["test_X"], data["test_labels"])
-    return distance(data[f"{task}_truth"])
+        X, labels = data["test_X"], data["test_labels"] > 0.5
+        return lambda coef: float(np.mean((X @ coef > 0) != labels))
+    truth = data[f"{task}_truth"]
+    return lambda answer: float(np.linalg.norm(answer - truth))

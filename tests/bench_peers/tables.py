@@ -11,6 +11,7 @@ import dpalgos
 from data.datasets import get_dataset
 from flows.studies.find_study import find_study
 from tasks.bring import fetch, parquet
+from tests.tasks.blocks import prepared_data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +29,9 @@ class BenchTable:
     def load(self) -> dict[str, np.ndarray]:
         """Return rows, responses and labels, bounds, and the answers without privacy, by name."""
         problem = next(p.problem for p in find_study(self.study).panels if p.name == "public")
-        suffix, content = problem.prepare(parquet(fetch(problem.dataset), stand_in_rows=self.stand_in_rows))
+        ingested = parquet(fetch(problem.dataset), stand_in_rows=self.stand_in_rows)
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"table{suffix}"
-            path.write_bytes(content)
-            table = problem.load(path)
+            table = prepared_data(problem, ingested, Path(folder))
         X, y = np.asarray(table.X, dtype=float), np.asarray(table.y, dtype=float)
         data = {"row_bound": np.float64(self.row_bound), "X": X, "y": y}
         data["test_X"] = X

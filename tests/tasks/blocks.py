@@ -46,6 +46,13 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
     return Block(replicates=drawn, problem=problem, data_source=source, work=1, cells=cells)
 
 
+def prepared_data(problem, table, folder):
+    """Return a dataset as a problem draws from it, prepared in a folder."""
+    suffix, content = problem.prepare(table)
+    (folder / f"design{suffix}").write_bytes(content)
+    return problem.load(folder / f"design{suffix}")
+
+
 def results_table(values, *, status="ok", cell="ols:public:n=100"):
     """Return the results of one cell of the housing study, a repetition for each value."""
     row = dict.fromkeys(COLUMNS, np.nan) | dict.fromkeys(("form", "delta_rule"), "")

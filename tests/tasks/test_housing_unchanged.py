@@ -8,6 +8,7 @@ from flows.studies.find_study import find_study
 from tasks.bring import fetch, parquet
 from tasks.run.block import compute_block
 from tasks.work_units import derive_seed
+from tests.tasks.blocks import prepared_data
 
 SEED = 20191112
 # Of three repetitions at n = 100, profile smoke.
@@ -58,9 +59,7 @@ def test_numbers(blocks, home):
     for block in blocks:
         if block.replicates.n != 100:
             continue
-        suffix, content = block.problem.prepare(table)
-        (home / f"design{suffix}").write_bytes(content)
-        rows = compute_block(block, block.problem.load(home / f"design{suffix}"))
+        rows = compute_block(block, prepared_data(block.problem, table, home))
         for cell in set(rows["cell"]) & set(PUBLISHED):
             found[cell] = rows.loc[rows["cell"] == cell, "value"].tolist()
     assert found.keys() == PUBLISHED.keys()
