@@ -10,82 +10,32 @@ import pytest
 from data.prepare.genotype_groups import TracedGroup, draw_roles
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, gaussian_auc
-from flows.studies.find_study import find_study
+from flows.studies.find_study import STUDIES, find_study
 from tasks.problems.membership import RATES, GroupTracing
 from tasks.report.attack_facts import attack_facts
 from tasks.run.block import compute_block
 from tests.tasks.blocks import refused_study, written_report
 
-STUDY = """
-title = "Who was there?"
-question = "Who?"
-data = "rows from N(μ, I)"
-task = "tracing"
-size_label = "ε"
-metric_label = "AUC"
-grid = { n = [40], epsilon = [0.5, 8.0], delta = ["1/n^2"] }
-replicates = { smoke = 6, standard = 6, paper = 6 }
-headline = { n = 40, epsilon = 0.5, delta = "1/n^2", panel = "dense" }
-
-[[panels]]
-name = "dense"
-about = "Four hundred columns."
-problem = { kind = "tracing", attack = "mean", model = "gaussian_mean", d = 400, settings = { spread = 1.0 } }
-
-[[panels.estimators]]
-name = "sample_mean"
-
-[[panels.estimators]]
-name = "clipped_mean"
-calibrations = ["tight"]
-params = { center = 0.0, clip_norm = "sqrt(4*d/3)+3" }
-
-[[panels]]
-name = "sparse"
-about = "Eighty columns."
-grid = { n = [40], epsilon = [0.5], delta = ["1/n^2"] }
-
-[panels.problem]
-kind = "tracing"
-attack = "mean"
-model = "prior_mean"
-d = "2*n"
-s = 5
-settings = { sparsity = "s" }
-
-[[panels.estimators]]
-name = "sparse_sample_mean"
-params = { sparsity = "s" }
-
-[[panels]]
-name = "regression"
-problem = { kind = "tracing", attack = "linear_regression", model = "prior_regression", d = "n/4" }
-
-[[panels.estimators]]
-name = "ols"
-
-[[panels.estimators]]
-name = "dp_linear_regression"
-calibrations = ["tight"]
-params = { covariate_bound = 1.0, response_bound = 4.0, coef_bound = 1.0, n_iterations = 3, step_size = "d" }
-
-[[panels]]
-name = "logistic"
-problem = { kind = "tracing", attack = "logistic", model = "prior_logistic", d = 4 }
-
-[[panels.estimators]]
-name = "glm"
-params = { family = "logistic" }
-"""
+PLAIN = "sample_mean:gaussian 2000:n=40"
+PRIVATE = "clipped_mean:gaussian 2000:tight:eps=0.5:delta=1/n^2:n=40"
 
 
-def load(tmp_path, text=STUDY):
-    (tmp_path / "who.toml").write_text(text)
-    return find_study(str(tmp_path / "who.toml"))
+@pytest.fixture(scope="module")
+def study():
+    """The study of attacks with four of its panels, 40 members and few columns."""
+    spec = find_study("tracing_attack")
+    of_panels = {"gaussian 2000": 400, "sparse": "2*n", "regression": "n/4", "logistic": 4}
+    panels = []
+    for panel in map(spec.panel, of_panels):
+        problem = panel.problem.model_copy(update={"d": of_panels[panel.name]})
+        panels.append(panel.model_copy(update={"problem": problem, "grid": None}))
+    grid = spec.grid.model_copy(update={"n": (40,), "epsilon": (0.5, 8.0)})
+    headline = spec.headline.model_copy(update={"n": 40})
+    return spec.model_copy(update={"panels": tuple(panels), "grid": grid, "headline": headline})
 
 
-def test_rates_are_told_where_enough_non_members_lie_above_a_threshold(tmp_path):
-    for block in load(tmp_path).blocks("standard", replicates=6, seed=3):
+def test_rates_are_told_where_enough_non_members_lie_above_a_threshold(study):
+    for block in study.blocks("standard", replicates=6, seed=3):
         rows = compute_block(block)
         assert rows.loc[rows["metric"].str.startswith(("tpr", "auc")), "value"].between(0, 1).all()
         # 240 non-members: ten of them lie above a threshold from a rate of .042 on.
@@ -93,10 +43,9 @@ def test_rates_are_told_where_enough_non_members_lie_above_a_threshold(tmp_path)
         assert resolved == {0.05, 0.1, 0.2, 0.5}
 
 
-def test_members_are_who_the_estimator_saw_and_others_are_not(tmp_path):
-    problem = load(tmp_path).panel("dense").problem
-    block = load(tmp_path).blocks("standard", replicates=2, seed=3)[0]
-    draws = list(problem.draws(block.replicates, None))
+def test_members_are_who_the_estimator_saw_and_others_are_not(study):
+    block = study.blocks("standard", replicates=2, seed=3)[0]
+    draws = list(block.problem.draws(block.replicates, None))
     for draw in draws:
         assert (draw.X[draw.inside[:, 0]] == draw.sample.X).all()
         assert (draw.inside ^ draw.outside).all()
@@ -133,13 +82,13 @@ def test_a_group_is_traced_through_its_own_frequencies():
     assert auc["tight"] < 0.7
 
 
-def test_the_report(tmp_path, home):
-    record = written_report(load(tmp_path), tmp_path, replicates=6)
+def test_the_report(study, tmp_path, home):
+    record = written_report(study, tmp_path, replicates=6)
     assert record["headline"].startswith(
         "Without privacy an attacker tells members from others with an AUC of"
     )
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
-    best = rows[(rows["cell"] == "sample_mean:dense:n=40") & (rows["metric"] == "auc")]["value"].mean()
+    best = rows[(rows["cell"] == PLAIN) & (rows["metric"] == "auc")]["value"].mean()
     mu = gaussian_mu(0.5, 1 / 1600)
     for name in ("report.md", "report.html"):
         text = (tmp_path / "out" / name).read_text().replace("\N{NO-BREAK SPACE}", " ")
@@ -153,30 +102,35 @@ def test_the_report(tmp_path, home):
             "not resolved",
             "What the theorems predict of the sums",
             f"{np.log(80):.2f}",
-            "Four hundred columns.",
+            study.head_panel.about,
             "simulated, anew in every repetition",
         ):
             assert said in text, said
         for unsaid in ("zero vector", "lower is better", "Mean error ±", "best private error"):
             assert unsaid not in text, unsaid
     figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    assert {"main.svg", "main.png", "roc-dense-40.svg", "roc-regression-40.png", "card.svg"} <= figures
+    assert {
+        "main.svg",
+        "main.png",
+        "roc-gaussian-2000-40.svg",
+        "roc-regression-40.png",
+        "card.svg",
+    } <= figures
     svg = (tmp_path / "out" / "figures" / "main.svg").read_text()
     assert re.search(r"\(ε, δ\) allows", svg)
     assert "Gaussian noise allows" in svg
 
 
-def test_a_certificate_that_an_attack_contradicts_is_named(tmp_path):
-    study = load(tmp_path)
+def test_a_certificate_that_an_attack_contradicts_is_named(study):
     rows = pd.concat([compute_block(block) for block in study.blocks("standard", replicates=6, seed=1)])
     assert attack_facts(study, rows).exceeding == ()
     # A release without noise that claims ε = .5: the sample mean's scores under the private cell's name.
-    bold = rows[rows["cell"] == "sample_mean:dense:n=40"].set_index(["metric", "replicate"])["value"]
-    private = rows["cell"] == "clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"
+    bold = rows[rows["cell"] == PLAIN].set_index(["metric", "replicate"])["value"]
+    private = rows["cell"] == PRIVATE
     places = rows.loc[private, ["metric", "replicate"]].itertuples(index=False, name=None)
     rows.loc[private, "value"] = [bold[place] for place in places]
     found = attack_facts(study, rows).exceeding
-    assert {cell for cell, _ in found} == {"clipped_mean:dense:tight:eps=0.5:delta=1/n^2:n=40"}
+    assert {cell for cell, _ in found} == {PRIVATE}
     assert {"auc", "tpr_at_fpr_1"} <= {metric for _, metric in found}
 
 
@@ -189,7 +143,7 @@ def test_a_certificate_that_an_attack_contradicts_is_named(tmp_path):
     ],
 )
 def test_a_wrong_study_file_is_refused_in_a_sentence(tmp_path, old, new, said):
-    assert said in refused_study(tmp_path, STUDY, old, new)
+    assert said in refused_study(tmp_path, (STUDIES / "tracing_attack.toml").read_text(), old, new)
 
 
 @pytest.mark.slow
