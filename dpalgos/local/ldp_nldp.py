@@ -41,6 +41,7 @@ from dpalgos.local.noisy_moments import (
     GramReport,
     MomentNoise,
     MomentParams,
+    MomentRound,
     isometric,
     least_noise,
     regression,
@@ -57,12 +58,7 @@ from dpalgos.typing import FloatArray
 _LEAST_SHARE = 0.01
 
 
-@dataclass(frozen=True, kw_only=True)
-class LDPNLDPParams(MomentParams):
-    """Keywords of :func:`ldp_nldp`."""
-
-
-def witnesses(params: LDPNLDPParams, d: int, published: Published) -> Witnesses:
+def witnesses(params: MomentParams, d: int, published: Published) -> Witnesses:
     """Return, for each part of a report, inputs that differ by its sensitivity, or attain its norm."""
     n = len(published[0]) // (d * (d + 1) // 2 + (0 if params.gaussian else d))
     r, tau, response = params.row_norm(d), params.covariate_bound, params.response_level(d, n)
@@ -76,13 +72,10 @@ def witnesses(params: LDPNLDPParams, d: int, published: Published) -> Witnesses:
     }
 
 
-def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlgorithm:
+def algorithm(params: MomentParams, n_features: int, n_people: int) -> LocalAlgorithm:
     """Return the computations of devices and server."""
-    params.check_columns(n_features)
     kind = GaussianMoments if params.gaussian else PureMoments
-    return kind(
-        params=params, n_features=n_features, response_level=params.response_level(n_features, n_people)
-    )
+    return kind.of(params, n_features, n_people)
 
 
 @register(
@@ -106,7 +99,7 @@ def algorithm(params: LDPNLDPParams, n_features: int, n_people: int) -> LocalAlg
         ),
     },
 )
-def ldp_nldp(sample: Sample, params: LDPNLDPParams, transcript: Transcript) -> FloatArray:
+def ldp_nldp(sample: Sample, params: MomentParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R)."""
     return run_rounds(sample, params, transcript, algorithm)
 
@@ -117,13 +110,8 @@ def _share(first: float, second: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Moments:
+class _Moments(MomentRound):
     """What both kinds of devices and servers share."""
-
-    params: LDPNLDPParams
-    n_features: int
-    response_level: float
-    n_rounds: int = 1
 
     @property
     def _row(self) -> float:
@@ -155,9 +143,9 @@ class PureMoments(_Moments):
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return (√q g, √(1 − q) x̃ỹ/(Rτ₂)): norm² ≤ q + 1 − q."""
         X = self.params.clipped(X)
-        cross = X * (truncate(y, self.response_level) / self._cross_bound)[:, None]
-        parts = [np.sqrt(self._gram_share) * self._gram.vectors(X), np.sqrt(1 - self._gram_share) * cross]
-        return np.concatenate(parts, axis=1)[:, :, None]
+        gram, cross = self._gram.vectors(X)[:, :, None], self.crosses(X, y, self._cross_bound)
+        share = self._gram_share
+        return np.concatenate([np.sqrt(share) * gram, np.sqrt(1 - share) * cross], axis=1)
 
     @cached_property
     def _randomizer(self) -> Randomizer:
@@ -204,8 +192,7 @@ class GaussianMoments(_Moments):
         return self._gram.vectors(clip_rows_l2(X, self._row))[:, :, None]
 
     def _crosses(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        X = truncate(X, self.params.covariate_bound)
-        return np.asarray(X * (truncate(y, self.response_level) / self._cross_bound)[:, None])[:, :, None]
+        return self.crosses(truncate(X, self.params.covariate_bound), y, self._cross_bound)
 
     @cached_property
     def _gram(self) -> GramReport:

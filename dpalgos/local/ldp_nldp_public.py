@@ -35,14 +35,13 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, register
-from dpalgos.local.noisy_moments import MomentNoise, MomentParams, regression
+from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, regression
 from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import truncate
 from dpalgos.typing import FloatArray
 
 
@@ -72,9 +71,7 @@ def witnesses(params: LDPNLDPPublicParams, d: int, published: Published) -> Witn
 
 def algorithm(params: LDPNLDPPublicParams, n_features: int, n_people: int) -> LocalAlgorithm:
     """Return the computations of devices and server."""
-    params.check_columns(n_features)
-    level = params.response_level(n_features, n_people)
-    return PublicMoments(params=params, n_features=n_features, response_level=level)
+    return PublicMoments.of(params, n_features, n_people)
 
 
 @register(
@@ -107,13 +104,10 @@ def ldp_nldp_public(sample: Sample, params: LDPNLDPPublicParams, transcript: Tra
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicMoments:
+class PublicMoments(MomentRound):
     """Reports of x̃ỹ, and second moments of public rows."""
 
     params: LDPNLDPPublicParams
-    n_features: int
-    response_level: float
-    n_rounds: int = 1
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
         return (ReportPart(label="xy", randomizer=self._randomizer, vectors=self._vectors),)
@@ -141,8 +135,7 @@ class PublicMoments:
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
         """Return x̃ỹ/(Rτ₂)."""
-        scaled = truncate(y, self.response_level) / self._bound
-        return np.asarray(self.params.clipped(X) * scaled[:, None])[:, :, None]
+        return self.crosses(self.params.clipped(X), y, self._bound)
 
     @cached_property
     def _bound(self) -> float:

@@ -36,6 +36,7 @@ Reference: Paper C (ICLR 2024), Algorithms 1 and 3, Theorem 3 and its lemmas.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import Self
 
 import numpy as np
 import scipy
@@ -47,6 +48,7 @@ from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechan
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
+from dpalgos.steps.clipping import truncate
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
@@ -84,6 +86,27 @@ class MomentParams(IntervalParams, LocalParams):
         """Refuse a sparsity above the number of columns."""
         if self.sparsity is not None:
             check_how_many("sparsity", self.sparsity, n_features)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentRound:
+    """What devices and servers of these estimators share: all people report at once."""
+
+    params: MomentParams
+    n_features: int
+    response_level: float
+    n_rounds: int = 1
+
+    @classmethod
+    def of(cls, params: MomentParams, n_features: int, n_people: int) -> Self:
+        """Return the computations for so many columns and people."""
+        params.check_columns(n_features)
+        level = params.response_level(n_features, n_people)
+        return cls(params=params, n_features=n_features, response_level=level)
+
+    def crosses(self, X: FloatArray, y: FloatArray, bound: float) -> FloatArray:
+        """Return x̃ỹ of clipped rows over a bound on its norm, (m, d, 1)."""
+        return np.asarray(X * (truncate(y, self.response_level) / bound)[:, None])[:, :, None]
 
 
 @dataclass(frozen=True, kw_only=True)

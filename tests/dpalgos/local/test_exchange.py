@@ -13,7 +13,7 @@ BOUNDS = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0}
 
 
 def moments(epsilon=2.0, **keywords):
-    params = ldp_nldp.LDPNLDPParams(**{**BOUNDS, "epsilon": epsilon}, **keywords)
+    params = ldp_nldp.MomentParams(**{**BOUNDS, "epsilon": epsilon}, **keywords)
     return ldp_nldp.algorithm(params, 3, 100)
 
 

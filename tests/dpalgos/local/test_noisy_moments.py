@@ -76,12 +76,12 @@ def test_without_noise_the_answer_is_least_squares_of_the_clipped_rows(mechanism
 
 @pytest.mark.parametrize("mechanism", ["auto", "gaussian"])
 def test_standard_errors_are_the_spread_of_the_noise(mechanism):
-    from dpalgos.local.ldp_nldp import LDPNLDPParams, algorithm
+    from dpalgos.local.ldp_nldp import MomentParams, algorithm
     from dpalgos.local.rounds import first_state
     from dpalgos.release.noise_source import Noise
 
     X, y, _ = people(20_000, 3)
-    params = LDPNLDPParams(
+    params = MomentParams(
         epsilon=3.0, delta=1e-5, covariate_bound=1.0, response_bound=2.0, mechanism=mechanism
     )
     moments = algorithm(params, 3, len(X))

@@ -29,7 +29,7 @@ def test_rows_that_are_not_clipped_are_seen_by_an_audit(name, monkeypatch):
 @pytest.mark.audit
 @pytest.mark.parametrize("name", ["ldp_nldp", "ldp_nldp_public", "ldp_iht", "ldp_iht_general"])
 def test_responses_and_residuals_that_are_not_clipped_are_seen_by_an_audit(name, monkeypatch):
-    module = "ldp_iht" if name.startswith("ldp_iht") else name
+    module = "ldp_iht" if name.startswith("ldp_iht") else "noisy_moments"
     monkeypatch.setattr(f"dpalgos.local.{module}.truncate", lambda values, *bounds: values)
     assert audited(name, n_trials=2000).violated
 
