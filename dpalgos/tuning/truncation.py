@@ -124,9 +124,13 @@ def _quantiles(
 
 
 def interval_of(released: FloatArray, bound: float) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends (m, R) of released quantiles (m, 2, R)."""
-    lower, upper = ordered_interval(released[:, 0], released[:, 1], 2 * _NARROWEST * bound)
-    return np.maximum(lower, -bound), np.minimum(upper, bound)
+    """Return lower and upper ends (m, R) of released quantiles (m, 2, R).
+
+    They are swapped if reversed, and widened about their middle to a public minimum.
+    """
+    first, second = released[:, 0], released[:, 1]
+    middle, half = (first + second) / 2, np.maximum(np.abs(second - first), 2 * _NARROWEST * bound) / 2
+    return np.maximum(middle - half, -bound), np.minimum(middle + half, bound)
 
 
 def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
@@ -201,8 +205,7 @@ def exponential_quantiles(
     ``values`` (n, m) are private and truncated to the range, ``levels`` lie in (0, 1), ``row_mask`` (n, R)
     says which rows each replicate uses. Each quantile of each column is an event of bounded range
     ``epsilon``. ``columns`` (k, R) are released indices of the k different columns that each replicate asks
-    about; then m is k. Quantiles are drawn independently, so two may come back reversed; see
-    :func:`ordered_interval`.
+    about; then m is k. Quantiles are drawn independently, so two may come back reversed.
     """
     n_replicates = transcript.n_replicates
     weights = np.ones((len(values), 1)) if row_mask is None else row_mask.astype(float)
@@ -237,16 +240,6 @@ def exponential_quantiles(
         support=(float(lower), float(upper)),
     )
     return transcript.publish(probes.reshape(-1, n_replicates), draw, event)
-
-
-def ordered_interval(
-    first: FloatArray, second: FloatArray, minimum_width: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return (lower, upper): swapped if reversed, widened about their middle to a public minimum width."""
-    minimum_width = check_positive("minimum_width", minimum_width)
-    middle = (first + second) / 2
-    half = np.maximum(np.abs(second - first), minimum_width) / 2
-    return np.asarray(middle - half), np.asarray(middle + half)
 
 
 class _Ranks:

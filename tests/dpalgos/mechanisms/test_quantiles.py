@@ -5,8 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest
 
-import dpalgos
-from dpalgos.tuning.truncation import exponential_quantiles, ordered_interval
+from dpalgos.tuning.truncation import exponential_quantiles
 
 RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
 
@@ -80,11 +79,3 @@ def test_constant_columns_are_answered(transcripts, constant):
     assert (np.abs(drawn) <= 5).all()
     single = quantiles(transcripts.seeded(), np.array([1.0]), levels=[0.5], **RANGE)
     assert single.shape == (1, 1)
-
-
-def test_reversed_quantiles_are_swapped_and_widened():
-    lower, upper = ordered_interval(np.array([1.0, 3.0, 2.0]), np.array([4.0, 1.0, 2.0]), 0.5)
-    np.testing.assert_allclose(lower, [1, 1, 1.75])
-    np.testing.assert_allclose(upper, [4, 3, 2.25])
-    with pytest.raises(dpalgos.InputError, match="minimum_width must be"):
-        ordered_interval(np.zeros(1), np.ones(1), 0.0)
