@@ -25,7 +25,7 @@ from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.audit.distinguishers import Discriminant
 from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, TestedEvent, choose_event
 from dpalgos.audit.rates import CONFIDENCE, epsilon_lower_bound
-from dpalgos.audit.trials import Runs
+from dpalgos.audit.trials import Pair, Runs
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
@@ -38,16 +38,7 @@ _DECIMALS = 9
 _GUESSES = (1.0, 0.25, 0.05)  # of the canaries, the surest first
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TablePair:
-    """Two neighboring tables, (n, d) each."""
-
-    label: str
-    first: FloatArray
-    second: FloatArray
-
-
-def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = False) -> list[TablePair]:
+def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = False) -> list[Pair]:
     """Return neighbors within ±bound that are as far apart as rows can be, among rows of three kinds.
 
     With ``label`` the last column is 0 or 1.
@@ -75,7 +66,7 @@ def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = Fals
                 first[1:, -1] = second[1:, -1] = half[1:]
                 first[0, -1], second[0, -1] = one[-1] > 0, other[-1] > 0
             if not np.array_equal(first, second):
-                found.append(TablePair(label=f"{name} among {kind}", first=first, second=second))
+                found.append(Pair(f"{name} among {kind}", first, None, second, None))
     return found
 
 
@@ -84,7 +75,7 @@ def audit_callable(
     *,
     epsilon: float,
     delta: float,
-    pairs: Sequence[TablePair],
+    pairs: Sequence[Pair],
     n_trials: int,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -107,11 +98,11 @@ def audit_callable(
         return found
 
     bounds = EventBounds(n_trials, delta)
-    best: tuple[float, TablePair] | None = None
+    best: tuple[float, Pair] | None = None
     reasons = []
     for pair in pairs:
         few = max(_LEAST, round(_COMPARISON * n_trials))
-        both = answers(pair.first, few), answers(pair.second, few)
+        both = answers(pair.X, few), answers(pair.other_X, few)
         reasons += [each.reason for each in both]
         if all(each.failed.all() for each in both):
             continue
@@ -124,9 +115,9 @@ def audit_callable(
             f"the mechanism gives no answer on any pair of neighbors: {why}; mend it, or the pairs"
         )
     pair = best[1]
-    seen = answers(pair.first, n_trials // 2 + 1), answers(pair.second, n_trials // 2 + 1)
+    seen = answers(pair.X, n_trials // 2 + 1), answers(pair.other_X, n_trials // 2 + 1)
     lens, event = _chosen(seen, bounds)
-    counts = [event.count(lens(answers(table, n_trials))) for table in (pair.first, pair.second)]
+    counts = [event.count(lens(answers(table, n_trials))) for table in (pair.X, pair.other_X)]
     hits, false_hits = reversed(counts) if event.reverse else counts
     return AuditVerdict(
         epsilon=epsilon,

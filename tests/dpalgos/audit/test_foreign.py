@@ -73,10 +73,10 @@ def test_a_mechanism_that_never_answers_is_refused():
 
 def test_labels_are_zero_and_one():
     for pair in table_pairs(6, 3, 2.0, label=True):
-        for table in (pair.first, pair.second):
+        for table in (pair.X, pair.other_X):
             assert set(table[:, -1]) <= {0.0, 1.0}
             assert table.shape == (6, 3)
-        assert (pair.first != pair.second).any(axis=1).sum() == 1
+        assert (pair.other_X != pair.X).any(axis=1).sum() == 1
 
 
 @pytest.mark.parametrize(("noise", "violated"), [(0.0, True), (1.0, False)])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpalgos import Sample
-from dpalgos.audit.foreign import TablePair, audit_callable
+from dpalgos.audit.foreign import audit_callable
+from dpalgos.audit.trials import Pair
 from dpalgos.release.noise_source import Noise
 from dpalgos.until import draw_until, narrow_enough, plan_until
 
@@ -22,8 +23,8 @@ def pairs():
     first[0], second[0] = 1.0, -1.0
     middle = table.copy()
     return [
-        TablePair(label="opposite ends", first=first, second=second),
-        TablePair(label="an end and the middle", first=first, second=middle),
+        Pair("opposite ends", first, None, second, None),
+        Pair("an end and the middle", first, None, middle, None),
     ]
 
 
