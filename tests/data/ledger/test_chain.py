@@ -30,21 +30,23 @@ def test_an_empty_ledger_is_whole_and_stays_unwritten(place):
     assert not place.home.exists()
 
 
-EDITED_BODY = (
-    "UPDATE dpcost_ledger SET body = replace(body, '\"epsilon\":0.3', '\"epsilon\":0.1') WHERE seq = 3"
+CUT = (
+    "DELETE FROM dpcost_ledger WHERE seq = 6",
+    "UPDATE dpcost_ledger_head SET n_entries = 5, hash = (SELECT hash FROM dpcost_ledger WHERE seq = 5)",
 )
-MOVE = "UPDATE dpcost_ledger SET seq = {} WHERE seq = {}"
+EDIT, INSERT = "UPDATE dpcost_ledger SET ", "INSERT INTO dpcost_ledger SELECT "
+COPY = ", 'x', digest, hash, hash, body FROM dpcost_ledger WHERE seq = 5"
 
 
 @pytest.mark.parametrize(
     ("statements", "problem"),
     [
-        ([EDITED_BODY], "entry 3 was edited"),
-        (["UPDATE dpcost_ledger SET dataset = 'others' WHERE seq = 3"], "entry 3 was edited"),
-        (["UPDATE dpcost_ledger SET subject = 'x' WHERE seq = 4"], "entry 4 was edited"),
-        (["UPDATE dpcost_ledger SET kind = 'lost' WHERE seq = 3"], "entry 3 was edited"),
-        (["UPDATE dpcost_ledger SET hash = previous WHERE seq = 3"], "entry 3 was edited"),
-        (["UPDATE dpcost_ledger SET hash = 'é' WHERE seq = 3"], "entry 3 was edited"),
+        ([EDIT + "body = replace(body, '\"epsilon\":0.3', '\"epsilon\":0.1') WHERE seq = 3"], "3 was edited"),
+        ([EDIT + "dataset = 'others' WHERE seq = 3"], "entry 3 was edited"),
+        ([EDIT + "subject = 'x' WHERE seq = 4"], "entry 4 was edited"),
+        ([EDIT + "kind = 'lost' WHERE seq = 3"], "entry 3 was edited"),
+        ([EDIT + "hash = previous WHERE seq = 3"], "entry 3 was edited"),
+        ([EDIT + "hash = 'é' WHERE seq = 3"], "entry 3 was edited"),
         (["DELETE FROM dpcost_ledger WHERE seq = 3"], "entry 3 should come next, and entry 4 does"),
         (["DELETE FROM dpcost_ledger WHERE seq = 1"], "entry 1 should come next, and entry 2 does"),
         (["DELETE FROM dpcost_ledger WHERE seq = 6"], "6 entries were written, and 5 are there"),
@@ -52,29 +54,10 @@ MOVE = "UPDATE dpcost_ledger SET seq = {} WHERE seq = {}"
         (["DELETE FROM dpcost_ledger"], "6 entries were written, and 0 are there"),
         (["DELETE FROM dpcost_ledger_head"], "it has 0 heads where one belongs"),
         (["DELETE FROM dpcost_ledger_head", "DELETE FROM dpcost_ledger"], "it has 0 heads where one belongs"),
-        (
-            [
-                "DELETE FROM dpcost_ledger WHERE seq = 6",
-                "UPDATE dpcost_ledger_head SET n_entries = 5, hash = "
-                "(SELECT hash FROM dpcost_ledger WHERE seq = 5)",
-            ],
-            "the head was edited",
-        ),
-        (
-            [
-                "INSERT INTO dpcost_ledger SELECT 7, kind, dataset, 'x', digest, hash, hash, body "
-                "FROM dpcost_ledger WHERE seq = 5"
-            ],
-            "entry 7 was edited, moved or inserted",
-        ),
-        (
-            [
-                "INSERT INTO dpcost_ledger SELECT 0, kind, 'x', 'x', digest, hash, hash, body "
-                "FROM dpcost_ledger WHERE seq = 5"
-            ],
-            "entry 1 should come next, and entry 0 does",
-        ),
-        ([MOVE.format(9, 3), MOVE.format(3, 5), MOVE.format(5, 9)], "entry 3 was edited, moved"),
+        (CUT, "the head was edited"),
+        ([f"{INSERT}7, kind, dataset{COPY}"], "entry 7 was edited, moved or inserted"),
+        ([f"{INSERT}0, kind, 'x'{COPY}"], "entry 1 should come next, and entry 0 does"),
+        ([f"{EDIT}seq = {new} WHERE seq = {old}" for new, old in ((9, 3), (3, 5), (5, 9))], "3 was edited"),
     ],
 )
 def test_tampering_is_found_and_admits_nothing_more(written, place, fits, ask, statements, problem):
