@@ -16,7 +16,6 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import psutil
 from platformdirs import user_data_path
 
 from data.errors import StoreError
@@ -263,6 +262,8 @@ def require_own_home(home: Path) -> None:
 
 def require_local_disk(what: str, folder: Path) -> None:
     """Refuse a folder on a network file system; it need not exist yet. ``what`` names it in the message."""
+    import psutil  # when it is needed: every command needs folders
+
     whole = folder.resolve()
     mounts = [each for each in psutil.disk_partitions(all=True) if whole.is_relative_to(each.mountpoint)]
     if not mounts:

@@ -147,7 +147,7 @@ def mounted(tmp_path, monkeypatch):
             Partition("server:/export", f"{tmp_path}/mnt", kind, ""),
             Partition("/dev/vdb", f"{tmp_path}/mnt/scratch", "xfs", ""),
         ]
-        monkeypatch.setattr(folders.psutil, "disk_partitions", lambda all: partitions)
+        monkeypatch.setattr("psutil.disk_partitions", lambda all: partitions)
         return tmp_path / "mnt"
 
     return mount
