@@ -93,28 +93,25 @@ def fetch(
     """
     raw_dir = store_dir(home) / "raw"
     held: dict[str, str] = {}  # checksums of the files that the store has by now
-    for source in () if again else dataset.sources:
-        for file in source.files:
-            if sha256 := _stored(file, raw_dir / file.file):
-                held[file.file] = sha256
-        if _is_whole(source, held):
-            return _raw_file(dataset, source, raw_dir, held, "store")
-
-    places: dict[Origin, Callable[[Source, Path], str]] = {
+    places: dict[Origin, Callable[[Source, Path], str | None]] = {
+        "store": _stored,
         "mirror": partial(_bring_from_mirror, mirror=mirror),
         "embedded": _bring_embedded,
         "official": partial(_bring_official, offline=offline, progress=progress),
     }
+    if again:
+        del places["store"]
     faults: list[DataError] = []
     for origin, bring in places.items():
         for source in dataset.sources:
             for file in source.files:
                 if file.file not in held and (origin != "embedded" or file.embedded):
                     try:
-                        held[file.file] = bring(file, raw_dir / file.file)
+                        if sha256 := bring(file, raw_dir / file.file):
+                            held[file.file] = sha256
                     except (Unreachable, CorruptSource) as fault:
                         faults.append(fault)
-            if _is_whole(source, held):
+            if all(file.file in held for file in source.files):
                 for refused in (one for one in faults if isinstance(one, CorruptSource)):
                     _log.warning("%s; %s was found elsewhere", refused, dataset.name)
                 return _raw_file(dataset, source, raw_dir, held, origin)
@@ -151,10 +148,6 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
         if fault.transient and not last_try:
             raise
         return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
-
-
-def _is_whole(source: Source, held: dict[str, str]) -> bool:
-    return all(file.file in held for file in source.files)
 
 
 def _raw_file(
