@@ -83,7 +83,10 @@ def restore_key(home: Path, digits: str) -> None:
 
 def was_used(home: Path, place: str) -> bool:
     """Say whether a ledger at this place was written with the key of this home."""
-    return place in _places(home / "ledger.key")
+    try:
+        return place in (home / "ledger.key").read_text(encoding="utf-8").splitlines()[1:]
+    except (OSError, ValueError):  # `load_keys` says so where the key is needed
+        return False
 
 
 def mark_used(home: Path, place: str) -> None:
@@ -109,13 +112,6 @@ def require_unused(home: Path, place: str) -> None:
             "emptied or moved, and what was spent is not known; restore it from a backup (or move the "
             "key away, too, if these data were never answered about)"
         )
-
-
-def _places(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()[1:]
-    except (OSError, ValueError):  # `load_keys` says so where the key is needed
-        return []
 
 
 def _derive(secret: bytes, use: str) -> bytes:

@@ -52,9 +52,10 @@ def build_headline(view: View) -> PageHeadline:
         return PageHeadline(text, data)
     series = view.series(where)
     ranking = rank(series, x)
+    is_judged = ranking.best is not None and math.isfinite(ranking.zero)
     return PageHeadline(
         sentence=_judgment(view, x, ranking) + _sentence(view, where, x, ranking),
-        verdict=_verdict(ranking),
+        verdict=said("verdict", ranking=ranking) if is_judged else "",
         choice=best_by_size(view, series) + _ties(view, x, ranking) + _dense(ranking),
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
@@ -97,12 +98,6 @@ def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
 def _chance_of_most(view: View, m: float) -> float | None:
     """Return the error without privacy about a large population, where m rows are most of all; else None."""
     return population_error(view, m) if m >= view.page.population[0] / 2 else None
-
-
-def _verdict(ranking: Ranking) -> str:
-    if ranking.best is None or not math.isfinite(ranking.zero):
-        return ""
-    return said("verdict", ranking=ranking)
 
 
 def best_by_size(view: View, series: Sequence[Series]) -> str:
