@@ -138,7 +138,8 @@ def test_each_example_is_found_and_runs_to_its_report(extended):
 
 
 def test_the_estimator_passes_the_tests_of_all_estimators(extended):
-    shutil.copytree(PROJECT / "tests" / "contract", extended / "tests" / "contract")
+    for part in ("contract", "tasks"):  # the former's suites take helpers from the latter
+        shutil.copytree(PROJECT / "tests" / part, extended / "tests" / part)
     shutil.copy(PROJECT / "pyproject.toml", extended)
     run_there(extended, "-m", "pytest", "-p", "no:cacheprovider", "-k", "range_mean", "tests/contract")
 
