@@ -1,7 +1,7 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import Any, cast
@@ -47,11 +47,12 @@ def build_page(
     problem = spec.head_panel.problem
     symbol = problem.size_symbol if spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
+    cards = tuple(_card(spec, spec.about(one["name"]), one) for one in manifest["data"])
     return StudyPage(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        dataset=_provenance(spec, manifest),
+        dataset=_provenance(spec, manifest, cards),
         estimators=tuple(
             _estimator(name, [item for item in estimators if item.name == name])
             for name in dict.fromkeys(item.name for item in estimators)
@@ -97,7 +98,7 @@ def build_page(
         layout_facts=LAYOUT_FACTS[problem.layout](spec, results) if problem.layout in LAYOUT_FACTS else None,
         warning=manifest.get("warning", ""),
         measured=problem.measured,
-        data_cards=tuple(_card(spec, spec.about(one["name"]), one) for one in manifest["data"]),
+        data_cards=cards,
         risk=_risk(spec),
         kind=spec.task,
     )
@@ -152,32 +153,32 @@ def _settings(item: EstimatorSpec) -> str:
     return f"{item.form}: {keywords}" if item.form else keywords
 
 
-def _provenance(spec: StudySpec, manifest: dict[str, Any]) -> Provenance:
-    data, problems = manifest["data"], {panel.name: panel.problem for panel in spec.panels}
-    if not data:
+def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataCard]) -> Provenance:
+    """Return where the rows come from; what differs among several datasets is listed, each once."""
+    problems = {panel.name: panel.problem for panel in spec.panels}
+    if not cards:
         models = ", ".join(dict.fromkeys(problem.source for problem in problems.values()))
         return Provenance(dataset=models, title=spec.data, data_source="simulated")
-    datasets = [spec.about(one["name"]) for one in data]
-    sources = {one["name"]: one["data_source"] for one in data}
+    sources = {card.name: card.data_source for card in cards}
     simulated = any(problem.source not in sources for problem in problems.values())
 
-    def of_files(key: str, between: str) -> str:
-        return _each((one[key] for one in data), between)
+    def listed(field: str, between: str) -> str:
+        return between.join(dict.fromkeys(filter(None, (getattr(card, field) for card in cards))))
 
     return Provenance(
-        dataset=_each((dataset.name for dataset in datasets), ", "),
-        title=_each((dataset.title for dataset in datasets), " — and "),
+        dataset=listed("name", ", "),
+        title=listed("title", " — and "),
         data_source="stand-in" if "stand-in" in sources.values() else "real",
-        n_rows=sum(one["n_rows"] for one in data),
-        rows_read=sum(one["rows_read"] for one in data),
-        repairs=tuple((repair["reason"], repair["count"]) for one in data for repair in one["repairs"]),
-        source_url=of_files("source_url", " "),
-        source_sha256=of_files("source_sha256", " "),
-        license=_each((dataset.license for dataset in datasets), "; "),
-        citation=_each((dataset.citation for dataset in datasets), " "),
-        origin=of_files("origin", ", "),
-        privacy_unit=_each((dataset.privacy_unit for dataset in datasets), "; "),
-        reasons=tuple(dict.fromkeys(reason for one in data for reason in one["reasons"])),
+        n_rows=sum(card.n_rows for card in cards),
+        rows_read=sum(card.rows_read for card in cards),
+        repairs=tuple(repair for card in cards for repair in card.repairs),
+        source_url=listed("source_url", " "),
+        source_sha256=listed("sha256", " "),
+        license=listed("license", "; "),
+        citation=listed("citation", " "),
+        origin=listed("origin", ", "),
+        privacy_unit=listed("privacy_unit", "; "),
+        reasons=tuple(dict.fromkeys(reason for one in manifest["data"] for reason in one["reasons"])),
         simulated_too=spec.data if simulated else "",
         earlier=tuple(
             (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
@@ -231,10 +232,6 @@ def _checks(dataset: Dataset, one: dict[str, Any]) -> Iterator[str]:
     if dataset.columns:
         yield "columns and their types are the declared ones, and every value lies within its public bounds"
     yield "no more rows were dropped than the registry allows"
-
-
-def _each(values: Iterable[str], between: str) -> str:
-    return between.join(dict.fromkeys(value for value in values if value))
 
 
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
