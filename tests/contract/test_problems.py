@@ -14,7 +14,6 @@ from tasks.problems.kinds import kinds
 from tasks.problems.problem import Block, Draw, ReadsTable
 from tasks.run.block import compute_block
 from tasks.work_units import Replicates
-from tests.tasks.blocks import prepared_data
 
 _STAND_IN_ROWS = 1000
 
@@ -47,7 +46,10 @@ def case(request, tmp_path_factory):
         patch.setenv("DPCOST_HOME", str(folder))
         patch.delenv("DPCOST_DATA_MIRROR", raising=False)
         raw = fetch(problem.source, offline=True)
-        yield problem, n, prepared_data(problem, parquet(raw, stand_in_rows=_STAND_IN_ROWS), folder)
+        suffix, content = problem.prepare(parquet(raw, stand_in_rows=_STAND_IN_ROWS))
+        design = folder / f"design{suffix}"
+        design.write_bytes(content)
+        yield problem, n, problem.load(design)
 
 
 @pytest.fixture
