@@ -74,7 +74,12 @@ def ingest(dataset, home):
 
 @pytest.mark.parametrize(
     ("code", "quote", "compress", "n_snps"),
-    [(TEXT, "", gzip.compress, N_SNPS), (CHP, '"', bytes, N_SNPS), (TEXT, '"', bytes, BLOCK_SNPS + 7)],
+    [
+        (TEXT, "", gzip.compress, N_SNPS),
+        (CHP, '"', bytes, N_SNPS),
+        (TEXT, '"', bytes, BLOCK_SNPS + 7),
+        *((TEXT | {MISSING: absent}, "", bytes, N_SNPS) for absent in ("", "null")),
+    ],
 )
 def test_calls_groups_and_people_arrive(tmp_path, web, code, quote, compress, n_snps):
     calls = calls_of(n_snps)
@@ -85,14 +90,6 @@ def test_calls_groups_and_people_arrive(tmp_path, web, code, quote, compress, n_
     np.testing.assert_array_equal(genotypes.group, [i % 3 == 0 for i in range(N_PEOPLE)])
     assert genotypes.snps["snp"][3] == "SNP_A-3"
     assert ref.missing_calls == (calls == MISSING).sum()
-
-
-def test_blank_and_null_calls_are_missing(tmp_path, web):
-    lines = series_matrix(np.full((3, N_PEOPLE), 1, dtype=np.int8))
-    lines[11] = lines[11].replace("AB", "", 1)
-    lines[12] = lines[12].replace("AB", "null", 1)
-    ref = ingest(served(web, payload_of(lines)), tmp_path)
-    assert ref.missing_calls == 2
 
 
 def without(start):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from reports.analysis.results import COLUMNS, validate_results
+from reports.analysis.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 from reports.page import (
     Assumption,
     BudgetPart,
@@ -50,15 +51,11 @@ BASE = {
     "metric": "l2_error",
     "status": "ok",
     "message": "",
-    **dict.fromkeys(
-        ("epsilon", "delta", "certified_epsilon", "estimator_epsilon", "audited_epsilon"), math.nan
-    ),
+    **dict.fromkeys(PRIVACY_COLUMNS, math.nan),
 }
 
 
-def synthetic_results(
-    replicates: int = 10, data_source: str = "real", sizes: tuple[int, ...] = SIZES
-) -> pd.DataFrame:
+def synthetic_results(replicates=10, data_source="real", sizes=SIZES):
     """Invent a results table with every feature a report must show."""
     rng = np.random.default_rng(2024)
     rows: list[dict[str, object]] = []
@@ -71,17 +68,14 @@ def synthetic_results(
                 for r in range(replicates):
                     noise = 1.0 if name == "zero" else float(np.exp(rng.normal(0, 0.3)))
                     rows.append(cell | {"n": m, "replicate": r, "seed": 1000 + r, "value": mean * noise})
-            for epsilon in EPSILONS:
-                for rule, delta in RULES.items():
-                    rows += _private_rows(rng, panel, m, epsilon, rule, delta(m), replicates)
+            for epsilon, (rule, delta) in itertools.product(EPSILONS, RULES.items()):
+                rows += _private_rows(rng, panel, m, epsilon, rule, delta(m), replicates)
     frame = pd.DataFrame(rows)
     frame["data_source"] = data_source
     return validate_results(frame[list(COLUMNS)])
 
 
-def _private_rows(
-    rng: np.random.Generator, panel: str, m: int, epsilon: float, rule: str, delta: float, replicates: int
-) -> list[dict[str, object]]:
+def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
     rows = []
     for name, form, calibration, at, slope, floor, share in PRIVATE:
         harder = 1.5 if rule == "1/n^2" else 1.0
@@ -106,10 +100,7 @@ def _private_rows(
         for r in range(replicates):
             status, message, value = "ok", "", float(mean * np.exp(rng.normal(0, 0.18)))
             if name == "sheffet_ols" and calibration == "paper" and m <= 200:
-                status, message = (
-                    "refused",
-                    "the sketch needs at least 50 rows more than columns at this ridge",
-                )
+                status, message = "refused", "the sketch needs at least 50 rows more than columns"
             if name == "adassp" and calibration == "tight" and m == 500 and r == 1:
                 status, message = "failed", "the noisy matrix is singular"
             answer = {"value": value if status == "ok" else math.nan, "status": status, "message": message}
