@@ -169,9 +169,7 @@ class AttackFacts:
     allowed: Mapping[tuple[str, str], float]
     allowed_gaussian: Mapping[tuple[str, str], float]
     exceeding: tuple[tuple[str, str], ...]
-    predicted: Mapping[
-        str, float
-    ]  # cell → the AUC predicted from its error, where the model is simple enough
+    predicted: Mapping[str, float]  # cell → the AUC that its error predicts, where the model is simple
     claimed_sums: Mapping[str, float]  # panel of known truth → the claimed sum of scores; NaN: a constant
     ceilings: tuple[Guide, ...]  # AUC against ε
     roc_ceilings: tuple[Guide, ...]  # true against false positive rate at the headline's ε
@@ -206,10 +204,8 @@ class StudyPage:
     x_column: str = "n"  # on the horizontal axis; along "steps" an estimator without steps is a flat line
     x_symbol: str = "m"
     rows_symbol: str = "m"
-    population: tuple[int, str] = (
-        0,
-        "rows",
-    )  # of which a size is a random part; 0: errors are no distances to it
+    # Of which a size is a random part; 0: errors are no distances to it.
+    population: tuple[int, str] = (0, "rows")
     printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours
     exhibits: Mapping[str, Any] = field(default_factory=dict)  # module of `reports.exhibits` → its content
     layout: str = "error_page"  # see `reports.pages.study.LAYOUTS`

@@ -127,10 +127,7 @@ def public_units(dataset: Dataset, columns: Sequence[Column]) -> tuple[FloatArra
 def table_bytes(prepared: PreparedTable) -> bytes:
     """Serialize as Parquet: columns by their numbers, since they may have any name; the rest as metadata."""
     assert prepared.to_standard is not None
-    facts = {
-        "column_names": list(prepared.column_names),
-        "to_standard": prepared.to_standard.tolist(),
-    }
+    facts = {"column_names": list(prepared.column_names), "to_standard": prepared.to_standard.tolist()}
     columns = {str(j): column for j, column in enumerate(prepared.X.T)}
     for name, column in ((_RESPONSE, prepared.y), (_GROUP, prepared.groups)):
         if column is not None:

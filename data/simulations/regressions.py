@@ -6,13 +6,7 @@ import numpy as np
 
 from data.simulations import Shape, Simulated, centered_noise, half_width
 
-MODELS = (
-    "gaussian_mean",
-    "shaped_mean",
-    "uniform_regression",
-    "shaped_regression",
-    "sign_regression",
-)
+MODELS = ("gaussian_mean", "shaped_mean", "uniform_regression", "shaped_regression", "sign_regression")
 
 Design = Literal["literal", "repaired", "feasible"]
 

@@ -85,11 +85,7 @@ def line_chart(lines: Sequence[Line], frame: Frame, guides: Sequence[Reference] 
     ticks = ticks_that_fit(frame) or alt.Undefined
     layers = chart_layers(
         {name: data.get(name, []) for name in shown},
-        alt.X(
-            "x:Q",
-            scale=x,
-            axis=alt.Axis(title=frame.x_title or None, values=ticks),
-        ),
+        alt.X("x:Q", scale=x, axis=alt.Axis(title=frame.x_title or None, values=ticks)),
         alt.Y("y:Q", scale=y, axis=alt.Axis(title=frame.y_title or None, **_ON_TOP)),
         steps=frame.steps,
     )

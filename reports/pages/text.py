@@ -25,10 +25,7 @@ def render_html(
     env = _environment("html")
     css = env.get_template("style.css").render(light=palette.LIGHT, dark=palette.DARK)
     page = env.get_template("page.html.jinja").render(
-        title=title,
-        description=description,
-        css=Markup(css),
-        content=_rendered("html", template, context),
+        title=title, description=description, css=Markup(css), content=_rendered("html", template, context)
     )
     # "ε = 0.5" and "10 %" stay on one line.
     page = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", page)

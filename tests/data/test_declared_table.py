@@ -173,13 +173,7 @@ def test_an_estimate_counts_users_as_a_release_does(ids):
 
 
 @pytest.mark.parametrize(
-    "ids",
-    [
-        ["7", "007", "7.0", "+7", "7e0", " 7 "],
-        ["é", "e\u0301", " é "],
-        [7, 7.0],
-        np.array([7.0, 7.0]),
-    ],
+    "ids", [["7", "007", "7.0", "+7", "7e0", " 7 "], ["é", "e\u0301", " é "], [7, 7.0], np.array([7.0, 7.0])]
 )
 def test_one_user_in_several_notations_is_one_user(ids):
     for rule in (codes_of_an_estimate, codes_in_a_release):

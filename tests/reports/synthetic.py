@@ -10,15 +10,7 @@ import numpy as np
 import pandas as pd
 
 from reports.analysis.results import COLUMNS, PRIVACY_COLUMNS, validate_results
-from reports.page import (
-    Assumption,
-    BudgetPart,
-    EstimatorInfo,
-    Finding,
-    Guide,
-    Provenance,
-    StudyPage,
-)
+from reports.page import Assumption, BudgetPart, EstimatorInfo, Finding, Guide, Provenance, StudyPage
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)

@@ -116,10 +116,8 @@ def additive(epsilon, delta):
     def fits(previous, new):
         spent_epsilon = math.fsum(charge.epsilon for charge in previous)
         spent_delta = math.fsum(charge.delta for charge in previous)
-        accepted = spent_epsilon + new.epsilon <= epsilon * (
-            1 + 1e-12
-        ) and spent_delta + new.delta <= delta * (1 + 1e-12)
-        return Verdict(accepted, spent_epsilon, spent_delta)
+        within = (spent_epsilon + new.epsilon) / epsilon, (spent_delta + new.delta) / delta
+        return Verdict(max(within) <= 1 + 1e-12, spent_epsilon, spent_delta)
 
     return fits
 

@@ -5,14 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data.ledger import (
-    AnswerLost,
-    AnswerPending,
-    BudgetExhausted,
-    ContentRefused,
-    LedgerError,
-    open_ledger,
-)
+from data.ledger import AnswerLost, AnswerPending, BudgetExhausted, ContentRefused, LedgerError, open_ledger
 from data.ledger.charges import Holder
 from data.store import processes
 from data.store.processes import ProcessIdentity
