@@ -46,7 +46,7 @@ from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import cross_sensitivity, row_moments
+from dpalgos.steps.moments import cross_sensitivity, eigenvalue_sensitivity, row_moments
 from dpalgos.typing import FloatArray
 
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
@@ -70,15 +70,6 @@ class MixingNoise:
     eigenvalue: float
     product: float
     ridge: float
-
-
-def row_sensitivity(covariate_bound: float) -> float:
-    """Return B², the largest squared norm of a row.
-
-    The least eigenvalue of X'X moves by at most B² when a row is replaced (attained by the only row along an
-    axis), and a sketch's loss depends on a row through B² over the ridge alone.
-    """
-    return covariate_bound**2
 
 
 def witnesses(params: HessianMixingParams, d: int, published: Published) -> Witnesses:
@@ -106,7 +97,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     n_draws = sketch_rows(d, params.delta, params.n_iterations)
     noise = planned_noise(params.epsilon, params.delta, n_draws, params.n_iterations)
     gram = row_moments(sample, row)[:, :d, :d]
-    sensitivity = row_sensitivity(row)
+    sensitivity = eigenvalue_sensitivity(row)
     least = transcript.gaussian(
         np.linalg.eigvalsh(gram)[:, :1].T,
         l2_sensitivity=sensitivity,
@@ -129,7 +120,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
             label=_PRODUCT,
         )
         drawn = transcript.gaussian_sketch(
-            sketched, n_rows=n_draws, row_bound_squared=row_sensitivity(row), ridge=ridge, label=_SKETCH
+            sketched, n_rows=n_draws, row_bound_squared=sensitivity, ridge=ridge, label=_SKETCH
         )
         curvature = np.swapaxes(drawn, 1, 2) @ drawn / n_draws
         coef = coef + np.linalg.solve(curvature, product.T[:, :, None])[:, :, 0].T

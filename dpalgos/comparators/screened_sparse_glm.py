@@ -252,20 +252,13 @@ def least_kept(params: ScreenedSparseGLMParams, noise_std: FloatArray, sample: S
     """Return below which magnitude a selected coefficient becomes 0, (R,); public.
 
     Noise is drawn after the selection. Sampling errors are those that were selected by: the largest among d
-    columns without an effect is about √(2 log d) standard deviations.
+    columns without an effect is about √(2 log d) standard deviations, 1 / √(n γ) each.
     """
     assert params.threshold is not None
     largest = max(params.threshold**2, 2 * np.log(sample.n_features))
-    variance = largest * sampling_variance(params, sample.n_rows)
-    return np.asarray(np.sqrt((params.threshold * noise_std) ** 2 + variance))
-
-
-def sampling_variance(params: ScreenedSparseGLMParams, n_rows: FloatArray) -> FloatArray:
-    """Return the variance 1 / (n γ) of a typical coefficient without noise, (R,); 0 for Gaussian responses.
-
-    Their variance is not known to the family.
-    """
-    return np.zeros_like(n_rows) if params.family == "gaussian" else 1 / (n_rows * params.curvature)
+    # The variance of Gaussian responses is not known to the family.
+    sampling = 0.0 if params.family == "gaussian" else 1 / (sample.n_rows * params.curvature)
+    return np.asarray(np.sqrt((params.threshold * noise_std) ** 2 + largest * sampling))
 
 
 def fit_shares(params: ScreenedSparseGLMParams) -> tuple[tuple[float, ...], ...]:

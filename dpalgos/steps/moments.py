@@ -88,7 +88,8 @@ def eigenvalue_sensitivity(row_bound: float) -> float:
     """Return the sensitivity B² of the least eigenvalue of X'X under replacing one row.
 
     Removing a row lowers it by at most ‖x‖², adding one raises it by at most that, and the two do not add up;
-    attained by the only row along an axis against one along another.
+    attained by the only row along an axis against one along another. The loss of a sketch depends on a row
+    through the same B² over its ridge.
     """
     return row_bound**2
 

@@ -9,9 +9,7 @@ from data.simulations.glms import uniform_glm
 from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params
 from dpalgos.comparators.screened_sparse_glm import (
-    instrument_radius,
     least_kept,
-    sampling_variance,
 )
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
@@ -141,18 +139,6 @@ def test_budgets():
     values = next(event for event in paper.events if event.label == "step: values")
     scale = 8 / 2000 * 2 * np.sqrt(30 * np.log(50e5)) * 50 / 0.5
     assert values.sensitivity / values.epsilon == pytest.approx(scale * sample.rows.rounding)
-
-
-def test_constants_derive_from_the_public_second_moment():
-    estimator = dpalgos.get_estimator("screened_sparse_glm")
-    shared = {**BUDGET, "family": "logistic", "covariate_bound": 2.0, "sparsity": 6}
-    default, given = (
-        build_params(estimator, {**shared, **extra}) for extra in ({}, {"covariate_second_moment": 0.5})
-    )
-    assert (default.second_moment, default.step) == pytest.approx((4 / 3, 3.0))
-    assert (given.second_moment, given.step) == pytest.approx((0.5, 8.0))
-    assert instrument_radius(given, 6) == pytest.approx(1.05 * np.sqrt(3))
-    assert sampling_variance(given, np.array([800.0])) == pytest.approx(1 / 100)
 
 
 def test_a_selected_zero_may_err_by_the_largest_sampling_error_of_all_columns():
