@@ -6,8 +6,8 @@ Guarantee: ε-differentially private (δ = 0) with noise in cubes, (ε, δ) with
 one row; n is public. Public: ``lower`` l and ``upper`` u, a number each or one per column.
 
 Why it is private. A row moves the mean of column j, in units of its width, by at most 1/n, and all columns at
-once by that: :func:`linf_sensitivity`, attained by the rows l and u. What is released is the mean within the
-box; l, w and the last clip are post-processing.
+once by that: :func:`dpalgos.steps.clipping.unit_mean_sensitivity`, attained by the rows l and u. What is
+released is the mean within the box; l, w and the last clip are post-processing.
 
     ``"cubes"``     columns are released in groups of similar width, a group of k with noise of density
                     ∝ e^(−ε_g n ‖z‖∞), whose variances sum to A/(ε_g n)², A = (k + 1)(k + 2)/3 Σ w_j² over the
@@ -48,6 +48,7 @@ from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
@@ -87,11 +88,6 @@ class Box:
         """Return (clip(x, l, u) − l) / w^power, (n, d)."""
         lower, upper = np.array(self.lower), np.array(self.upper)
         return np.asarray((np.clip(rows, lower, upper) - lower) / (upper - lower) ** self.power)
-
-
-def linf_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return 1/n, by which a row can move the mean of every column in units of its width: from l to u."""
-    return np.asarray(1 / n_rows)
 
 
 def l2_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
@@ -162,12 +158,13 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
         means = sample.clipped_means(Box(*ends, 1.0), 1.0)
         placed, reach = np.empty_like(means), np.empty_like(means)
         for group in groups:
-            k, spent = len(group.columns), _BELOW * by_epsilon.split_epsilon("mean")
+            k, moves = len(group.columns), unit_mean_sensitivity(n)
+            spent = _BELOW * by_epsilon.split_epsilon("mean")
             spent *= group.root / sum(each.root for each in groups)
             placed[group.columns] = transcript.box(
-                means[group.columns], linf_sensitivity=linf_sensitivity(n), epsilon=spent, label="mean"
+                means[group.columns], linf_sensitivity=moves, epsilon=spent, label="mean"
             )
-            scale = transcript.box_scale(linf_sensitivity(n), spent, k)
+            scale = transcript.box_scale(moves, spent, k)
             reach[group.columns] = (
                 widths[group.columns] * scale * normal_equivalent(k, params.interval or 0.5)
             )

@@ -11,7 +11,7 @@ _TUKEY_EM = "tests/dpalgos/test_tukey_em.py"
 ESTIMATOR_FAULTS = {
     "dpalgos/central/box_mean.py": {
         "a row moves means within bounds by half a width": Fault(
-            "linf_sensitivity", returns("{all} / 2"), witness("box_mean-tight")
+            "box_mean", call("unit_mean_sensitivity", "{all} / 2"), witness("box_mean-tight")
         ),
         "squares in a cube are not paid for": Fault(
             "box_mean", call("split_epsilon", "{of}.epsilon", nth=0), certified("box_mean: interval-tight")
