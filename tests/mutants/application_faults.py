@@ -8,6 +8,7 @@ _CACHE_KEYS = "tests/tasks/test_cache_keys.py"
 _DECLARED_RELEASE = "tests/flows/test_declared_release.py"
 _LOCAL_CLI = "tests/flows/test_local_cli.py"
 _PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
+_PUBLIC_ROWS = "tests/flows/test_public_rows.py"
 _REUSED = "tests/flows/test_reused_moments.py"
 _SHARED_REPORTS = "tests/tasks/test_shared_reports.py"
 _STORED = "tests/flows/test_stored.py"
@@ -151,6 +152,13 @@ APPLICATION_FAULTS = {
             "summarize", operation("std", "{left}"), "tests/reports/test_results.py"
         ),
     },
+    "reports/analysis/series.py": {
+        "public rows alone pass for the answer without privacy": Fault(
+            "with_roles",
+            text("public", "nonprivate"),
+            f"{_PUBLIC_ROWS}::test_public_rows_alone_are_not_taken_for_the_answer_without_privacy",
+        ),
+    },
     "tasks/local_protocol.py": {
         "the round of a person with an id depends on the file": Fault(
             "_people_of_round", call("round_of_person", "names.index({0}) % {1}"), _LOCAL_CLI
@@ -160,6 +168,20 @@ APPLICATION_FAULTS = {
         ),
         "a device answers whatever epsilon the server asks for": Fault(
             "check_allowed", condition("epsilon", "False"), _LOCAL_CLI
+        ),
+    },
+    "tasks/problems/problem.py": {
+        "what is said to be of public rows alone is of private ones": Fault(
+            "Draw.answer",
+            operation("PUBLIC_ALONE", "False"),
+            f"{_PUBLIC_ROWS}::test_a_study_shows_the_public_rows_alone_and_its_other_answers_stay_the_same",
+        ),
+    },
+    "tasks/problems/public_rows.py": {
+        "keys do not know public rows": Fault(
+            "PublicRows.sha256",
+            returns("''"),
+            f"{_PUBLIC_ROWS}::test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file",
         ),
     },
     "tasks/problems/registered_table.py": {
@@ -174,6 +196,11 @@ APPLICATION_FAULTS = {
             "release",
             name(".declared", "{{}}"),
             f"{_DECLARED_RELEASE}::test_the_same_question_is_free_and_other_units_are_another_question",
+        ),
+        "public rows are no part of the question": Fault(
+            "release",
+            condition("sha256", "False"),
+            f"{_PUBLIC_ROWS}::test_another_public_table_is_another_question_and_the_same_one_is_not",
         ),
         "a plan is not compared with the request": Fault(
             "release",
