@@ -19,6 +19,7 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import Record
 from tasks.limits import Profile
+from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
@@ -42,14 +43,16 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
     sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
-    X, y = rng.uniform(-1, 1, (_ROWS, sizes["d"])), rng.integers(0, 2, _ROWS)  # responses to every model
+    own = panel.problem.public_X if isinstance(panel.problem, RegisteredTableProblem) else None
+    n = _ROWS if own is None else spec.headline.n  # whether public rows are asked about depends on it
+    X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
     keywords = item.keywords(sizes, max(item.steps, default=None))
     if dpalgos.get_estimator(item.name).unit_of_privacy == "user":
         keywords["range_failure"] = 1.0  # too few to find any range
     y_or_none = None if spec.task_of(panel) == "mean" else y
     result = dpalgos.estimate(
         item.name,
-        dpalgos.Sample(X, y_or_none, public_rows=X, user_ids=np.arange(_ROWS)),
+        dpalgos.Sample(X, y_or_none, public_rows=X if own is None else own, user_ids=np.arange(n)),
         rng=rng,
         epsilon=spec.headline.epsilon,
         delta=delta_at(spec.headline.delta, spec.headline.n),

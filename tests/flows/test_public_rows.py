@@ -12,14 +12,10 @@ from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
 from tasks.faults import SpecError
 from tasks.release.draw import release
-from tasks.study.panel import takes_public_rows
 from tests.flows.test_declared_release import BOUNDS, CATEGORIES, people
 
 PUBLIC = '\n[public]\ndata = "public.csv"\nsource = "volunteers, none of them in the table"\n'
 FORM = "public rows"
-in_catalog = pytest.mark.skipif(
-    not takes_public_rows("preconditioned_regression"), reason="no estimator of a curator takes public rows"
-)
 study = study_of(people, bounds=BOUNDS, categories=CATEGORIES, response="cost")
 
 
@@ -178,7 +174,6 @@ def asked(folder, ledger, **keywords):
     return release(ledger, keywords.pop("estimator"), data, config, **keywords)
 
 
-@in_catalog
 def test_a_study_runs_the_estimator_with_and_without_public_rows(tmp_path):
     spec, rows = results(with_public(study(tmp_path)), tmp_path / "run")
     (item,) = [item for item in spec.estimators_of(spec.head_panel) if item.form == FORM]
@@ -191,7 +186,6 @@ def test_a_study_runs_the_estimator_with_and_without_public_rows(tmp_path):
     assert set(ours[ours["form"] == ""]["message"]) == {""}
 
 
-@in_catalog
 def test_a_release_takes_public_rows_and_its_record_names_them(tmp_path, ledger, public_rows_of_releases):
     file = study(tmp_path)
     assert asked(tmp_path, ledger).public_shape is None
@@ -214,7 +208,6 @@ def test_a_release_takes_public_rows_and_its_record_names_them(tmp_path, ledger,
     assert (again.estimate, again.public_shape) == (first.estimate, first.public_shape)
 
 
-@in_catalog
 def test_another_public_table_is_another_question_and_the_same_one_is_not(tmp_path, ledger):
     study(tmp_path)
     rows, config = people(4200)[4000:], tmp_path / "mine-release.toml"
@@ -228,7 +221,6 @@ def test_another_public_table_is_another_question_and_the_same_one_is_not(tmp_pa
     assert not asked(tmp_path, ledger).replayed
 
 
-@in_catalog
 def test_the_form_of_a_study_brings_its_public_rows_to_a_release(tmp_path, ledger):
     """The question is that of a release file with the same public rows."""
     file = with_public(study(tmp_path))
@@ -243,7 +235,6 @@ def test_the_form_of_a_study_brings_its_public_rows_to_a_release(tmp_path, ledge
         asked(tmp_path, ledger)
 
 
-@in_catalog
 @pytest.mark.parametrize("where", ["table.csv", "table.parquet", "folder"])
 def test_a_release_without_a_study_takes_public_numbers_also_where_rows_are_streamed(
     tmp_path, ledger, public_rows_of_releases, where
