@@ -6,7 +6,7 @@ must grow so that the events prove the asked ε with the accounting of hardened 
 draw afterwards: an answer whose events are not those of the plan is withheld.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,7 +74,9 @@ def plan_release(
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
     made_up = made_up_rows(estimator, n_rows, n_features, n_users, streamed)
-    calibrated = _rehearse(estimator, params, made_up)
+    rehearsal = SecureTranscript(estimator.relation or Relation.CENTRAL)
+    run(estimator, made_up, params, rehearsal)
+    calibrated = rehearsal.events
 
     def excess(log_inflation: float) -> float:
         inflated = [_inflated(event, float(np.exp(log_inflation))) for event in calibrated]
@@ -185,13 +187,6 @@ def made_up_rows(
     if ids is None:
         made_up.n_rows = np.full(1, float(n_rows))
     return made_up
-
-
-def _rehearse(estimator: Estimator, params: Params, sample: Sample) -> Sequence[Event]:
-    """Return the events of a run on made-up rows, with the noise that the estimator was calibrated for."""
-    transcript = SecureTranscript(estimator.relation or Relation.CENTRAL)
-    run(estimator, sample, params, transcript)
-    return transcript.events
 
 
 def _inflated(event: Event, inflation: float) -> Event:

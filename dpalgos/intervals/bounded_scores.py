@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpalgos.catalog import Witnesses
+from dpalgos.catalog import Witnesses, pair
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS
 from dpalgos.intervals.tails import LEVELS, TAIL, counts_by_level
@@ -114,11 +114,8 @@ class BoundedRegression:
 
 def regression_witnesses(row_bound: float, d: int) -> Witnesses:
     """Return rows along different axes with far responses, clipped whatever β is, and one against no row."""
-    axes, far, zero = row_bound * np.eye(d), np.full(1, 1e9), np.zeros(1)
-    return {
-        SCORE_MOMENTS: (axes[:1], far, axes[-1:], far),
-        TAIL: (axes[:1], far, 0 * axes[:1], zero),
-    }
+    axes, far = row_bound * np.eye(d), 1e9
+    return {SCORE_MOMENTS: pair(axes[0], axes[-1], far), TAIL: pair(axes[0], 0 * axes[0], far, 0.0)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +190,13 @@ class BoundedGLM:
 
 def glm_witnesses(family: Family, row_bound: float, theta: FloatArray) -> Witnesses:
     """Return rows along different axes, with responses as predicted at θ (d, 1) or far beyond the clip."""
-    axes, zero = row_bound * np.eye(len(theta)), np.zeros(1)
-    predicted = [np.floor(family.mean(axes[[j]] @ theta))[:, 0] for j in (0, -1)]
-    far = np.full(1, np.ceil(10 * family.residual_bound) + 10 if family.needs_response_bound else 0.0)
+    axes = row_bound * np.eye(len(theta))
+    predicted = [float(np.floor(family.mean(axes[[j]] @ theta))[0, 0]) for j in (0, -1)]
+    far = float(np.ceil(10 * family.residual_bound) + 10) if family.needs_response_bound else 0.0
     return {
-        CURVATURE: (axes[:1], predicted[0], axes[-1:], predicted[1]),
-        SCORE_MOMENTS: (axes[:1], far, axes[-1:], far),
-        TAIL: (3 * axes[:1], far, 0 * axes[:1], zero),
+        CURVATURE: pair(axes[0], axes[-1], *predicted),
+        SCORE_MOMENTS: pair(axes[0], axes[-1], far),
+        TAIL: pair(3 * axes[0], 0 * axes[0], far, 0.0),
     }
 
 
