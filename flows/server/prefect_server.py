@@ -69,9 +69,7 @@ def prefect_server(
     api_url = os.environ.get("PREFECT_API_URL", "")
     with contextlib.ExitStack() as stack:
         if api_url and answers(api_url):
-            authentication = authentication_for(home, api_url)
-            require_access(api_url, authentication)
-            stack.enter_context(client_environment(client_settings(home, api_url, authentication)))
+            stack.enter_context(client_environment(foreign_settings(home, api_url)))
             alive = partial(answers, api_url)
             stack.enter_context(watched(f"the Prefect server at {api_url}", alive, when_lost))
             meanwhile()
@@ -151,23 +149,20 @@ def own_secret(path: Path, prefix: str = "") -> str:
     return path.read_text()
 
 
-def authentication_for(home: Path, api_url: str) -> str:
-    """Return what to authenticate with at a server: the user's choice, else the home's string."""
-    chosen = os.environ.get("PREFECT_API_AUTH_STRING", "")
-    return chosen or (own_authentication(home) if _on_loopback(api_url) else "")
+def foreign_settings(home: Path, api_url: str) -> dict[str, str]:
+    """Return the environment of a client of a server that runs already; refuse one that does not let it in.
 
-
-def require_access(api_url: str, authentication: str) -> None:
-    """Refuse a server that does not take the authentication string."""
-    try:
-        status = _get(api_url, "admin/version", authentication).status_code
-    except httpx.HTTPError:  # it answered a moment ago; `watched` notices if it is gone
-        return
-    if status in (401, 403):
-        raise ServerError(
-            f"the Prefect server at {api_url} needs another authentication string; set "
-            "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
-        )
+    It authenticates with what the user chose, else, on this machine, with the home's string.
+    """
+    own = own_authentication(home) if _on_loopback(api_url) else ""
+    authentication = os.environ.get("PREFECT_API_AUTH_STRING", "") or own
+    with contextlib.suppress(httpx.HTTPError):  # it answered a moment ago; `watched` notices if it is gone
+        if _get(api_url, "admin/version", authentication).status_code in (401, 403):
+            raise ServerError(
+                f"the Prefect server at {api_url} needs another authentication string; set "
+                "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
+            )
+    return client_settings(home, api_url, authentication)
 
 
 def answers(api_url: str) -> bool:

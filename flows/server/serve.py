@@ -56,8 +56,7 @@ def serving(
         api_url = server_url or f"http://{prefect_server.HOST}:{port}/api"
         if server_url:
             _wait_for(api_url)
-            authentication = prefect_server.authentication_for(home, server_url)
-            prefect_server.require_access(api_url, authentication)
+            settings = prefect_server.foreign_settings(home, api_url)
         else:
             _require_free(port)
             environment = dict(os.environ)
@@ -66,8 +65,9 @@ def serving(
                 started.append(database)
             started.append(prefect_server.server_process(home, port, environment))
             started[-1].start(partial(prefect_server.answers, api_url))
-            authentication = prefect_server.own_authentication(home)
-        settings = prefect_server.client_settings(home, api_url, authentication) | {
+            own = prefect_server.own_authentication(home)
+            settings = prefect_server.client_settings(home, api_url, own)
+        settings |= {
             "DPCOST_HOME": str(home),
             "PREFECT_HOME": str(home / "prefect"),
             "PREFECT_LOGGING_LEVEL": level,

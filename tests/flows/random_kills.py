@@ -24,7 +24,7 @@ from flows.server.prefect_server import answers, free_port, own_authentication, 
 from flows.server.processes import started_processes
 
 INTERRUPTED = {"ctrl-c": signal.SIGINT, "sigterm": signal.SIGTERM, "ctrl-c twice": signal.SIGINT}
-TARGETS = ("flow", "task process", "dask worker", "scheduler", "server", "postgres", *INTERRUPTED)
+TARGETS = ("flow", "task process", "server", "postgres", *INTERRUPTED)
 WORKERS = 2
 PATIENCE = 600.0
 
@@ -46,7 +46,7 @@ class Kill:
 
 
 class Killer:
-    """A home, runs of a study in it, and whatever servers and clusters they need."""
+    """A home, runs of a study in it, and whatever servers they need."""
 
     def __init__(self, folder, study, seed):
         self.folder, self.home, self.study = folder, folder / "home", study
@@ -99,13 +99,8 @@ class Killer:
             return "dask", {}, lambda process: spawned(process.pid)
         if target == "server":
             return "local", {}, lambda process: self.supervised("server", process.pid)
-        if target == "postgres":
-            more = stack.enter_context(self.postgres())
-            return "local", more, lambda process: self.supervised("postgres", os.getpid())
-        address, scheduler, worker = stack.enter_context(self.dask())
-        if target == "scheduler":
-            return address, {}, lambda process: [scheduler]
-        return address, {}, lambda process: spawned(worker.pid)
+        more = stack.enter_context(self.postgres())
+        return "local", more, lambda process: self.supervised("postgres", os.getpid())
 
     @contextlib.contextmanager
     def postgres(self):
@@ -120,33 +115,6 @@ class Killer:
             server.start(ready=lambda: answers(api_url))
             stack.callback(server.stop)
             yield {"PREFECT_API_URL": api_url, "PREFECT_API_AUTH_STRING": own_authentication(home)}
-
-    @contextlib.contextmanager
-    def dask(self):
-        """Run a scheduler and a worker process with a nanny per worker."""
-        from distributed import Client
-
-        port, started = free_port(), []
-
-        def start(program, *options):
-            command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--host", "127.0.0.1"]
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            started.append(subprocess.Popen([*command, *options], cwd=PROJECT, env=self.environment, **quiet))
-            return started[-1]
-
-        try:
-            scheduler = start("scheduler", "--port", str(port), "--no-dashboard")
-            address = f"tcp://127.0.0.1:{port}"
-            worker = start("worker", address, "--nworkers", str(WORKERS), "--nthreads", "1", "--no-dashboard")
-            with Client(address, timeout=120, set_as_default=False) as client:
-                client.wait_for_workers(WORKERS, timeout=120)
-            yield f"dask://127.0.0.1:{port}", scheduler, worker
-        finally:
-            for process in started:
-                for each in [*children(process.pid), process]:
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        each.kill()
-                process.wait()
 
     def start(self, engine, **more):
         options = ["--profile", "smoke", "--offline", "--engine", engine, "--workers", str(WORKERS)]
@@ -195,17 +163,11 @@ class Killer:
         return found
 
 
-def children(pid):
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).children(recursive=True)
-    return []
-
-
 def spawned(pid):
     """Return the processes below one that compute: those that Python's multiprocessing spawned."""
     found = []
-    for each in children(pid):
-        with contextlib.suppress(psutil.Error):
+    with contextlib.suppress(psutil.Error):
+        for each in psutil.Process(pid).children(recursive=True):
             if any("spawn_main" in word for word in each.cmdline()):
                 found.append(each)
     return found

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest.mock import Mock
 
 import pytest
 from small_project import server_of, until
@@ -84,18 +85,23 @@ def test_a_server_without_its_database_does_not_answer(a_server_that_says, ready
 
 
 @pytest.mark.parametrize("status", [200, 404, 500])
-def test_a_server_that_knows_us_or_not_the_question_is_used(a_server_that_says, status):
+def test_a_server_that_knows_us_or_not_the_question_is_used(
+    a_server_that_says, status, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "dpcost:secret")
     api_url, headers = a_server_that_says(status)
-    client.require_access(api_url, "dpcost:secret")
+    assert client.foreign_settings(tmp_path, api_url)["PREFECT_API_AUTH_STRING"] == "dpcost:secret"
     assert base64.b64decode(headers[0]["Authorization"].removeprefix("Basic ")) == b"dpcost:secret"
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(a_server_that_says, status):
+def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(
+    a_server_that_says, status, tmp_path
+):
     api_url, _ = a_server_that_says(status)
     with pytest.raises(ServerError, match="needs another authentication string") as refused:
-        client.require_access(api_url, "dpcost:secret")
-    assert "secret" not in str(refused.value)
+        client.foreign_settings(tmp_path, api_url)
+    assert client.own_authentication(tmp_path) not in str(refused.value)
 
 
 def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_machine_alone(
@@ -107,10 +113,13 @@ def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_mach
     assert len(string) > 30
     assert client.authentication_file(tmp_path / "home").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["prefect.authentication"]
-    assert client.authentication_for(tmp_path / "home", "http://127.0.0.1:4200/api") == string
-    assert client.authentication_for(tmp_path / "home", "https://prefect.example.org/api") == ""
+    sent = []
+    monkeypatch.setattr(client, "_get", lambda url, path, known: sent.append(known) or Mock(status_code=200))
+    client.foreign_settings(tmp_path / "home", "http://127.0.0.1:4200/api")
+    client.foreign_settings(tmp_path / "home", "https://prefect.example.org/api")
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "chosen")
-    assert client.authentication_for(tmp_path / "home", "http://127.0.0.1:4200/api") == "chosen"
+    client.foreign_settings(tmp_path / "home", "http://127.0.0.1:4200/api")
+    assert sent == [string, "", "chosen"]
 
 
 def test_sigterm_unwinds_the_stack():
