@@ -147,7 +147,11 @@ def launch(
         journal.exclusive_run(home()),
     ):
         _check_tables(studies, out or REPORTS)
-        index, left = _run_from_store(studies, given)
+        index, left = "", list(studies)
+        while left and (done := run_from_store(left[0], given)):
+            _tell(done.shown())
+            index = str(done.index)
+            left.pop(0)
         if left:
             with (
                 prefect_server(home(), when_lost=way_out, meanwhile=partial(_load, left)),
@@ -160,18 +164,6 @@ def launch(
             "may not be; free some space"
         )
     return index
-
-
-def _run_from_store(studies: Sequence[str], given: dict[str, Any]) -> tuple[str, Sequence[str]]:
-    """Finish studies while everything is stored; return the index page and the rest of them."""
-    index = ""
-    for place, study in enumerate(studies):
-        done = run_from_store(study, given)
-        if done is None:
-            return index, studies[place:]
-        _tell(done.shown())
-        index = str(done.index)
-    return index, ()
 
 
 def _tell(outcome: dict[str, str]) -> None:

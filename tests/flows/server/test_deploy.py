@@ -44,7 +44,7 @@ def test_a_listed_study_that_is_gone_is_told(listing):
         deploy.deployments()
 
 
-def test_every_deployment_can_be_put_on_a_server_and_its_form_explains_every_parameter():
+def test_every_deployment_can_be_put_on_a_server_and_its_form_explains_and_limits_every_parameter():
     for each in deploy.deployments():
         flow = deploy.load_flow(each["entrypoint"])
         sent = deploy.described(each, flow)
@@ -55,6 +55,11 @@ def test_every_deployment_can_be_put_on_a_server_and_its_form_explains_every_par
         assert form["additionalProperties"] is False
         unexplained = [name for name, about in form["properties"].items() if not about.get("description")]
         assert unexplained == [], each["name"]
+        if "study" in form["properties"]:
+            alone = each["entrypoint"] == deploy.STUDY
+            assert form["properties"]["study"]["enum"] == (
+                [each["name"]] if alone else find_study.study_names()
+            )
 
 
 @pytest.mark.parametrize(
@@ -70,13 +75,3 @@ def test_every_deployment_can_be_put_on_a_server_and_its_form_explains_every_par
 def test_a_wrong_entry_is_refused_in_words(changed, said):
     with pytest.raises(SpecError, match=f"deployment housing.*{said}|{said}"):
         deploy.described(study(**changed), deploy.load_flow(deploy.STUDY))
-
-
-def test_the_form_of_a_studys_deployment_offers_that_study_alone():
-    sent = {
-        each["name"]: deploy.described(each, deploy.load_flow(each["entrypoint"]))
-        for each in deploy.deployments()
-    }
-    offered = {name: about["parameter_openapi_schema"]["properties"] for name, about in sent.items()}
-    assert offered["housing"]["study"]["enum"] == ["housing"]
-    assert offered["rerun"]["study"]["enum"] == find_study.study_names()
