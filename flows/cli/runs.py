@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from dataclasses import asdict
 from operator import call
 from pathlib import Path
 from typing import Annotated, Any
@@ -153,7 +154,7 @@ def cache_list(as_json: given.AsJson = False) -> None:
     """List the stored results; of blocks also what ran, where, and how long it took."""
     from flows.record.inventory import entries
 
-    rows = [entry.to_dict() for entry in entries(home())]
+    rows = [asdict(entry) for entry in entries(home())]
     given.print_rows(rows, as_json, _cache_line)
     if not rows and not as_json:
         typer.echo(f"nothing is stored in {home()}")
@@ -170,7 +171,7 @@ def cache_verify(as_json: given.AsJson = False) -> None:
     from flows.record.inventory import entries
 
     found = entries(home())
-    damaged = [entry.to_dict() for entry in found if entry.state == "damaged"]
+    damaged = [asdict(entry) for entry in found if entry.state == "damaged"]
     if as_json:
         typer.echo(json.dumps({"checked": len(found), "damaged": damaged}, indent=1))
     else:

@@ -4,7 +4,7 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,6 @@ class CacheEntry:
     what: str = ""  # of a block: study, size and estimators
     where: str = ""  # the machine and process that computed it last
     seconds: float | None = None  # that it took, by the clock
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def entries(home: Path) -> list[CacheEntry]:
