@@ -13,9 +13,10 @@ released is the mean within the box; l, w and the last clip are post-processing.
                     ∝ e^(−ε_g n ‖z‖∞), whose variances sum to A/(ε_g n)², A = (k + 1)(k + 2)/3 Σ w_j² over the
                     group. ε is the sum of the groups' ε_g ∝ A^(1/3), which is the best split; of all
                     divisions of the columns in order of width the best is taken (:func:`column_groups`).
-    ``"gaussian"``  columns are released in units of √w_j, in which a row moves them by √(Σ w_j) / n
-                    together (:func:`l2_sensitivity`); variances sum to (z1(ε, δ) Σ w_j / n)², the least that
-                    Gaussian noise with a variance for each column can have.
+    ``"gaussian"``  columns are released in units of √w_j, in which a row moves them by √(Σ w_j) / n together
+                    (:func:`dpalgos.steps.clipping.scaled_box_mean_sensitivity`); variances sum to
+                    (z1(ε, δ) Σ w_j / n)², the least that Gaussian noise with a variance for each column can
+                    have.
     ``"least"``     the one whose variances have the smaller sum, by the formulas: public. For δ = 10⁻⁹ and
                     columns of one width the cube is better up to about a hundred columns.
 
@@ -48,7 +49,7 @@ from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import unit_mean_sensitivity
+from dpalgos.steps.clipping import scaled_box_mean_sensitivity, unit_mean_sensitivity
 from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
@@ -88,11 +89,6 @@ class Box:
         """Return (clip(x, l, u) − l) / w^power, (n, d)."""
         lower, upper = np.array(self.lower), np.array(self.upper)
         return np.asarray((np.clip(rows, lower, upper) - lower) / (upper - lower) ** self.power)
-
-
-def l2_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return √(Σ w_j) / n, by which a row can move the means in units of √w_j: from l to u."""
-    return np.asarray(np.sqrt(widths.sum()) / n_rows)
 
 
 def witnesses(params: BoxMeanParams, d: int, published: Published) -> Witnesses:
@@ -145,7 +141,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     by_cubes = sum(group.root for group in groups) ** 3 / params.epsilon**2
     gaussian = params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes)
     if gaussian:
-        sensitivity, multiplier = l2_sensitivity(widths, n), by_mu.gaussian_multiplier("mean")
+        sensitivity, multiplier = scaled_box_mean_sensitivity(widths, n), by_mu.gaussian_multiplier("mean")
         scaled = transcript.gaussian(
             sample.clipped_means(Box(*ends, 0.5), 1.0),
             l2_sensitivity=sensitivity,

@@ -11,7 +11,7 @@ If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k
 
 Why it is private. Replacing a row takes 1 from one bin of a column and adds 1 to another (of pairs, too: it
 is in one pair): choices by scores of sensitivity 1. Given the intervals, the mean of a column moves by at
-most its width over n: :func:`interval_sensitivity`.
+most its width over n: :func:`dpalgos.steps.clipping.scaled_box_mean_sensitivity`.
 
 Calibrations
     ``tight``: choices by Gumbel noise, a tenth of ρ for each kind; means with Gaussian noise, columns scaled
@@ -50,7 +50,7 @@ from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import unit_mean_sensitivity
+from dpalgos.steps.clipping import scaled_box_mean_sensitivity, unit_mean_sensitivity
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _CHOICE_SHARE = 0.1
@@ -151,7 +151,7 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     mean = np.asarray(np.clip(center + released, center - half, center + half))
     if params.interval is not None:
         n, noise, root = sample.n_rows, planned_noise(params, d), np.sqrt(2 * half)
-        moved = interval_sensitivity(2 * half, n)
+        moved = scaled_box_mean_sensitivity(2 * half, n)
         entries = TruncatedEntries(
             lower=center - half, upper=center + half, mean=mean, unseen=Unseen(near=rare)
         )
@@ -165,15 +165,6 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
             multiplier=noise.__getitem__,
         )
     return mean
-
-
-def interval_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity of means of truncated columns, each scaled by its width^(−1/2): √Σ width / n.
-
-    Column j's mean moves by at most width_j / n, scaled by width_j^(−1/2); attained by rows beyond opposite
-    ends of every interval. ``widths`` are (d, R), ``n_rows`` (R,).
-    """
-    return np.asarray(np.sqrt(widths.sum(axis=0)) / n_rows)
 
 
 def _release_means(
@@ -193,7 +184,7 @@ def _release_means(
     root = np.sqrt(widths)
     noisy = transcript.gaussian(
         relative * root,
-        l2_sensitivity=interval_sensitivity(widths, n_rows),
+        l2_sensitivity=scaled_box_mean_sensitivity(widths, n_rows),
         noise_multiplier=noise,
         label="mean",
     )

@@ -119,6 +119,14 @@ def box_mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
 
 
+def scaled_box_mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return the ℓ2 sensitivity √(Σ width)/n of the same means, each over the root of its width (k, R).
+
+    Column j's mean moves by at most width_j / n, hence scaled by √width_j / n; attained as above.
+    """
+    return np.asarray(np.sqrt(widths.sum(axis=0)) / n_rows)
+
+
 def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return c + (1/n) Σ_i clip(x_i − c, r), (d, R), for centers (d, R) and radii (R,), public or released.
 
