@@ -21,15 +21,13 @@ Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a releas
 fourth: opposite rows of norm C). W, θ, the levels and the shrinkage use released quantities only. The steps
 start from the ridge regression of the released Z'Z, with a ridge of three times the floor below which its
 eigenvalues are noise: X'y is a part of it, and paid for. The combination follows from the released gradients
-and their noise levels (:mod:`dpalgos.steps.denoising`): a mean of the steps where they agree up to
-noise, an extrapolation where they still move, as in directions that the whitening does not resolve.
+and their noise levels (:mod:`dpalgos.steps.denoising`).
 
 A second whitening, inside the first's coordinates, resolves directions that the first's noise hides, and is
 averaged with the first by what each of them knows (:mod:`dpalgos.mechanisms.private_whitening`);
-``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; of directions that two
-whitenings leave unresolved, each has its own τ²/(τ² + s_j²), since steps gather noise there: s_j² grows to
-s²/h_j where the curvature h_j, the released moment over the floor, is small. At last θ̄ is made no longer
-than the released second moment of y allows, or than 1 where noise hides that.
+``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two
+whitenings leave unresolved, where steps gather noise, have each its own. At last θ̄ is made no longer than the
+released second moment of y allows, or than 1 where noise hides that.
 
 ``released_moments`` are ``diagnostics["second_moments"]`` and ``["second_moments_std"]`` of an earlier answer
 about the same rows, never moments of the rows themselves: they add no event, and what that answer has spent
@@ -118,15 +116,10 @@ class _Schedule:
         return np.asarray(rest * weights / weights.sum())
 
     def budget(self, params: "PreconditionedRegressionParams", shape: public.PublicShape | None) -> Budget:
-        shares = interval_shares(params.interval)
-        if params.interval is not None:
-            shares |= CURVATURE_SHARES
+        shares = interval_shares(params.interval) | ({} if params.interval is None else CURVATURE_SHARES)
         shares |= {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
-        shares |= {
-            "moments": self.moment_share,
-            "whitened moments": self.whitened_share,
-            "levels": self.level_share,
-        }
+        shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
+        shares |= {"levels": self.level_share}
         spent = {part: share for part, share in shares.items() if share}
         return Budget(epsilon=params.epsilon, delta=params.delta, shares=params.shares_with(shape, spent))
 
@@ -188,15 +181,14 @@ class PreconditionedRegressionParams(public.PublicRowsParams, IntervalParams):
         known = self.n_whitenings == 2 or self.released_moments is not None
         return None if known else super().public_shape(sample, mu)
 
-    def schedule(self, size: float) -> _Schedule:
+    def schedule(self, size: float, shape: public.PublicShape | None) -> _Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
         private = self.clip == "private"
         if self.interval is not None:  # without a search for levels the moments get its share
             return _WITH_INTERVAL if private else replace(_WITH_INTERVAL, level_share=0.0, moment_share=0.18)
         if not private:
             return _PUBLIC_LEVELS
-        once = size < _TWO_WHITENINGS or (self.public_X is not None and self.public_share is not None)
-        n_whitenings = self.n_whitenings or (1 if once else 2)
+        n_whitenings = self.n_whitenings or (2 if size >= _TWO_WHITENINGS and shape is None else 1)
         return _TWICE if n_whitenings == 2 else _ONCE
 
 
@@ -251,8 +243,8 @@ def preconditioned_regression(
     """Return the coefficients, (d, R)."""
     sample.check_response()
     mu = gaussian_mu(params.epsilon, params.delta)
-    schedule = params.schedule(mu * float(sample.n_rows.min()))
     shape = params.public_shape(sample, mu)
+    schedule = params.schedule(mu * float(sample.n_rows.min()), shape)
     budget = schedule.budget(params, shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(

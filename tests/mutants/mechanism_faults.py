@@ -33,6 +33,7 @@ _HARDENED_RELEASE = "tests/dpalgos/test_hardened_release.py"
 _INTERVALS = "tests/dpalgos/test_intervals.py"
 _NOISE_SOURCE = "tests/dpalgos/test_noise_source.py"
 _RANDOM_STOPPING = "tests/dpalgos/mechanisms/test_random_stopping.py"
+_PUBLIC_COORDINATES = "tests/dpalgos/mechanisms/test_public_coordinates.py"
 _ROW_MOMENTS = "tests/dpalgos/mechanisms/test_row_moments.py"
 _SAMPLED_GAUSSIAN = "tests/dpalgos/test_sampled_gaussian.py"
 _TOP_K = "tests/dpalgos/mechanisms/test_top_k.py"
@@ -196,6 +197,28 @@ MECHANISM_FAULTS = {
         ),
         "one range is charged for all columns": Fault(
             "private_range", argument("BoundedRangeEvent", "count", "1"), certified("user_level_mean-tight")
+        ),
+    },
+    "dpalgos/mechanisms/public_coordinates.py": {
+        "the question about public rows gets half of its noise": Fault(
+            "public_coordinates",
+            argument("gaussian", "noise_multiplier", "{all} / 2"),
+            certified("preconditioned_regression: public rows-tight"),
+        ),
+        "rows in public coordinates are not clipped": Fault(
+            "public_coordinates",
+            argument("clipped_second_moments", 2, "1e9 * {all}"),
+            neighbors("preconditioned_regression: public rows-tight"),
+        ),
+        "the true moments decide whether public rows are right": Fault(
+            "public_coordinates",
+            argument("unsvec", 0, "svec(total / n_rows[:, None, None])"),
+            _PUBLIC_COORDINATES + "::test_the_release_alone_decides",
+        ),
+        "a wrong shape is used": Fault(
+            "_FAR",
+            value("3.0"),
+            _PUBLIC_COORDINATES + "::test_a_wrong_shape_is_not_used_and_costs_little",
         ),
     },
     "dpalgos/mechanisms/private_whitening.py": {
