@@ -108,7 +108,8 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
         if (used := result.diagnostics.get(PUBLIC_SHAPE)) is not None:
-            message = f"the shape of the public rows was used in {used.sum():g} of {used.size} repetitions"
+            together = f"{used.sum():g} of {used.size} repetitions that ran together"
+            message = f"the shape of the public rows was used in {together}"
         selected = draw.selection(result.estimate)
         beside = {name: result.diagnostics[name] for name in CENTRAL_NOTES if name in result.diagnostics}
     except dpalgos.InputError as error:
