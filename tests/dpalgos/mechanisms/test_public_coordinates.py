@@ -61,6 +61,25 @@ def test_a_wrong_shape_is_not_used_and_costs_little(wrong):
     assert error(result) < 1.1 * error(answered())
 
 
+def test_intervals_cover_where_only_public_rows_show_a_direction():
+    known, without, covered = 0, 0, []
+    for seed in range(24):
+        own = rows(100 + seed, N)
+        responses = own @ COEF + np.random.default_rng(200 + seed).standard_normal(N)
+        for public_X in (rows(300 + seed, 200), None):
+            rng = np.random.default_rng(seed)
+            keywords = {**BUDGET, "interval": 0.95, "public_X": public_X}
+            lower, upper = dpalgos.estimate(NAME, own, responses, rng=rng, **keywords).interval
+            if public_X is None:
+                without += np.isfinite(upper - lower).sum()
+            else:
+                known += np.isfinite(upper - lower).sum()
+                covered += ((lower <= COEF) & (upper >= COEF))[np.isfinite(upper - lower)].tolist()
+    assert known > 100
+    assert without < 50
+    assert np.mean(covered) > 0.88  # four standard deviations below .95 would be .88
+
+
 @pytest.mark.parametrize(
     "idle",
     [
