@@ -45,6 +45,8 @@ def start_from_ledger(
         raise InputError(f'params.reuse must be "ledger", got {reuse!r}; correct it or leave it out')
     if not isinstance(plan, ReleasePlan):
         raise InputError("params.reuse must be left out where a width is wanted; ask with --epsilon")
+    if "public" in request.parameters:  # what is known of the rows' shape decides what is released
+        raise InputError("params.reuse must be left out where there are public rows; take one of the two")
     if not hasattr(plan.params, "released_moments"):
         raise InputError(
             f"params.reuse must be left out for {request.estimator}, which starts from no moments"

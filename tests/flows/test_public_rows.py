@@ -7,6 +7,7 @@ from analyst_tables import computed, edited, refusal, reported, study_of
 from small_project import STUDY as SMALL_STUDY
 
 from data.ledger import open_ledger
+from dpalgos import InputError
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
@@ -264,3 +265,16 @@ def test_estimators_that_take_no_public_rows_refuse_them_in_a_release(tmp_path, 
     said = refusal(asked, tmp_path, ledger, estimator="adassp")
     assert "public must be left out for adassp" in said
     assert ledger.charges("mine") == []
+
+
+def test_moments_of_the_ledger_and_public_rows_are_not_taken_together(tmp_path, ledger):
+    """Either knows the shape of the rows; a release that asked about both would cost other than planned."""
+    study(tmp_path)
+    people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
+    config = tmp_path / "mine-release.toml"
+    edited(config, "[columns]", PUBLIC + "[columns]")
+    asked(tmp_path, ledger)
+    edited(config, "[params]", '[params]\nreuse = "ledger"')
+    with pytest.raises(InputError, match="reuse must be left out"):
+        asked(tmp_path, ledger)
+    assert len(ledger.charges("mine")) == 1
