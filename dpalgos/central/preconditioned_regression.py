@@ -48,9 +48,9 @@ it, so that its error is known (:mod:`dpalgos.intervals.newton`, with what it re
 
 What to expect: directions of X whose second moment lies below the noise floor stay near the ridge
 regression; ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge
-leverage differ (four of 16,599 in the table `elevators`) can't be told from one without: what is predicted
-for such rows is shrunk towards zero. Below nμ = 14 an answer is mostly noise, and close to zero. Constants
-were chosen on thirteen tables (n = 442 to 40,000, d = 8 to 61), ten of them of real rows.
+leverage differ (four of 16,599 in `elevators`) looks like one without: predictions for such rows are shrunk
+towards zero. Below nμ = 14 an answer is mostly noise, and close to zero. Constants were chosen on thirteen
+tables (n = 442 to 40,000, d = 8 to 61), ten of them of real rows.
 
 Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning).
@@ -200,12 +200,10 @@ def witnesses(
     Eigenvectors of the first moments stay orthogonal when they are whitened.
     """
     axes, zero, large = 1e6 * np.eye(d), np.zeros(1), np.full(1, 1e6)
-    first, last = axes[:1], axes[-1:]
+    one, other = first, last = axes[:1], axes[-1:]
     if len(published) > N_COUNTS and params.n_whitenings == 2:
         vectors = np.linalg.eigh(unsvec(published[N_COUNTS][:, :1], d + 1)[0, :d, :d])[1]
         one, other = 1e6 * vectors[:, :1].T, 1e6 * vectors[:, -1:].T
-    else:
-        one, other = first, last
     return {
         public.PUBLIC_SHAPE: public.public_witness(params, d),
         "rows above a level": (first, large, 0 * first, zero),
