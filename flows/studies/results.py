@@ -157,12 +157,10 @@ def judged(folder: Path, tasks: Tasks, *, profile: str, seed: int, command: str 
 
 def _rebuild_scorecard(folder: Path) -> None:
     """Judge every claim again on the results in a folder, without a server."""
-    try:
+    context = {"profile": "", "seed": DEFAULT_SEED, "command": COMMAND}
+    with suppress(OSError, ValueError):  # it has not been judged before
         last = read_json(folder / SCORECARD / "manifest.json")
-    except (OSError, ValueError):
-        last = {}
-    unknown = {"profile": "", "seed": DEFAULT_SEED, "command": COMMAND}
-    context = {key: last.get(key, value) for key, value in unknown.items()}
+        context |= {name: last[name] for name in context if name in last}
     specs, tables, context = _evidence_in(folder, context)
     write_scorecard(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
 

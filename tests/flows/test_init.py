@@ -293,6 +293,11 @@ def test_a_wrong_declaration_is_one_sentence(tmp_path, old, new, sentence):
         ({"response": "region", "family": "poisson"}, "--family poisson needs numbers, got 'region'"),
         ({"family": "logistic"}, "--family logistic needs --response"),
         ({"response": "cost", "family": "gamma"}, "--family must be linear, logistic, poisson or"),
+        ({"user_id": "person"}, "--user-id must be one of the 6 columns of the file, got 'person'"),
+        ({"user_id": "region", "response": "region"}, "--user-id must be another column than --response"),
+        ({"user_id": "region", "response": "visits", "family": "poisson"}, "--user-id is for means and"),
+        ({"user_id": "region", "sparsity": 2}, "--sparsity and --user-id do not go together"),
+        ({"response": "visits", "family": "poisson", "sparsity": 2}, "--sparsity is for means and linear"),
     ],
 )
 def test_init_refuses_in_one_sentence(tmp_path, options, sentence):

@@ -172,21 +172,6 @@ def test_an_estimator_of_users_needs_a_column_of_ids(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"user_id": "person"}, "--user-id must be one of the 4 columns of the file, got 'person'"),
-        ({"user_id": "patient", "response": "patient"}, "--user-id must be another column than --response"),
-        ({"user_id": "patient", "response": "effect", "family": "poisson"}, "--user-id is for means and"),
-        ({"user_id": "patient", "sparsity": 2}, "--sparsity and --user-id do not go together"),
-        ({"response": "effect", "family": "poisson", "sparsity": 2}, "--sparsity is for means and linear"),
-    ],
-)
-def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
-    visits().to_csv(tmp_path / "table.csv", index=False)
-    assert sentence in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path, **options)
-
-
 def test_users_whose_rows_all_lack_a_cell_are_missed_by_the_grid(tmp_path, home):
     table = visits()
     table.loc[table["patient"].isin(table["patient"].unique()[:10]), "dose"] = np.nan
