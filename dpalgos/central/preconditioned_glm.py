@@ -37,6 +37,11 @@ The clip levels
     columns and responses of order one.
     a pair ``(C_A, C)`` of public levels.
 
+``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release,
+of sensitivity √2 d/n and share ``public_share``, asks whether they have the shape of X; if so, z = [A x, 1].
+Without a ``public_share`` only the Gaussian family asks: in eight logistic settings (200 rows of four tables,
+ε = .5 and 1) the right shape changed the excess loss by factors from .89 to 1.54.
+
 Interval (``interval=.95``; no classes): four steps with two fifths of what is left, and then a Newton step
 whose score gets the rest, on a curvature that is released, too (:mod:`dpalgos.intervals.newton`); scores are
 clipped at twice the level, and nothing is shrunk.
@@ -54,13 +59,22 @@ from typing import ClassVar
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_scores import check_has_interval
 from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS, IntervalParams, interval_shares
 from dpalgos.intervals.newton import CURVATURE_COUNTS, CURVATURE_SHARES, last_step
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
-from dpalgos.mechanisms.private_whitening import private_whitening
+from dpalgos.mechanisms.private_whitening import Whitening, private_whitening
+from dpalgos.mechanisms.public_coordinates import (
+    PUBLIC_EXAMPLE,
+    PUBLIC_SHAPE,
+    PublicRowsParams,
+    PublicShape,
+    public_coordinates,
+    public_witness,
+)
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.whitened_scores import WhitenedScores
@@ -77,8 +91,8 @@ _N_STEPS, _GROWTH, _N_AVERAGED = 6, 1.4, 3
 _N_PILOT_STEPS, _PILOT_SHARE, _WIDENED = 4, 0.4, 2.0  # with an interval
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreconditionedGLMParams(IntervalParams):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreconditionedGLMParams(PublicRowsParams, IntervalParams):
     """Keywords of :func:`preconditioned_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -110,8 +124,13 @@ class PreconditionedGLMParams(IntervalParams):
         """How many steps on the curvature among normal rows."""
         return _N_STEPS if self.interval is None else _N_PILOT_STEPS
 
-    def budget(self) -> Budget:
-        """Return how ε is spent."""
+    def public_shape(self, sample: Sample, mu: float) -> PublicShape | None:
+        """Return the shape of the public rows; other families than the Gaussian need a ``public_share``."""
+        asks = self.family == "gaussian" or self.public_share is not None
+        return super().public_shape(sample, mu) if asks else None
+
+    def budget(self, shape: PublicShape | None = None) -> Budget:
+        """Return how ε is spent; a part of it on whether the shape of public rows is right."""
         shares = {"moments": _MOMENT_SHARE}
         if self.clip == "private":
             shares |= {"rows": _ROW_SHARE, "scores": _SCORE_SHARE}
@@ -122,7 +141,7 @@ class PreconditionedGLMParams(IntervalParams):
             shares["last score"] = (1 - _PILOT_SHARE) * (1 - sum(shares.values()))
         steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares=shares)
+        return Budget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, shares))
 
 
 def step_weights(n_steps: int) -> FloatArray:
@@ -143,6 +162,7 @@ def witnesses(
     unbounded = not np.isfinite(params.made().residual_bound)
     row, label = (1e-5 * first, np.full(1, 1e30)) if unbounded else (first, np.ones(1))
     return {
+        PUBLIC_SHAPE: public_witness(params, d),
         "rows above a level": (first, zero, 0 * first, zero),
         "second moments": (first, zero, last, zero),
         "responses above a level": (first, label, first, zero),
@@ -169,20 +189,28 @@ def witnesses(
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
         "levels by rule": Form(keywords={"clip": "rule"}),
         "interval": Form(keywords={"interval": 0.95}),
+        "public rows": Form(keywords=PUBLIC_EXAMPLE),
     },
-    public="units in which columns are of order one; n_classes where the family has classes",
+    public="units in which columns are of order one; n_classes where the family has classes; public_X if any",
 )
 def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
-    family, budget, n_rows = params.made(), params.budget(), sample.n_rows
+    shape = params.public_shape(sample, gaussian_mu(params.epsilon, params.delta))
+    family, budget, n_rows = params.made(), params.budget(shape), sample.n_rows
     levels = GLMLevels(sample, params.clip, family, budget, transcript)
 
     sample.check_response()
+    coordinates = public_coordinates(transcript, sample, params, shape, budget)
     whitening = private_whitening(
-        transcript, sample, with_one, levels.rows(), noise_multiplier=budget.gaussian_multiplier("moments")
+        transcript,
+        sample,
+        with_one,
+        levels.rows(coordinates),
+        noise_multiplier=budget.gaussian_multiplier("moments"),
+        coordinates=coordinates,
     )
     transcript.note("unresolved_directions", whitening.unresolved)
-    center = _center(whitening.moments, whitening.matrix)
+    center = _center(whitening)
 
     scores = WhitenedScores(sample, family, whitening.matrix)
     theta = np.zeros(scores.shape)
@@ -243,10 +271,13 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, averaged))
 
 
-def _center(moments: FloatArray, whitening: FloatArray) -> FloatArray:
+def _center(whitening: Whitening) -> FloatArray:
     """Return the mean of the white rows, at most 1 long as their second moments say, (d, R)."""
-    weight = np.maximum(moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
-    center = np.einsum("rij,rj->ir", whitening, moments[:, :-1, -1]) / weight
+    mean, coordinates = whitening.moments[:, :-1, -1:], whitening.coordinates
+    if coordinates is not None:
+        mean = np.linalg.solve(coordinates[:, :-1, :-1], mean)
+    weight = np.maximum(whitening.moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
+    center = np.einsum("rij,rj->ir", whitening.matrix, mean[..., 0]) / weight
     return np.asarray(center / np.maximum(np.linalg.norm(center, axis=0), 1))
 
 

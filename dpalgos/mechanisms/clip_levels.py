@@ -122,7 +122,7 @@ class _Levels:
         return np.full(self._sample.n_replicates, level)
 
     def _norms(
-        self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None = None
+        self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None
     ) -> Grouped[FloatArray]:
         def norms(group: Group) -> FloatArray:
             within = None if coordinates is None else coordinates[group.replicates]
@@ -228,12 +228,12 @@ class GLMLevels(_Levels):
         super().__init__(sample, clip, gaussian_mu(budget.epsilon, budget.delta), transcript)
         self._family, self._budget = family, budget
 
-    def rows(self) -> FloatArray:
-        """Return the level C_A for the rows [x, 1], (R,)."""
+    def rows(self, coordinates: FloatArray | None = None) -> FloatArray:
+        """Return the level C_A for the rows [x, 1], in coordinates if there are any, (R,)."""
         clip, root = self._clip, np.sqrt(self._sample.n_features + 1)
         if clip != "private":
             return self._public(clip[0] if isinstance(clip, tuple) else 2 * root)
-        wanted, norms = self._wanted(100, 0.5), self._norms(with_one)
+        wanted, norms = self._wanted(100, 0.5), self._norms(with_one, coordinates)
         return self._searched(root * _GLM_ROW_LEVELS, wanted, norms, "rows", ROWS_ABOVE)
 
     def scores(self, at: ScoresAt, step: int) -> FloatArray:

@@ -110,7 +110,7 @@ BAD = [
     ("ldp_nldp_public", {"public_X": np.ones((0, 3))}, "public_X must have at least one row"),
     ("ldp_nldp_public", {"public_X": np.ones(3)}, "public_X must have shape"),
     ("ldp_nldp_public", {"public_X": "rows"}, "public_X must hold numbers"),
-    ("preconditioned_regression", {"public_X": "sample"}, "public_X must be given, got none"),
+    ("preconditioned_glm", {"public_X": "sample"}, "public_X must be given, got none"),
     ("preconditioned_regression", {"public_X": np.ones((9, 2))}, "public_X must have the columns of X, 3"),
     ("preconditioned_regression", {"public_X": "rows"}, "public_X must hold numbers"),
     ("preconditioned_regression", {"public_share": 1.0}, "public_share must be below 1, got 1.0"),

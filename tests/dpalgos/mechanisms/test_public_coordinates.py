@@ -13,7 +13,7 @@ from dpalgos.steps.moments import svec
 
 N, D = 12_000, 6
 BUDGET = {"epsilon": 0.6, "delta": 1e-8}
-NAME = "preconditioned_regression"
+REGRESSIONS = {"preconditioned_regression": {}, "preconditioned_glm": {"family": "gaussian"}}
 TURN = np.linalg.qr(np.random.default_rng(0).standard_normal((D, D)))[0]
 SCALES = np.array([1.5, 1.0, 1.0, 0.5, 0.15, 0.12])
 
@@ -36,29 +36,31 @@ WRONG = {
 SEEN_BY_ANYBODY = {"a column zero", "heavy tails"}  # in the public rows themselves
 
 
-def answered(public_X=None, **changes):
-    keywords = {**BUDGET, "replicates": 16, **changes}
-    return dpalgos.estimate(NAME, X, Y, public_X=public_X, rng=np.random.default_rng(6), **keywords)
+def answered(name, public_X=None, **changes):
+    keywords = {**BUDGET, **REGRESSIONS[name], "replicates": 16, **changes}
+    return dpalgos.estimate(name, X, Y, public_X=public_X, rng=np.random.default_rng(6), **keywords)
 
 
 def error(result):
     return float(((X @ (result.estimate - COEF[:, None])) ** 2).mean())
 
 
-def test_the_right_shape_lowers_the_error():
-    without, with_public = answered(), answered(PUBLIC)
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_the_right_shape_lowers_the_error(name):
+    without, with_public = answered(name), answered(name, PUBLIC)
     assert with_public.diagnostics["public_shape"].mean() > 0.9
     assert error(with_public) < 0.75 * error(without)
     assert with_public.certified_epsilon == pytest.approx(BUDGET["epsilon"], rel=1e-6)
 
 
+@pytest.mark.parametrize("name", REGRESSIONS)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_shape_is_not_used_and_costs_little(wrong):
-    result = answered(WRONG[wrong])
+def test_a_wrong_shape_is_not_used_and_costs_little(name, wrong):
+    result = answered(name, WRONG[wrong])
     asked = PUBLIC_SHAPE in {event.label for event in result.events}
     assert asked == (wrong not in SEEN_BY_ANYBODY)
     assert not result.diagnostics["public_shape"].any()
-    assert error(result) < 1.1 * error(answered())
+    assert error(result) < 1.1 * error(answered(name))
 
 
 def test_intervals_cover_where_only_public_rows_show_a_direction():
@@ -69,7 +71,9 @@ def test_intervals_cover_where_only_public_rows_show_a_direction():
         for public_X in (rows(300 + seed, 200), None):
             rng = np.random.default_rng(seed)
             keywords = {**BUDGET, "interval": 0.95, "public_X": public_X}
-            lower, upper = dpalgos.estimate(NAME, own, responses, rng=rng, **keywords).interval
+            lower, upper = dpalgos.estimate(
+                "preconditioned_regression", own, responses, rng=rng, **keywords
+            ).interval
             if public_X is None:
                 without += np.isfinite(upper - lower).sum()
             else:
@@ -91,11 +95,25 @@ def test_intervals_cover_where_only_public_rows_show_a_direction():
     ids=["private moments are good", "noise would decide", "few public rows", "no direction is hidden"],
 )
 def test_nothing_is_spent_on_an_idle_question(idle):
-    result = answered(**idle)
-    without = answered(**{**idle, "public_X": None})
+    result = answered("preconditioned_regression", **idle)
+    without = answered("preconditioned_regression", **{**idle, "public_X": None})
     np.testing.assert_array_equal(result.estimate, without.estimate)
     assert [e.noise_multiplier for e in result.events] == [e.noise_multiplier for e in without.events]
     assert not result.diagnostics["public_shape"].any()
+
+
+def test_other_families_ask_only_if_a_share_is_named():
+    labels = (Y > 0).astype(float)
+
+    def events(**keywords):
+        rng = np.random.default_rng(6)
+        result = dpalgos.estimate(
+            "preconditioned_glm", X, labels, family="logistic", public_X=PUBLIC, rng=rng, **BUDGET, **keywords
+        )
+        return {event.label for event in result.events}
+
+    assert PUBLIC_SHAPE not in events()
+    assert PUBLIC_SHAPE in events(public_share=0.02)
 
 
 def test_the_sample_brings_public_rows_only_where_they_are_asked_for():
@@ -103,57 +121,62 @@ def test_the_sample_brings_public_rows_only_where_they_are_asked_for():
 
     def of_sample(**keywords):
         rng = np.random.default_rng(6)
-        return dpalgos.estimate(NAME, sample, rng=rng, replicates=16, **BUDGET, **keywords)
+        return dpalgos.estimate(
+            "preconditioned_regression", sample, rng=rng, replicates=16, **BUDGET, **keywords
+        )
 
-    expected = answered(PUBLIC)
+    expected = answered("preconditioned_regression", PUBLIC)
     np.testing.assert_array_equal(of_sample(public_X="sample").estimate, expected.estimate)
     plain = of_sample()
-    np.testing.assert_array_equal(plain.estimate, answered().estimate)
+    np.testing.assert_array_equal(plain.estimate, answered("preconditioned_regression").estimate)
     assert "public_shape" not in plain.diagnostics
     own = of_sample(public_X=WRONG["rotated"])
     assert not own.diagnostics["public_shape"].any()
 
 
-def played(script, data, seed=0):
+def played(name, script, data, seed=0):
     """Run with a history that begins with a script."""
-    keywords = {**BUDGET, "public_X": PUBLIC, "public_share": 0.1}
-    estimator = dpalgos.get_estimator(NAME)
+    keywords = {**BUDGET, **REGRESSIONS[name], "public_X": PUBLIC, "public_share": 0.1}
+    estimator = dpalgos.get_estimator(name)
     transcript = RecordingTranscript(Noise([np.random.default_rng(seed)]), script=script)
     run(estimator, Sample(*data), build_params(estimator, keywords), transcript)
     return transcript
 
 
+@pytest.mark.parametrize("name", REGRESSIONS)
 @pytest.mark.parametrize("right", [True, False])
-def test_the_release_alone_decides(right):
+def test_the_release_alone_decides(name, right):
     """Whatever the rows are."""
     shape = PublicShape(PUBLIC)
     script = [svec(shape.moments[None] if right else np.zeros((1, D, D)))]
-    events = [event.label for event in played(script, (X[:50], Y[:50])).events]
+    events = [event.label for event in played(name, script, (X[:50], Y[:50])).events]
     first = events.index(PUBLIC_SHAPE)
     assert events[:first] == []
     for data in ((X, Y), (np.zeros((50, D)), np.zeros(50)), (1e3 * X[:50] @ TURN, Y[:50])):
-        assert played(script, data).diagnostics["public_shape"].tolist() == [float(right)]
+        assert played(name, script, data).diagnostics["public_shape"].tolist() == [float(right)]
 
 
-def test_random_neighbors_stay_within_sensitivities_in_public_coordinates():
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_random_neighbors_stay_within_sensitivities_in_public_coordinates(name):
     script = [svec(PublicShape(PUBLIC).moments[None])]
     for seed in range(40):
         rng = np.random.default_rng(seed)
         data = 3 * rng.standard_t(2, (6, D)), rng.standard_t(2, 6)
         other = data[0].copy(), data[1].copy()
         other[0][0], other[1][0] = 10 * rng.standard_t(2, D), 10 * rng.standard_t(2)
-        first = played(script, data, seed)
-        second = played(first.published, other)
+        first = played(name, script, data, seed)
+        second = played(name, first.published, other)
         assert first.diagnostics["public_shape"].all()
         for event, value, moved in zip(first.events, first.values, second.values, strict=True):
             assert np.linalg.norm(value - moved) <= event.l2_sensitivity * (1 + 1e-9), event.label
 
 
-def test_orthogonal_rows_attain_the_sensitivity_of_moments_in_public_coordinates():
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_orthogonal_rows_attain_the_sensitivity_of_moments_in_public_coordinates(name):
     script = [svec(PublicShape(PUBLIC).moments[None])]
     axes = 1e6 * np.linalg.inv(PublicShape(PUBLIC).matrix)
-    first = played(script, (axes[:1], np.zeros(1)))
-    second = played(first.published, (axes[-1:], np.zeros(1)))
+    first = played(name, script, (axes[:1], np.zeros(1)))
+    second = played(name, first.published, (axes[-1:], np.zeros(1)))
     for event, value, moved in zip(first.events, first.values, second.values, strict=True):
         if event.label in (PUBLIC_SHAPE, "second moments"):
             assert np.linalg.norm(value - moved) == pytest.approx(float(event.l2_sensitivity), rel=1e-3)
