@@ -203,8 +203,8 @@ def _warn_of_weak_promises(estimator: Estimator, sample: Sample, params: Private
     people = min(users.n_users for users in sample.users) if unit == "user" else int(sample.n_rows.min())
     if epsilon > _LARGEST_EPSILON:
         warnings.warn(
-            f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: somebody who can tell two neighboring "
-            f"datasets apart may be right with odds of e^{epsilon:g} to 1",
+            f"epsilon = {epsilon:g} is above {_LARGEST_EPSILON:g}: an attacker may distinguish two "
+            f"neighboring datasets with odds of e^{epsilon:g} to 1",
             PrivacyWarning,
             stacklevel=3,
         )

@@ -42,7 +42,7 @@ class Form:
     Attributes
     ----------
     keywords : mapping
-        Beside the estimator's example.
+        Used together with the estimator's example.
     calibrations : tuple of str
         Those that the form exists in.
     protected : bool

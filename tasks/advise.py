@@ -35,7 +35,7 @@ from tasks.work_units import Cell, Replicates
 
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FACTORS = (1 / 64, 1 / 16, 1 / 4, 4.0, 16.0, 64.0)  # of tables of other sizes
-TABLES = 12  # made up; intervals are asked for on half of them
+TABLES = 12  # made up; half of them are fitted with intervals
 LEVEL = 0.95  # of intervals
 _SEED = 1  # of made-up tables and all noise
 _ROWS, _ROWS_PER_COLUMN = 1_000, 40  # of a made-up table, unless the study's has fewer

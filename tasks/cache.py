@@ -100,22 +100,22 @@ _log = logging.getLogger(__name__)
 
 
 def written(
-    key: CacheKey, path: Path, content: bytes, beside: Mapping[str, bytes] | None = None, **facts: Any
+    key: CacheKey, path: Path, content: bytes, attached: Mapping[str, bytes] | None = None, **facts: Any
 ) -> Record:
     """Write a file atomically, and before it other files of its folder; return its record.
 
-    ``beside`` maps the names of those files to their contents. The record has the file's path below the home,
-    the sha256 of each file, a digest of the code, and ``facts``.
+    ``attached`` maps the names of those files to their contents. The record has the file's path below the
+    home, the sha256 of each file, a digest of the code, and ``facts``.
     """
     digests = {}
-    for name, other in (beside or {}).items():
+    for name, other in (attached or {}).items():
         atomic_write(path.parent / name, other)
         digests[name] = hashlib.sha256(other).hexdigest()
     atomic_write(path, content)
     name = name_below_home(path)
     record = {"path": name, "sha256": hashlib.sha256(content).hexdigest(), "code": key.code(), **facts}
     if digests:
-        record["beside"] = digests
+        record["attached"] = digests
     if shared_address() and name.startswith("cache/"):
         for file in _files(record):
             share(file)
@@ -165,7 +165,7 @@ def plain_record(content: bytes) -> Record | None:
     """Parse a record from bytes; None if it is not plain data about cached files."""
     try:
         record = json.loads(content)
-        files = [record["path"], *(f"cache/x/{file}" for file in record.get("beside", {}))]
+        files = [record["path"], *(f"cache/x/{file}" for file in record.get("attached", {}))]
         plain = all(re.fullmatch(r"cache/[a-z]+/[^/]+", file) and ".." not in file for file in files)
         return dict(record) if plain else None
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -175,8 +175,8 @@ def plain_record(content: bytes) -> Record | None:
 def _files(record: Record) -> dict[Path, str]:
     """Return the files that a record names, and their sha256; its own comes last."""
     path = located(record)
-    beside: Mapping[str, str] = record.get("beside", {})
-    return {**{path.parent / name: sha256 for name, sha256 in beside.items()}, path: record["sha256"]}
+    attached: Mapping[str, str] = record.get("attached", {})
+    return {**{path.parent / name: sha256 for name, sha256 in attached.items()}, path: record["sha256"]}
 
 
 def _shared_name(name: str) -> str:

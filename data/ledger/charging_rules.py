@@ -212,8 +212,8 @@ def approve(chain: Chain, charge: Charge, by: str, time: str) -> None:
         raise LedgerError(f"charge {charge.id} was approved already; ask the same question to see the answer")
     if held[0].body["by"] == by:
         raise LedgerError(
-            f"charge {charge.id} was asked for by {by!r}, and a second person has to approve it; let "
-            "somebody else run the command, from an account of their own"
+            f"charge {charge.id} was requested by {by!r}, and a second person has to approve it; let "
+            "another person run the command, from an account of their own"
         )
     chain.append("approve", charge.dataset, charge.id, {"by": by, "time": time})
 

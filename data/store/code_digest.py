@@ -8,7 +8,7 @@ Parsing takes most of the time, so its outcome is kept in the home, for files of
 
 Two kinds of imports are not followed. What is imported for type checkers only does not run. And what is found
 by its name (an estimator in the catalog, a parser, a simulator, a kind of problem) is not seen here:
-whoever makes a key names it.
+the code that makes a key names it.
 """
 
 import ast

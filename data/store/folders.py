@@ -23,7 +23,7 @@ from data.errors import StoreError
 PROJECT_ROOT = Path(__file__).resolve().parents[2]  # the checkout, or the folder that a wheel installed
 _CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
 _LASTING = PROJECT_ROOT if _CHECKOUT else user_data_path("dpcost")
-# What these are unless others are asked for.
+# Defaults.
 HOME = _LASTING / (".dpcost" if _CHECKOUT else "home")
 REPORTS = _LASTING / "reports" / ("out" if _CHECKOUT else "")
 SITE = PROJECT_ROOT / "docs" / "_build" / "html"  # what `make docs` builds
@@ -174,7 +174,7 @@ def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "xb", opener=_owner_only if private else None) as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # says that somebody is at work on it, see `remove_leftovers`
+            fcntl.flock(handle, fcntl.LOCK_EX)  # shows that a process still writes it, see `remove_leftovers`
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
@@ -209,7 +209,7 @@ def _owner_only(path: str, flags: int) -> int:
 def remove_leftovers(folder: Path) -> int:
     """Delete temporary files of killed writers, up to two folders below; return the bytes freed.
 
-    Whoever is still at work on a file holds its lock; one made a moment ago may not be locked yet.
+    A process that still writes a file holds its lock; a file made a moment ago may not be locked yet.
     """
     freed = 0
     for pattern in (".*.part", "*/.*.part", "*/*/.*.part"):

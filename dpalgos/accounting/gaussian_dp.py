@@ -58,7 +58,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     check_budget(epsilon, delta)
     if epsilon < _SMALLEST_EPSILON:
-        epsilon = 0.0  # needs a smaller μ than was asked for: more noise, but no cancellation
+        epsilon = 0.0  # a smaller μ than the given ε allows: more noise, but no cancellation
     low, high = 1.0, 1.0
     while gaussian_delta(epsilon, high) < delta:
         high *= 2

@@ -28,7 +28,7 @@ times the largest residual. The answer is then a Newton step from the last itera
 arrived (:mod:`dpalgos.intervals.bounded_scores`).
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
-experiments is not stated, hence an argument; the projection (``coef_bound``) is ours, off unless asked for.
+experiments is not stated, hence an argument; the projection (``coef_bound``) is ours and off by default.
 
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1, Lemma 1.
 """

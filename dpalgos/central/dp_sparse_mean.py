@@ -85,7 +85,7 @@ class DPSparseMeanParams(SparsityParams):
         if self.calibration == "paper":
             if self.selection_bound is not None:
                 raise InputError(
-                    "selection_bound must be None for calibration='paper', which prints no such form, "
+                    "selection_bound must be None for calibration='paper', which prints no noise for it, "
                     f"got {self.selection_bound!r}; use calibration='tight'"
                 )
             if self.truncation == "private_quantiles":

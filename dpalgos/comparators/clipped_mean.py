@@ -28,7 +28,7 @@ rows outside the ball    1, each count      .06, if low < high
 mean                     2r/n               the rest
 =======================  =================  =====================================
 
-Why it is private. What is released is the bracket, the mean offset from the center: beside a center that is
+Why it is private. What is released is the bracket, the mean offset from the center: next to a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
 move the mean by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), rows on its surface along two
 axes the mean squares by √2 r₀²/n (:func:`spread_sensitivity`), and one row moves a count by 1. All releases

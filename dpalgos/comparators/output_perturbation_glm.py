@@ -40,7 +40,7 @@ class OutputPerturbationGLMParams(PrivateFamilyParams):
     """Keywords of :func:`output_perturbation_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
-    ridge: float = positive("Λ: weight of ‖θ‖²/2 beside the mean loss")
+    ridge: float = positive("Λ: weight of ‖θ‖²/2 next to the mean loss")
     n_iterations: int = count(
         "the most Newton steps; nothing is released if they do not suffice", default=100
     )

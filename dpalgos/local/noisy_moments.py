@@ -142,7 +142,7 @@ def regression(
     enough = 16 * noise.off_diagonal**2 * n_features / params.eigenvalue_bounds[0] ** 2
     if n_reports < enough:
         people = f"{n_reports:,} people are fewer than the {float(f'{enough:.2g}'):,.0f}"
-        notes["conditions"] = f"{people} from which on the noise of the second moments is small beside them"
+        notes["conditions"] = f"{people} from which on the noise of the second moments is small against them"
     coef = _thresholded(solved, noise, params, n_reports)
     if params.interval is not None:
         bounds = partial(sampling, coef)

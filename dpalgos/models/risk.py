@@ -19,8 +19,8 @@ from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
-_GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array that fits the cache beside its companions
-_LONG = 8  # entries of a row that cost as much as a replicate's entry beside it
+_GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array, so that a few of them fit the cache
+_LONG = 8  # entries of a row that cost as much as one replicate's entry
 _MOST = 0.7  # share of rows in use above which a copy of them is not worth its memory
 _MOST_HALVINGS = 40
 _RANK = 1e-12  # eigenvalues of the scaled second moments this much below the largest count as zero
@@ -115,7 +115,7 @@ class Risk:
     def _partition(self) -> Iterator[Group]:
         sample, mask = self._sample, self._sample.row_mask
         rows, y = _clipped(sample.X, self._row_bound), self.family.encode(sample.response())
-        # Where rows are long, a pass over them costs more than the replicates' arrays beside them.
+        # Where rows are long, a pass over them costs more than the replicates' arrays.
         step = min(sample.n_replicates, max(8, _GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
         for start in range(0, sample.n_replicates, step):
             chosen = slice(start, min(start + step, sample.n_replicates))

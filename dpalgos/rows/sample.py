@@ -27,7 +27,7 @@ from dpalgos.rows.passes import RowSum, row_sum, side_by_side
 from dpalgos.rows.users import UserRows, user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-# Elements of one (rows × replicates) array that fit the cache beside their companions.
+# Elements of one (rows × replicates) array that fit the cache together with two more of their size.
 _GROUP_ELEMENTS = 160_000
 T = TypeVar("T")
 U = TypeVar("U")

@@ -124,7 +124,7 @@ def normal_equivalent(size: int, level: float) -> float:
     """Return the standard deviation of normal noise that reaches as far at ``level``, at least the true one.
 
     Intervals of normal errors take it for the noise's: that covers noise of longer tails by itself, and,
-    since sums are closer to normal, with any normal error beside it.
+    since sums are closer to normal, with a normal error added to it.
     """
     return max(
         coordinate_std(size), coordinate_quantile(size, level) / float(scipy.special.ndtri((1 + level) / 2))

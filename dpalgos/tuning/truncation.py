@@ -80,7 +80,7 @@ def check_response_truncation(truncation: str, calibration: str, residual_bound:
     """Refuse as above, clipped residuals in a printed algorithm, and both choices together."""
     if residual_bound is not None and calibration == "paper":
         raise InputError(
-            "residual_bound must be None for calibration='paper', which prints no such form, "
+            "residual_bound must be None for calibration='paper', which clips no residuals, "
             f"got {residual_bound!r}; use calibration='tight'"
         )
     check_truncation(truncation, calibration)

@@ -16,8 +16,8 @@ Which answer: ``"last"`` iterate; ``"average"``; ``"restarted"`` for losses that
 With ``aggregation="clipped"`` it is gradient descent with users' gradients clipped to G, the usual baseline.
 
 Users count once each, however many rows they have. Where each user's rows follow a law of their own, at most
-Δ in total variation from the others', Theorem 10 bounds the excess risk by that of equal laws plus B(mn + 2)Δ
-for losses within B: useful for tiny Δ only.
+Δ in total variation from the laws of other users, Theorem 10 bounds the excess risk by that of equal laws
+plus B(mn + 2)Δ for losses within B: useful for tiny Δ only.
 
 Interval (``interval=.95``; tight, clipped gradients, a smooth convex loss): the steps get .3 of μ², and from
 where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose answer is not projected:

@@ -17,8 +17,8 @@ from tasks.problems.problem import Block, ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.resources import one_blas_thread
 
-# What a run takes beside its blocks, in units of what it takes to import this program: Prefect's import, its
-# start and end, the data, the page. Fitted to runs of four studies, of which it was 16 to 25.
+# What a run takes in addition to its blocks, in units of what it takes to import this program: Prefect's
+# import, its start and end, the data, the page. Fitted to runs of four studies, of which it was 16 to 25.
 _AROUND = 20.0
 _AROUND_BYTES = 380e6
 

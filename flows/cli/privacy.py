@@ -202,7 +202,7 @@ def _approve(charge: str | None) -> None:
     approved = open_ledger(home()).approve(charge, person())
     typer.echo(
         f"approved: the answer of {approved.estimator} about {approved.dataset!r}, epsilon "
-        f"{approved.epsilon:.4g}; whoever asks the same question sees it, at no cost"
+        f"{approved.epsilon:.4g}; the same question is answered with it, at no cost"
     )
 
 

@@ -32,7 +32,7 @@ class CacheEntry:
 
     name: str  # its cache key
     state: str  # "current", "stale" or "damaged"
-    bytes: int  # of the record, its file and those beside it
+    bytes: int  # of the record, its file and the files written with it
     path: str  # of its file; empty if the record cannot be read
     used: str  # when it was made or last found; UTC, ISO 8601
     what: str = ""  # of a block: study, size and estimators
@@ -144,7 +144,7 @@ def _entry(path: Path, home: Path) -> CacheEntry:
 
 
 def _beside(record: dict[str, Any], path: str | Path) -> list[Path]:
-    return [Path(path).parent / name for name in record.get("beside", {})]
+    return [Path(path).parent / name for name in record.get("attached", {})]
 
 
 def _total(folder: Path) -> dict[str, int]:

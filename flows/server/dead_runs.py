@@ -37,7 +37,7 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
     """Start the deployment of a run that crashed again, as a new run: a hook of Prefect's flows.
 
     The crashed run stays on record: the worker would take back any other state. What it computed comes from
-    the cache. The webhook is told of a run that has been started often enough.
+    the cache. The webhook is called for a run that will not be started again.
     """
     from prefect.client.orchestration import get_client
 
@@ -88,7 +88,7 @@ def mark_dead_runs(home: Path, *, own: bool = False) -> None:
                 tell(f"the run {run.name} ended before it began; it is now marked as {journal.CRASHED}")
     except Exception as error:  # whatever the client raises: this must never stop the run that calls it
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        tell(f"the server could not be told of runs that died: {reason}")
+        tell(f"the server could not be informed about runs that died: {reason}")
     for entry in dead.values():
         if entry.ended is None:
             journal.end(home, entry, journal.INTERRUPTED if own else journal.CRASHED)

@@ -87,7 +87,7 @@ def described(listed: dict[str, Any], flow: Any) -> dict[str, Any]:
         about = f"**{study.title}{end}** {study.question.strip()}"
         schema["properties"]["study"]["enum"] = [parameters["study"]]
     try:
-        if parameters:  # the others are asked for when a run is started
+        if parameters:  # the form asks for the others when a run is started
             flow.validate_parameters(parameters)
         schedules = [
             DeploymentScheduleCreate(

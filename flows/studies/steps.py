@@ -197,7 +197,7 @@ class StudySteps:
         return self._tasks.run_all(audit, jobs)
 
     def collect_results(self, parts: list[Record], audits: list[Record]) -> Record:
-        contents = [[part["sha256"], part.get("beside")] for part in (*parts, *audits)]
+        contents = [[part["sha256"], part.get("attached")] for part in (*parts, *audits)]
         key = cache_key("results", [collect.__module__], contents, str(self.folder))
         return self._run(collect, key, parts, audits, str(self.folder))
 

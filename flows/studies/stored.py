@@ -67,7 +67,7 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
     """Finish a run of which everything is stored; None if something has to be computed or fetched.
 
     `options` are those of the flow of the study, without the ones that were not given. No run ends here where
-    the user's own server is to show all runs, or where the server has to be told of one that died.
+    the user's own server is to show all runs, or where the server has to learn of one that died.
     """
     if os.environ.get("PREFECT_API_URL") or any(entry.died for entry in journal.history(home())):
         return None

@@ -26,4 +26,8 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         return ()
     text = said("central_epsilon", n=content["n"])
     columns = ("", "noise", "reports are", "local ε", "central ε")
-    return (ReportSection("If somebody shuffled the reports", text, None, columns, tuple(sorted(table)), 3),)
+    return (
+        ReportSection(
+            "If a trusted party shuffled the reports", text, None, columns, tuple(sorted(table)), 3
+        ),
+    )

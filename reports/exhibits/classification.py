@@ -57,7 +57,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection
         rate = min(counts) / sum(counts)
         text += " " + _chance(view, where, rate)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
-    return ReportSection("The paper's table beside ours", text, None, columns, tuple(rows), 3)
+    return ReportSection("The paper's table next to ours", text, None, columns, tuple(rows), 3)
 
 
 def _chance(view: View, where: Setting, rate: float) -> str:

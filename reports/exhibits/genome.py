@@ -17,7 +17,7 @@ from reports.charts.picture import Drawing, ReportSection, picture
 from reports.writing import num, said, setting
 
 RECALL = "support_recall"
-_MOST_PANELS = 5  # beside the truth
+_MOST_PANELS = 5  # in addition to the truth
 _MOST_POINTS = 2000  # of an answer that are drawn: its largest entries
 
 
@@ -25,7 +25,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     """Return a map of one release and a table of recalls.
 
     ``content`` has the ``chromosomes`` and ``positions`` of the SNPs; ``truth``, the differences among
-    everybody; ``s``, how many of the largest are asked for; and ``estimates``: cell → its first answer.
+    everybody; ``s``, how many of the largest are wanted; and ``estimates``: cell → its first answer.
     """
     genome, where = SimpleNamespace(**content), view.headline
     if where is None:

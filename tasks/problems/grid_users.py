@@ -17,7 +17,7 @@ from tasks.work_units import Replicates
 
 _USER = "user"
 _SHUFFLES = 20
-_NOISELESS = 1e4  # ε at which the noise is nothing beside what a radius cuts off
+_NOISELESS = 1e4  # ε at which the noise is negligible against what a radius cuts off
 
 
 @dataclass(frozen=True, eq=False)

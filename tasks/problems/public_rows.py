@@ -33,8 +33,8 @@ class PublicTable(Strict):
     data: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the folder of the TOML file
     source: Annotated[str, Field(min_length=1)]
 
-    def beside(self, file: Path) -> "PublicTable":
-        """Return the declaration of a TOML file with the whole path."""
+    def resolved_from(self, file: Path) -> "PublicTable":
+        """Return the declaration with its path resolved from the folder of a TOML file."""
         return self.model_copy(update={"data": str((file.parent / self.data).resolve())})
 
 

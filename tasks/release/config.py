@@ -53,7 +53,7 @@ def read_release(
     """Read a release file: its request with its columns and settings, and the study that it names, if any."""
     asked, study = read_config(config, ReleaseConfig), None
     if asked.public:
-        asked = asked.model_copy(update={"public": asked.public.beside(config)})
+        asked = asked.model_copy(update={"public": asked.public.resolved_from(config)})
     if asked.dataset.study:
         study = load_study(config.parent / asked.dataset.study)
         if study.analyst_table is None:

@@ -83,7 +83,7 @@ def write_index(out: Path) -> Path:
     if index.exists() and _content(index).endswith(mark):
         return index
     cards = [card for path, content in contents.items() if (card := card_of(content, path))]
-    whole = len(cards) == len(paths)  # a damaged card is told of each time
+    whole = len(cards) == len(paths)  # a damaged card is reported each time
     atomic_write(index, render_index(cards)["index.html"] + (mark if whole else b""), private=private)
     return index
 
@@ -114,7 +114,7 @@ _log = logging.getLogger(__name__)
 def share_report(folder: Path) -> None:
     """Copy a study's results and report to the shared store, if there is one, and write the index there.
 
-    While there is no manifest, the files beside a page may be of two runs: the old one goes first, the new
+    While there is no manifest, the files next to a page may be of two runs: the old one goes first, the new
     one comes last. A report that is not for publication stays. A store that cannot be used is a warning.
     """
     if not shared_address() or "warning" in read_json(folder / MANIFEST):

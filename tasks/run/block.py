@@ -25,7 +25,7 @@ from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.work_units import Cell
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
-_COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and hold little beside the rows
+_COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows
 
 Selected = dict[str, dict[str, int]]  # by cell: how often each column was selected
 
@@ -66,7 +66,7 @@ class _Outcome:
     status: str
     message: str
     selected: dict[str, int]
-    beside: dict[str, float]  # metrics that the estimator tells of itself
+    reported: dict[str, float]  # metrics that the estimator reports of itself
 
 
 def _answered(block: Block, draw: Draw, wanted: set[str]) -> dict[str, "_Outcome"]:
@@ -99,7 +99,7 @@ def _answered(block: Block, draw: Draw, wanted: set[str]) -> dict[str, "_Outcome
 def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     measured, certified = None, np.nan
     selected: dict[str, int] = {}
-    beside: dict[str, float] = {}
+    reported: dict[str, float] = {}
     status, message = "ok", ""
     start = time.perf_counter()
     try:
@@ -111,7 +111,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
             together = f"{used.sum():g} of {used.size} repetitions that ran together"
             message = f"the shape of the public rows was used in {together}"
         selected = draw.selection(result.estimate)
-        beside = {name: result.diagnostics[name] for name in CENTRAL_NOTES if name in result.diagnostics}
+        reported = {name: result.diagnostics[name] for name in CENTRAL_NOTES if name in result.diagnostics}
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
@@ -119,7 +119,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     seconds = (time.perf_counter() - start) / draw.replicates
     if measured is not None and not np.isfinite(measured).all():
         measured, status, message = None, "failed", "the estimate is not finite"
-    return _Outcome(draw, measured, certified, seconds, status, message, selected, beside)
+    return _Outcome(draw, measured, certified, seconds, status, message, selected, reported)
 
 
 def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
@@ -129,7 +129,7 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
     measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
     metrics = problem.metrics(measured, block.replicates.n) if measured else {}
     for name in CENTRAL_NOTES:
-        values = np.array([outcome.beside.get(name, np.nan) for outcome in repeated])
+        values = np.array([outcome.reported.get(name, np.nan) for outcome in repeated])
         if np.isfinite(values).any():
             metrics[name] = values[answered]
     of_answers, refused = np.flatnonzero(answered), np.flatnonzero(~answered)
@@ -215,13 +215,13 @@ def _stored_block(key: CacheKey, block: Block, design: Record | None, path: str,
     if only is not None:
         rows = _among_stored(rows, target, block, only)
         times = _among_stored(times, timings_path(target), block, only)
-    beside = {timings_path(target).name: to_parquet_bytes(times)}
+    attached = {timings_path(target).name: to_parquet_bytes(times)}
     if selected:
-        beside[choices.name] = json.dumps(selected, sort_keys=True).encode()
+        attached[choices.name] = json.dumps(selected, sort_keys=True).encode()
     what = f"{block.replicates.study} {block.title}"
     made = {"what": what, "host": socket.gethostname(), "process": os.getpid()}
     content = to_parquet_bytes(validate_results(rows))
-    return written(key, target, content, beside, seconds=seconds, made=made)
+    return written(key, target, content, attached, seconds=seconds, made=made)
 
 
 def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd.DataFrame:

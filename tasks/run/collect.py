@@ -21,7 +21,7 @@ def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) 
     measured = [
         timings_path(file)
         for part, file in zip(parts, files, strict=True)
-        if timings_path(file).name in part.get("beside", {})
+        if timings_path(file).name in part.get("attached", {})
     ]
     times = to_parquet_bytes(pd.concat(map(pd.read_parquet, measured)))
     path = Path(out) / "results.parquet"

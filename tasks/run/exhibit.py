@@ -100,7 +100,7 @@ def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
     total: dict[str, Counter[str]] = defaultdict(Counter)
     for part in parts:
         path = selections_path(located(part))
-        if path.name in part.get("beside", {}):
+        if path.name in part.get("attached", {}):
             for cell, counts in json.loads(path.read_bytes()).items():
                 total[cell].update(counts)
     return {cell: dict(counts) for cell, counts in total.items()}

@@ -25,7 +25,7 @@ def one_blas_thread() -> None:
     """Limit this process's matrix products to one thread each, so that results don't depend on the machine.
 
     The number of threads decides in which order BLAS adds, so the last bits depend on it. The limit is the
-    process's, not the thread's: one that ended with a block would be lifted while others compute beside it.
+    process's, not the thread's: one that ended with a block would be lifted while others still compute.
     """
     threadpool_limits(1)
 

@@ -153,7 +153,7 @@ def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[st
     found = {key: value for key, value in plain.items() if key != "data"} | {"analyst_table": table}
     rows = None
     if declared.public:
-        found["public"] = declared.public.beside(path)
+        found["public"] = declared.public.resolved_from(path)
         rows = read_public_rows(found["public"], table, table.columns)
     if isinstance(plain.get("panels"), list):
         found["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in plain["panels"]]

@@ -35,8 +35,8 @@ def key(letter):
 def stocked(home):
     """A home with a current, a stale and a damaged result, a replaced report and an error of a failed run."""
     blocks = home / "cache" / "blocks"
-    beside = {"a.timings.parquet": b"times"}
-    store(home, key("a"), written(UNCACHED, blocks / "a.parquet", b"rows", beside))
+    attached = {"a.timings.parquet": b"times"}
+    store(home, key("a"), written(UNCACHED, blocks / "a.parquet", b"rows", attached))
     store(
         home,
         key("b"),

@@ -71,7 +71,7 @@ def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
     out, *_ = made
     rows = pd.read_parquet(out / "results.parquet")
     text = (out / "report.md").read_text()
-    section = text.partition("### The paper's table beside ours")[2].partition("###")[0]
+    section = text.partition("### The paper's table next to ours")[2].partition("###")[0]
     assert "no results of this run" in section
     assert (
         "| ε = 0.5 | as printed in the paper, UCI data | 0.28 (0.05) | 0.20 (0.05) | 0.10 (0.02) |" in section
@@ -91,7 +91,7 @@ def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
 def test_what_is_selected_is_what_the_block_counted(made):
     out, _, part, _ = made
     selected = json.loads((out / EXHIBITS).read_text())["boids"]["selected"]
-    assert set(part["beside"]) == {"1.selected.json", "1.timings.parquet"}
+    assert set(part["attached"]) == {"1.selected.json", "1.timings.parquet"}
     iht = next(counts for cell, counts in selected.items() if cell.startswith("iht_glm"))
     assert sum(iht.values()) == 2 * 100
     always = sum(count == 2 for count in iht.values())

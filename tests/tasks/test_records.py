@@ -146,7 +146,7 @@ def test_what_is_damaged_in_the_shared_store_is_not_taken(home, shared, tmp_path
         b'{"path": "cache/../../a"}',
         b'{"path": "cache/blocks/.."}',
         b'{"path": "store/parquet/a"}',
-        b'{"path": "cache/blocks/a", "beside": {"../../ledger.key": ""}}',
+        b'{"path": "cache/blocks/a", "attached": {"../../ledger.key": ""}}',
     ],
 )
 def test_a_shared_record_about_other_files_than_the_caches_is_none(home, shared, tmp_path, record):

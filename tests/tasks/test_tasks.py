@@ -67,7 +67,7 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
     again = run_block(UNCACHED, block, ready, str(path), chosen)
     second = pd.read_parquet(timings_path(path))
     assert again["sha256"] == record["sha256"]
-    assert again["beside"] != record["beside"]
+    assert again["attached"] != record["attached"]
     assert first.drop(columns="seconds").equals(second.drop(columns="seconds"))
     assert set(first["cell"][first["seconds"] != second["seconds"]]) == {chosen}
 

@@ -177,7 +177,9 @@ def test_a_server_that_is_away_keeps_no_run_from_being_marked_here(tmp_path, ser
     dead = a_command(tmp_path, gone)
     serve(away=True)
     dead_runs.mark_dead_runs(tmp_path)
-    assert capsys.readouterr().err.startswith("the server could not be told of runs that died: refused\n")
+    assert capsys.readouterr().err.startswith(
+        "the server could not be informed about runs that died: refused\n"
+    )
     assert statuses(tmp_path) == {str(dead.id): "crashed"}
     server = serve(dead)  # the next start tells it
     dead_runs.mark_dead_runs(tmp_path)
