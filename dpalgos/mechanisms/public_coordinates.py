@@ -4,8 +4,9 @@
     S = (1/n) Σ u_i u_i' min(1, C/‖u_i‖)² + noise,   u_i = A x_i,  C = √d
 
 S should be what the public rows make of it, S_pub. Rows are whitened in the coordinates A x where S − S_pub,
-released, has a spectral norm of at most .6, and in x otherwise: a wrong shape has to look right to be used,
-not a right one wrong. What decides is one release and the public rows.
+released, has a spectral norm of at most .6 and a trace within ±.15 d, and in x otherwise: a wrong shape has
+to look right to be used, not a right one wrong. The trace shows rows that are all larger than the public
+ones: clipped, they have moments near I. What decides is one release and the public rows.
 
 Replacing a row moves S by at most √2 C²/n in the Frobenius norm, as second moments of rows of norm C do
 (:func:`dpalgos.mechanisms.private_whitening.moments_sensitivity`). Its share of μ² is ``public_share``, and
@@ -20,7 +21,7 @@ numbers (n, d, ε, δ and the public rows) say that the question is idle:
 
 The thresholds were chosen on six tables (n = 6,366 to 20,640, d = 6 to 17). A right shape may be refused, and
 a nearly right one, with one of several columns shuffled, may be used. In logistic regressions right shapes
-raised the excess loss, so that those take none.
+raised the excess loss, so that those ask only where a ``public_share`` is named.
 
 What no release can see: a direction in which fewer private rows than about 1/μ differ from the others, but by
 far. c is .03 of the mean eigenvalue for that reason.
@@ -37,7 +38,7 @@ from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_whitening import clipped_second_moments, moments_sensitivity
 from dpalgos.params import PrivateParams, checked
-from dpalgos.release.checks import check_positive
+from dpalgos.release.checks import SMALLEST_BOUND, check_positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import float_array, largest_magnitude
 from dpalgos.rows.sample import Sample
@@ -53,6 +54,7 @@ PUBLIC_EXAMPLE = {
 }
 _RIDGE = 0.03  # of the mean eigenvalue
 _FAR = 0.6  # how far S may lie from what public rows make of it
+_FAR_TRACE = 0.15  # the same of its trace, per column
 _CONCLUSIVE = 0.3  # the largest norm of the noise in S
 _ENOUGH = 4000.0  # nμ
 _HIDDEN = 0.3  # of the noise in the moments of x
@@ -132,7 +134,7 @@ class PublicShape:
     def matrix(self) -> FloatArray:
         """A, (d, d), symmetric."""
         eigenvalues, vectors = np.linalg.eigh(self.rows.T @ self.rows / len(self.rows))
-        ridge = max(_RIDGE * float(eigenvalues.mean()), np.finfo(float).tiny)
+        ridge = max(_RIDGE * float(eigenvalues.mean()), SMALLEST_BOUND**2)  # or A x could overflow
         return np.asarray(vectors * (np.maximum(eigenvalues, 0) + ridge) ** -0.5 @ vectors.T)
 
     @property
@@ -197,7 +199,7 @@ def public_coordinates(
         label=PUBLIC_SHAPE,
     )
     apart = np.linalg.eigvalsh(unsvec(released, d) - shape.moments)
-    right = np.abs(apart).max(axis=1) <= _FAR
+    right = (np.abs(apart).max(axis=1) <= _FAR) & (np.abs(apart.sum(axis=1)) <= _FAR_TRACE * d)
     transcript.note("public_shape", right.astype(float))
     found = np.broadcast_to(np.eye(d + 1), (n_replicates, d + 1, d + 1)).copy()
     found[right, :d, :d] = shape.matrix

@@ -5,7 +5,7 @@ What reads files is imported in functions: the keys of computed numbers do not d
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,8 @@ FloatArray = npt.NDArray[np.float64]
 class PublicTable(Strict):
     """Where public rows are, and why they are public: of people who agreed, or of a published table.
 
-    Nothing tests whether rows of the private table are among them: a refusal would tell of those. Their owner
-    declares that none is.
+    The file must not be that of the private rows. Nothing tests whether some of its rows are private: a
+    refusal would tell of those. Their owner declares that none is.
     """
 
     data: Annotated[str, Field(pattern=r"^[^\x00]+$")]  # CSV or Parquet, from the folder of the TOML file
@@ -72,8 +72,9 @@ class PublicRows:
         """Refuse if a column is not there."""
         for name in columns:
             if name not in self.columns:
+                column = name.partition("=")[0]  # a category is called column=category
                 raise DataError(
-                    f"{self.file} has no column {name!r}, which public rows need as well; add it, or leave "
+                    f"{self.file} has no column {column!r}, which public rows need as well; add it, or leave "
                     "it out of the covariates"
                 )
 
@@ -84,10 +85,23 @@ class PublicRows:
         return np.column_stack([*scaled, *([np.ones(self.n_rows)] if intercept else [])])
 
 
+def refuse_private_file(public: PublicTable, private: Iterable[Path]) -> None:
+    """Refuse public rows that are read from a file of the private rows."""
+    path = Path(public.data)
+    if any(each.exists() and path.exists() and path.samefile(each) for each in private):
+        raise DataError(f"public.data must be another file than that of the private rows, got {path}")
+
+
 def read_public_rows(
-    public: PublicTable, analyst_table: AnalystTable, columns: Sequence[AnalystColumn]
+    public: PublicTable,
+    analyst_table: AnalystTable,
+    columns: Sequence[AnalystColumn],
+    unused: Collection[str] = (),
 ) -> PublicRows:
-    """Read those of some columns that the file has; bounds, categories and missing cells are as declared."""
+    """Read those of some columns that the file has; bounds, categories and missing cells are as declared.
+
+    Rows that are left out for a missing cell are those of all ``columns``, also of ``unused`` ones.
+    """
     from data.tables.declared import read_declared
 
     path = Path(public.data)
@@ -96,7 +110,9 @@ def read_public_rows(
     if not there:
         raise DataError(f"{path} has none of the columns that [[data.columns]] declares; correct its header")
     declaration = replace(analyst_table.declaration(there), n_rows=None, user_id="", n_users=None)
-    return _in_order(public, read_declared(path, declaration).table, names, [one.name for one in there])
+    table = read_declared(path, declaration).table
+    kept = {name: values for name, values in table.items() if name not in unused}
+    return _in_order(public, kept, names, [one.name for one in there if one.name not in unused])
 
 
 def read_public_numbers(public: PublicTable, columns: Sequence[str]) -> PublicRows:

@@ -107,8 +107,12 @@ def _completed(asked: ReleaseConfig, study: StudySpec, table: AnalystTable, esti
 def _with_public_rows(asked: ReleaseConfig, study: StudySpec | None, estimator: str) -> ReleaseConfig:
     """Take a setting that the sample brings public rows for the public table of the study."""
     public, params = asked.public, dict(asked.params)
-    if params.get("public_X") == "sample":
-        del params["public_X"]
+    if "public_X" in params:
+        if params.pop("public_X") != "sample":
+            raise SpecError(
+                'params.public_X must be "sample" in a file, got something else; write public rows to a CSV '
+                "file, and name it under [public] with the reason why they are public"
+            )
         public = public or (study.public if study else None)
         if public is None:
             raise SpecError("params.public_X must be left out without a table of public rows; add [public]")

@@ -84,6 +84,8 @@ def release(
     _warn_of_large_delta(delta, rows.n_users or rows.n_rows, "users" if rows.n_users else "rows")
     check_data(plan.estimator, plan.params, sample)
     facts = facts_at_charge(plan.events, plan.cost.rho, delta)
+    if rows.public:
+        facts["public_rows"] = rows.public.facts
     request = Request(
         dataset=asked.dataset.name,
         fingerprint=rows.content,
@@ -176,7 +178,7 @@ def release(
     n_units, head = rows.n_users or rows.n_rows, ledger.head()
     return replace(
         answer,
-        record=record_of(answer, plan.estimator, asked, study, rows.public, n_units, facts, charge, head),
+        record=record_of(answer, plan.estimator, asked, study, n_units, facts, charge, head),
     )
 
 

@@ -30,7 +30,6 @@ from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.risk import risk_of_events, risk_of_profile
 from dpalgos.catalog import Estimator
 from tasks.faults import SpecError
-from tasks.problems.public_rows import PublicRows
 from tasks.release.config import ReleaseConfig, is_bound
 from tasks.study.spec import StudySpec
 
@@ -98,7 +97,6 @@ def record_of(
     estimator: Estimator,
     asked: ReleaseConfig,
     study: StudySpec | None,
-    public: PublicRows | None,
     n_units: int,
     facts: dict[str, Any],
     charge: Charge,
@@ -173,7 +171,7 @@ def record_of(
         "interval_note": answer.interval_note,
         "public_shape": answer.public_shape,
         "events": events,
-        "public": list(_public(asked, study, public, n_units, unit)),
+        "public": list(_public(asked, study, facts, n_units, unit)),
         "risk": facts["risk"],
         "until": until or None,
         "ledger": {
@@ -224,7 +222,7 @@ def _entries(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _public(
-    asked: ReleaseConfig, study: StudySpec | None, public: PublicRows | None, n_units: int, unit: str
+    asked: ReleaseConfig, study: StudySpec | None, facts: Mapping[str, Any], n_units: int, unit: str
 ) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
 
@@ -234,8 +232,9 @@ def _public(
     yield fact(f"number of {unit}s", n_units, "shared by all neighboring data")
     for name, value in {**asked.bounds, **asked.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
-    if public:
-        yield fact("public rows", f"{public.n_rows} of {public.file}, sha256 {public.sha256}", public.source)
+    if public := facts.get("public_rows"):
+        about = "{rows} of {file}, sha256 {sha256}".format_map(public)
+        yield fact("public rows", about, public["source"])
     table = study.analyst_table if study else None
     for column in table.columns if table else ():
         if column.name in {*asked.columns.x, asked.columns.y}:

@@ -34,7 +34,7 @@ from data.tables.reading import (
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
-from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows
+from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows, refuse_private_file
 from tasks.release.config import ReleaseConfig
 
 AT_CENTERS = "at the centers"
@@ -251,9 +251,13 @@ def read_rows(
             units=FileUnits.unchanged(x),
         )
     public = None
+    if asked.public:
+        files = files_of(data) if is_folder(data) else [data]
+        refuse_private_file(asked.public, [each for each in files if isinstance(each, Path)])
     if asked.public and analyst_table:
-        used = [column for column in analyst_table.columns if column.name in x]
-        public = read_public_rows(asked.public, analyst_table, used)
+        used = [column for column in analyst_table.columns if column.name in {*x, y}]
+        response = analyst_table.ingested(y) if y else ()
+        public = read_public_rows(asked.public, analyst_table, used, unused=response)
     elif asked.public:
         public = read_public_numbers(asked.public, x)
     assert seen.reader is not None

@@ -121,7 +121,9 @@ def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tup
     found = list(items)
     for item in items:
         entry, like = dpalgos.get_estimator(item.name), item.form and f"{item.form} with "
-        if takes_public_rows(item.name) and "public_X" not in item.params:
+        # An estimator asks about the shape of the public rows in this family only, unless a share is named.
+        asks = item.params.get("family", "gaussian") == "gaussian" or "public_share" in item.params
+        if takes_public_rows(item.name) and asks and "public_X" not in item.params:
             form, params = f"{like}{PUBLIC_ROWS}", {**item.params, "public_X": "sample"}
             about = "Public rows describe the shape of X, where a private release shows that they are right."
             found.append(item.model_copy(update={"form": form, "params": params, "about": about}))

@@ -16,7 +16,7 @@ from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
-from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows
+from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
 from tasks.strict import field_fault
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
@@ -154,6 +154,7 @@ def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[st
     rows = None
     if declared.public:
         found["public"] = declared.public.resolved_from(path)
+        refuse_private_file(found["public"], [Path(table.path)])
         rows = read_public_rows(found["public"], table, table.columns)
     if isinstance(plain.get("panels"), list):
         found["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in plain["panels"]]

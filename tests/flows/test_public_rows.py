@@ -6,14 +6,19 @@ import pytest
 from analyst_tables import computed, edited, refusal, reported, study_of
 from small_project import STUDY as SMALL_STUDY
 
+import dpalgos
 from data.ledger import open_ledger
 from dpalgos import InputError
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
 from tasks.faults import SpecError
+from tasks.problems.problem import Estimation
+from tasks.problems.registered_table import ReferenceAnswer, partial_estimation
 from tasks.release.draw import release
+from tasks.study.panel import EstimatorSpec, with_public_rows
 from tests.flows.test_declared_release import BOUNDS, CATEGORIES, people
+from tests.tasks.blocks import made_block, made_cell
 
 PUBLIC = '\n[public]\ndata = "public.csv"\nsource = "volunteers, none of them in the table"\n'
 FORM = "public rows"
@@ -278,3 +283,69 @@ def test_moments_of_the_ledger_and_public_rows_are_not_taken_together(tmp_path, 
     with pytest.raises(InputError, match="reuse must be left out"):
         asked(tmp_path, ledger)
     assert len(ledger.charges("mine")) == 1
+
+
+def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
+    file = study(tmp_path)
+    file.write_text(file.read_text() + PUBLIC.replace("public.csv", "table.csv"))
+    assert "public.data must be another file" in refusal(find_study, str(file))
+    edited(file, PUBLIC.replace("public.csv", "table.csv"), "")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "table.csv")
+    edited(
+        tmp_path / "mine-release.toml", "[columns]", PUBLIC.replace("public.csv", "link.csv") + "[columns]"
+    )
+    assert "public.data must be another file" in refusal(asked, tmp_path, ledger)
+    assert ledger.charges("mine") == []
+
+
+def test_rows_in_the_settings_are_refused_since_nothing_says_why_they_are_public(tmp_path, ledger):
+    study(tmp_path)
+    edited(tmp_path / "mine-release.toml", "[params]", "[params]\npublic_X = [[0.0, 1.0]]")
+    assert "params.public_X must be" in refusal(asked, tmp_path, ledger)
+    assert ledger.charges("mine") == []
+
+
+def test_a_replayed_record_names_the_public_table_of_the_answer(tmp_path, ledger):
+    study(tmp_path)
+    people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
+    config = tmp_path / "mine-release.toml"
+    edited(config, "[columns]", PUBLIC + "[columns]")
+    first = asked(tmp_path, ledger)
+    (tmp_path / "public.csv").rename(tmp_path / "other.csv")
+    edited(config, 'data = "public.csv"\nsource = "volunteers', 'data = "other.csv"\nsource = "a register')
+    again = asked(tmp_path, ledger)
+    assert again.replayed
+    assert again.record["release"]["public"] == first.record["release"]["public"]
+
+
+def test_a_study_and_a_release_leave_out_the_same_public_rows(tmp_path, ledger, public_rows_of_releases):
+    rows = people(4200)[4000:].reset_index(drop=True)
+    rows.loc[:49, "cost"] = np.nan
+    file = with_public(study(tmp_path), rows)
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    edited(tmp_path / "mine-release.toml", "[columns]", PUBLIC + "[columns]")
+    asked(tmp_path, ledger)
+    (given,) = public_rows_of_releases
+    assert len(given) == len(find_study(str(file)).head_panel.problem.public_X) == 150
+
+
+def test_a_family_in_which_nothing_is_asked_gets_no_form_of_its_own():
+    glm = EstimatorSpec(name="preconditioned_glm", calibrations=["tight"], params={"family": "logistic"})
+    shared = glm.model_copy(update={"params": {"family": "logistic", "public_share": 0.02}})
+    assert len(with_public_rows([glm], has_responses=False)) == 1
+    assert len(with_public_rows([shared], has_responses=False)) == 2
+
+
+def test_public_rows_alone_do_without_the_columns_that_the_reference_lacks():
+    X = np.column_stack([np.random.default_rng(0).normal(size=(60, 2)), np.zeros(60)])
+    sample = dpalgos.Sample(X[:40], X[:40, 0], public_rows=X[40:])
+    draw = Estimation(
+        sample=sample, first=0, public_y=X[40:, 0], target=np.array([1.0, 0, 0]), to_target=np.eye(3)
+    )
+    kept = ReferenceAnswer(
+        coef=np.array([1.0, 0, 0]), columns=np.array([True, True, False]), classes=np.ones(1, dtype=bool)
+    )
+    cell = made_cell("ols", n=40, form=PUBLIC_ALONE)
+    replicates = made_block(None, cell, n=40, replicates=1).replicates
+    answer = partial_estimation(draw, kept).answer(cell, replicates)
+    np.testing.assert_allclose(answer.estimate.ravel(), [1, 0, 0], atol=1e-9)

@@ -29,6 +29,9 @@ WRONG = {
     "rotated": PUBLIC @ TURN,
     "columns permuted": PUBLIC[:, [3, 4, 5, 0, 1, 2]],
     "a column in another unit": PUBLIC * np.r_[1, 1, 1, 1, 1, 8],
+    "all columns in a unit a third as large": PUBLIC / 3,
+    "all columns in a unit a hundredth as large": PUBLIC / 100,
+    "all columns in a larger unit": PUBLIC * 10,
     "a column zero": PUBLIC * np.r_[1, 1, 1, 1, 1, 0],
     "heavy tails": PUBLIC / np.sqrt(np.random.default_rng(4).chisquare(2, (200, 1)) / 2),
     "of another population": rows(5, 200, SCALES[::-1]),
@@ -61,6 +64,24 @@ def test_a_wrong_shape_is_not_used_and_costs_little(name, wrong):
     assert asked == (wrong not in SEEN_BY_ANYBODY)
     assert not result.diagnostics["public_shape"].any()
     assert error(result) < 1.1 * error(answered(name))
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-153, 1e-100, 1e50])
+def test_public_rows_of_any_size_leave_private_rows_of_any_size_an_answer(scale):
+    """A refusal that depends on how large a private row is would tell about it."""
+    for size in (1.0, 10.0, 1e4, 1e30):
+        data = X.copy()
+        data[0] = size
+        result = dpalgos.estimate(
+            "preconditioned_regression",
+            data,
+            Y,
+            public_X=PUBLIC * scale,
+            public_share=0.1,
+            **BUDGET,
+            rng=np.random.default_rng(0),
+        )
+        assert np.isfinite(result.estimate).all()
 
 
 def test_intervals_cover_where_only_public_rows_show_a_direction():
