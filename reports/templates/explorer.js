@@ -338,8 +338,9 @@ function table() {
     }
   }
   $("view-table").replaceChildren(made);
-  $("view-title").textContent = ["panel", "epsilon", "delta_rule", ...SIZES].filter((key) => key !== state.axis && !$(`control-${key}`)?.parentElement.hidden && $(`control-${key}`))
-    .map((key) => `${TITLES[key] || data.words[key] || key} = ${caption(key, state[key])}`).join(", ");
+  const chosen = ["panel", "epsilon", "delta_rule", ...SIZES].filter((key) => key !== state.axis && !$(`control-${key}`)?.parentElement.hidden && $(`control-${key}`))
+    .map((key) => `${TITLES[key] || data.words[key] || key} = ${caption(key, state[key])}`);
+  $("view-title").textContent = chosen.length ? `: ${chosen.join(", ")}` : "";
 }
 function csv() {
   const keys = ["mean", "se", "q10", "q90", "n_ok", "n_failed", "n", "d", "s", "steps", "epsilon", "delta", "certified", "audited"];
