@@ -124,7 +124,8 @@ def launch(
     names = [study if study == SCORECARD else find_study(study).name for study in studies]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SpecError(
-            f"studies must differ in name, which names the report's folder, got {twice!r} twice; rename one"
+            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
+            "run one after another with different --out, or rename one"
         )
     if SCORECARD in studies:
         out = reports_of_scorecard(names, options["profile"], out)

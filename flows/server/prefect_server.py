@@ -210,7 +210,7 @@ def client_environment(settings: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for name in settings:
-            os.environ.pop(name)
+            os.environ.pop(name, None)
         os.environ.update({name: before[name] for name in settings if name in before})
 
 

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ class ChildProcess:
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 left.add(ProcessIdentity.of(self._process.pid))  # its mark cannot be read while it starts
+                left |= _descendants(self._process.pid)
         return left
 
     def _spawn(self) -> None:
@@ -175,6 +177,16 @@ def _family(home: Path, name: str, owner: ProcessIdentity) -> set[ProcessIdentit
     """Return the processes of one child of an owner."""
     found = started_processes(home)
     return {each.process for each in found if (each.name, each.owner) == (name, owner)}
+
+
+def _descendants(pid: int) -> set[ProcessIdentity]:
+    """Return what a process has started; marks of another account's processes cannot always be read."""
+    found = set()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for each in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(ProcessLookupError):
+                found.add(ProcessIdentity.of(each.pid))
+    return found
 
 
 def _living(processes: list[ProcessIdentity]) -> Callable[[], set[ProcessIdentity]]:
@@ -275,7 +287,8 @@ def _watch(user: str, stop_signal: str, *command: str) -> int:
         owner_gone.set()
         mark, me = json.loads(os.environ[_MARK]), ProcessIdentity.of(os.getpid())
         owner = ProcessIdentity(**mark["owner"])
-        _end(lambda: _family(Path(mark["home"]), mark["name"], owner) - {me}, STOP_TIMEOUT, int(stop_signal))
+        family = partial(_family, Path(mark["home"]), mark["name"], owner)
+        _end(lambda: (family() | _descendants(me.pid)) - {me}, STOP_TIMEOUT, int(stop_signal))
 
     ending = threading.Thread(target=end_with_owner, daemon=True)
     ending.start()

@@ -25,7 +25,6 @@ from data.store.folders import PROJECT_ROOT
 from flows.server.postgres import DATABASE_URL, start_postgres
 from flows.server.prefect_server import (
     answers,
-    client_environment,
     client_settings,
     free_port,
     own_authentication,
@@ -38,6 +37,8 @@ from tasks.problems.problem import Block
 from tasks.run.resources import computed
 from tests.bench.goals import Goal, Measurement
 
+# Prefect reads its settings when it is imported, hence from the environment of a process of its own.
+_QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
 PACE, BLOCK_SECONDS = 0.55, 1.1
 WORKERS = 2
 
@@ -63,7 +64,9 @@ def _seconds_per_block(engine: str, database: str, n_blocks: int) -> float:
         folder = Path(name)
         folder.chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
         with running_server(folder / "standing", database) as settings:
-            environment = os.environ | settings | {"DPCOST_HOME": str(folder / "home")}
+            home = folder / "home"
+            access = client_settings(home, settings["PREFECT_API_URL"], settings["PREFECT_API_AUTH_STRING"])
+            environment = os.environ | settings | access | _QUIET | {"DPCOST_HOME": str(home)}
             code = "import sys; from tests.bench.orchestration import main; main(*sys.argv[1:])"
             command = [sys.executable, "-c", code, engine, str(os.getpid()), str(n_blocks)]
             ran = subprocess.run(
@@ -74,13 +77,9 @@ def _seconds_per_block(engine: str, database: str, n_blocks: int) -> float:
 
 def main(engine: str, top: str, n_blocks: str) -> None:
     """Run blocks that compute nothing and print the processor time of each, in seconds."""
-    home = Path(os.environ["DPCOST_HOME"])
-    home.mkdir()
-    os.environ |= {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
-    access = client_settings(home, os.environ["PREFECT_API_URL"], os.environ["PREFECT_API_AUTH_STRING"])
+    Path(os.environ["DPCOST_HOME"]).mkdir()
     run = empty_blocks.with_options(task_runner=ThreadPoolTaskRunner(max_workers=WORKERS))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(client_environment(access))
         if engine == "dask":
             from flows.server.dask_workers import own_workers
 

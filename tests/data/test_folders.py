@@ -3,6 +3,7 @@
 import errno
 import os
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +60,20 @@ def test_a_full_or_forbidden_disk_is_one_sentence(tmp_path, monkeypatch, call, n
     assert "\n" not in str(caught.value)
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_and_its_new_name_are_on_the_disk_before_it_is_said_to_be_written(tmp_path, monkeypatch):
+    flushed, sync = [], os.fsync
+
+    def fsync(descriptor):
+        flushed.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    folders.atomic_write(tmp_path / "a", b"content")
+    assert len(flushed) == 2
+    assert flushed[0].parent == tmp_path
+    assert flushed[1] == tmp_path
 
 
 def test_a_file_in_the_way_of_a_folder_is_one_sentence(tmp_path):

@@ -8,6 +8,8 @@ import pytest
 from small_project import sentence
 
 import dpalgos
+from flows.cli.launch import launch
+from tasks.faults import SpecError
 
 
 @pytest.fixture
@@ -262,6 +264,22 @@ def test_a_scorecard_replaces_no_report_of_another_profile(capsys, tmp_path):
     said = capsys.readouterr().err
     assert "note: profile smoke" in said
     assert str(tmp_path / "smoke") in said
+
+
+def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(tmp_path, monkeypatch):
+    folders = []
+
+    def check(what, folder, *_, **__):
+        folders.append((what, folder))
+        if what == "--out":
+            raise SpecError("far enough")
+
+    monkeypatch.setattr("flows.cli.launch.check_folder", check)
+    (tmp_path / "housing").mkdir()
+    (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
+    with pytest.raises(SpecError, match="far enough"):
+        launch(["housing", "scorecard"], {"profile": "smoke"}, workers=1, engine="local", out=tmp_path)
+    assert folders[-1] == ("--out", tmp_path / "smoke")
 
 
 def test_an_error_that_ctrl_c_led_to_is_an_interruption(dpcost, monkeypatch):

@@ -235,10 +235,12 @@ MECHANISM_FAULTS = {
             ),
         ),
     },
-    "dpalgos/tuning/truncation.py": {
+    "dpalgos/mechanisms/quantiles.py": {
         "ranks move by a half": Fault(
             "rank_sensitivity", returns("0.5"), witness("dp_mean: private quantiles-tight")
         ),
+    },
+    "dpalgos/tuning/truncation.py": {
         "the range of a quantile ends at the largest value": Fault(
             "_quantiles",
             argument("exponential_quantiles", "upper", "max({all}, abs(values).max())"),

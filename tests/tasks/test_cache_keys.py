@@ -1,6 +1,7 @@
 """A cache key changes with every line that its result depends on, and with no other."""
 
 import shutil
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from tasks.cache import cache_key, is_current, is_key
 from tasks.problems.problem import DatasetProblem, modules_of
+from tasks.problems.simulation import Simulation
+from tests.tasks.blocks import made_block, made_cell
 
 BLOCK, COLLECT = "tasks.run.block", "tasks.run.collect"
 AUDIT, PREPARE = "tasks.run.audit_cell", "tasks.run.prepare"
@@ -229,3 +232,36 @@ def test_a_copied_project_has_the_same_keys(copied, before, monkeypatch):
     monkeypatch.setattr(code_digest, "module_code", MODULE_CODE)
     assert keys() == before
     code_digest.forget()
+
+
+def _changed(value):
+    return (value or 0) + 1 if value is None or isinstance(value, (int, float)) else f"{value} changed"
+
+
+def _facts(of):
+    cell = made_cell("dp_mean", n=50, value_bound=3.0)
+    block = made_block(Simulation(kind="simulation", model="gaussian_mean", d=3), cell, n=50)
+    if of == "replicates":
+        return block.replicates, lambda new: replace(block, replicates=new)
+    if of == "cell":
+        return cell, lambda new: replace(block, cells=(new,))
+    return block, lambda new: new
+
+
+@pytest.mark.parametrize("of", ["block", "replicates", "cell"])
+def test_a_block_with_another_seed_cell_or_size_has_another_key(of):
+    """Whatever is asked for is a part of the key: stored rows never answer another question."""
+    facts, block_with = _facts(of)
+    others = [
+        field.name
+        for field in fields(facts)
+        if field.name not in ("replicates", "problem", "cells", "params")
+    ]
+    changes = [{name: _changed(getattr(facts, name))} for name in others]
+    if of == "block":
+        changes += [{"cells": ()}, {"problem": facts.problem.model_copy(update={"d": 4})}]
+    if of == "cell":
+        changes.append({"params": {"value_bound": 4.0}})
+    blocks = [block_with(facts), *(block_with(replace(facts, **change)) for change in changes)]
+    keys = {cache_key("block", [BLOCK], block.described()) for block in blocks}
+    assert len(keys) == 1 + len(changes)

@@ -9,9 +9,10 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.hardened_release import plan_release
+from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.tuning.truncation import LABEL, exponential_quantiles, interval_of
+from dpalgos.tuning.truncation import LABEL, interval_of
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
 REGRESSION = {"covariate_bound": 2.0, "response_bound": 3.0, "coef_bound": 2.0}

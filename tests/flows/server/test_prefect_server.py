@@ -1,4 +1,5 @@
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -9,12 +10,18 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from unittest.mock import Mock
 
+import httpx
 import pytest
 from small_project import server_of, until
 
 from flows.server import prefect_server as client
 from flows.server.dead_runs import termination_as_exit
-from flows.server.prefect_server import RECORDER_SETTINGS, WITHOUT_SCHEDULES, prefect_server
+from flows.server.prefect_server import (
+    RECORDER_SETTINGS,
+    WITHOUT_SCHEDULES,
+    prefect_server,
+    wait_until_recorded,
+)
 from flows.server.processes import ServerError, end_own_processes, started_processes
 
 
@@ -222,3 +229,19 @@ def test_a_server_that_dies_is_told_and_one_that_is_stopped_is_not(home):
         end_own_processes()
     assert len(lost) == 1
     assert lost[0].startswith("the server ended with exit status")
+
+
+def test_a_run_waits_until_its_task_runs_are_on_record(monkeypatch):
+    counts = iter([0, httpx.ReadTimeout("late"), 1, 3])
+
+    class Client(contextlib.nullcontext):
+        def request(self, *_, **__):
+            count = next(counts)
+            if isinstance(count, Exception):
+                raise count
+            return httpx.Response(200, text=str(count))
+
+    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: Client(Client()))
+    assert wait_until_recorded("the run", 3) == 3
+    counts = iter([2] * 1000)
+    assert wait_until_recorded("the run", 3, timeout=0.3) == 2
