@@ -148,9 +148,9 @@ time.sleep(60)
 def test_what_a_child_started_ends_although_its_mark_cannot_be_read(tmp_path, monkeypatch):
     """Linux shows the environment of another account's process to privileged ones alone."""
     monkeypatch.setattr(processes, "started_processes", lambda home: [])
-    process = child(tmp_path, "sh", "-c", "sleep 60 & echo $! > started; wait")
+    process = child(tmp_path, "sh", "-c", "sleep 600 & echo $! > started; wait")
     said = tmp_path / "prefect" / "started"
     process.start(ready=lambda: said.exists() and said.read_text().endswith("\n"))
     started = ProcessIdentity.of(int(said.read_text()))
     process.stop()
-    until(lambda: not started.is_alive())
+    until(lambda: not started.is_alive(), 10)
