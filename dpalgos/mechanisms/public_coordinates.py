@@ -15,8 +15,7 @@ numbers (n, d, ε, δ and the public rows) say that the question is idle:
 
 * nμ ≥ 4,000, so that private moments are good enough, or noise in S of a norm above .3, which would decide;
 * fewer public rows than five per column;
-* public rows with heavy tails, or a direction in which they hardly vary: S_pub has a trace below .55 d or an
-  eigenvalue below .04;
+* S_pub with a trace below .55 d (heavy tails) or an eigenvalue below .04 (a direction that hardly varies);
 * no direction in which they vary less than .3 of the noise in the moments of x.
 
 The thresholds were chosen on six tables (n = 6,366 to 20,640, d = 6 to 17). A right shape may be refused, and
