@@ -4,7 +4,6 @@ Shares are of the quantity that adds up: μ² where every release is Gaussian (e
 zero-concentrated DP. What the parts really spend is certified from their events at the end. Calls inside
 ``with Budget(...)`` are summed by :func:`dpalgos.accounting.composition.adaptive_epsilon`, which holds when
 each call is chosen by the answers of those before it.
-
 """
 
 from collections.abc import Mapping, Sequence

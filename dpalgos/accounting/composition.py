@@ -9,7 +9,6 @@ Several runs on one dataset, as a ledger and `dpalgos.Budget` sum them (:class:`
 adaptively, parameters included. Zero-concentrated DP composes under that freedom (Whitehouse, Ramdas, Rogers
 & Wu 2023): stop when Σρ would exceed what (ε, δ) allows, and everything released stays (ε, δ)-DP. δ of steps
 that may fail adds up. A dataset whose releases are all pure is also covered by the sum of their ε.
-
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What is done with the results in a folder: a part again, pages again, the verdicts on the claims."""
+"""Work on the results in a folder: options of a rerun, pages written again, verdicts on the claims."""
 
 import shlex
 from contextlib import suppress
