@@ -51,10 +51,10 @@ shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With 
 tenth of them, the answer may be worse than a constant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -124,10 +124,10 @@ class PreconditionedGLMParams(PublicRowsParams, IntervalParams):
         """How many steps on the curvature among normal rows."""
         return _N_STEPS if self.interval is None else _N_PILOT_STEPS
 
-    def public_shape(self, sample: Sample, mu: float) -> PublicShape | None:
-        """Return the shape of the public rows; other families than the Gaussian need a ``public_share``."""
-        asks = self.family == "gaussian" or self.public_share is not None
-        return super().public_shape(sample, mu) if asks else None
+    @classmethod
+    def takes_public_rows(cls, settings: Mapping[str, Any]) -> bool:
+        """Return whether the family is the Gaussian one, or a ``public_share`` is named."""
+        return settings.get("family", "gaussian") == "gaussian" or settings.get("public_share") is not None
 
     def budget(self, shape: PublicShape | None = None) -> Budget:
         """Return how ε is spent; a part of it on whether the shape of public rows is right."""

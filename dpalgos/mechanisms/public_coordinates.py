@@ -26,6 +26,7 @@ What no release can see: a direction in which fewer private rows than about 1/μ
 far. c is .03 of the mean eigenvalue for that reason.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -106,9 +107,14 @@ class PublicRowsParams(PrivateParams):
         optional=True,
     )
 
+    @classmethod
+    def takes_public_rows(cls, settings: Mapping[str, Any]) -> bool:
+        """Return whether an estimator with some settings, a part of all, may ask about public rows."""
+        return True
+
     def public_shape(self, sample: Sample, mu: float) -> "PublicShape | None":
         """Return the shape of the public rows, or None where there are none or the question is idle."""
-        if self.public_X is None:
+        if self.public_X is None or not self.takes_public_rows(vars(self)):
             return None
         rows = sample.public_rows if isinstance(self.public_X, str) else self.public_X
         shape = PublicShape(check_public_columns(rows, sample.n_features))

@@ -116,7 +116,7 @@ def _with_public_rows(asked: ReleaseConfig, study: StudySpec | None, estimator: 
         public = public or (study.public if study else None)
         if public is None:
             raise SpecError("params.public_X must be left out without a table of public rows; add [public]")
-    if public and not takes_public_rows(estimator):
+    if public and not takes_public_rows(estimator, {}):
         raise SpecError(
             f"public must be left out for {estimator}, which takes no public rows, got {public.data}"
         )

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import product
 from typing import Annotated, Any, Literal
 
@@ -121,9 +120,7 @@ def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tup
     found = list(items)
     for item in items:
         entry, like = dpalgos.get_estimator(item.name), item.form and f"{item.form} with "
-        # An estimator asks about the shape of the public rows in this family only, unless a share is named.
-        asks = item.params.get("family", "gaussian") == "gaussian" or "public_share" in item.params
-        if takes_public_rows(item.name) and asks and "public_X" not in item.params:
+        if takes_public_rows(item.name, item.params) and "public_X" not in item.params:
             form, params = f"{like}{PUBLIC_ROWS}", {**item.params, "public_X": "sample"}
             about = "Public rows describe the shape of X, where a private release shows that they are right."
             found.append(item.model_copy(update={"form": form, "params": params, "about": about}))
@@ -133,12 +130,10 @@ def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tup
     return tuple({(item.name, item.form): item for item in found}.values())
 
 
-def takes_public_rows(estimator: str) -> bool:
-    """Whether an estimator of a curator takes public rows next to the private ones."""
-    entry = dpalgos.get_estimator(estimator)
-    return entry.privacy_model == "central" and any(
-        item.name == "public_X" for item in fields(entry.parameters)
-    )
+def takes_public_rows(estimator: str, settings: Mapping[str, Any]) -> bool:
+    """Whether an estimator of a curator takes public rows next to the private ones, with some settings."""
+    asks = getattr(dpalgos.get_estimator(estimator).parameters, "takes_public_rows", None)
+    return asks is not None and bool(asks(settings))
 
 
 class Panel(Strict):
