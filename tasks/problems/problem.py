@@ -282,6 +282,10 @@ class BringsPublicRows(Protocol):
     public: PublicRows | None
 
     @property
+    def public_X(self) -> np.ndarray | None:
+        """The public rows, (m, d), if there are any, in the columns of the draws' samples."""
+
+    @property
     def public_y(self) -> np.ndarray | None:
         """The responses of the public rows, (m,), if they have any."""
 

@@ -19,7 +19,7 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import Record
 from tasks.limits import Profile
-from tasks.problems.registered_table import RegisteredTableProblem
+from tasks.problems.problem import BringsPublicRows
 from tasks.rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
@@ -43,7 +43,7 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
     sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
-    own = panel.problem.public_X if isinstance(panel.problem, RegisteredTableProblem) else None
+    own = panel.problem.public_X if isinstance(panel.problem, BringsPublicRows) else None
     n = _ROWS if own is None else spec.headline.n  # whether public rows are asked about depends on it
     X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
     keywords = item.keywords(sizes, max(item.steps, default=None))
