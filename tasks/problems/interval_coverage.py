@@ -105,11 +105,12 @@ class Resamples(RegisteredTableProblem):
         name = {"mean": "sample_mean", "glm": "glm"}.get(self.task, "ols")
         unused = np.random.default_rng(0)
         target = dpalgos.estimate(name, prepared.X, prepared.y, rng=unused, **keywords).estimate
+        public_X, public_y = self.public_X, self.public_y
         for replicate, rng in replicates.generators("rows"):
             rows = rng.integers(0, len(prepared.X), replicates.n)
             y = None if prepared.y is None else prepared.y[rows]
-            sample = dpalgos.Sample(prepared.X[rows], y, public_rows=self.public_X)
-            yield Estimation(sample=sample, first=replicate, target=target, public_y=self.public_y)
+            sample = dpalgos.Sample(prepared.X[rows], y, public_rows=public_X)
+            yield Estimation(sample=sample, first=replicate, target=target, public_y=public_y)
 
 
 class IntervalResamples(IntervalProblem, Resamples):

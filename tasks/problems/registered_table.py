@@ -288,6 +288,16 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             guesses=guesses,
         )
 
+    def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:
+        """Return the table for replicates that use the rows of ``mask`` (n, R), with its public rows."""
+        return dpalgos.Sample(
+            prepared.X,
+            prepared.y,
+            row_mask=mask,
+            n_replicates=mask.shape[1],
+            public_rows=self.public_X,
+        )
+
     @property
     def public_X(self) -> np.ndarray | None:
         """The public rows, if there are any, in the columns of the prepared table."""

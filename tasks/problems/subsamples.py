@@ -60,13 +60,7 @@ class Subsamples(RegisteredTableProblem):
         unit = prepared.to_standard
         assert unit is not None
         estimation = Estimation(
-            sample=dpalgos.Sample(
-                prepared.X,
-                prepared.y,
-                row_mask=mask,
-                n_replicates=replicates.count,
-                public_rows=self.public_X,
-            ),
+            sample=self.sample_of(prepared, mask),
             first=0,
             public_y=self.public_y,
             target=unit @ reference.coef,

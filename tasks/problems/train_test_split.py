@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-import dpalgos
 from data.datasets import get_dataset
 from data.prepare.table_design import PreparedTable, draw_training_rows
 from data.store.references import FramesRef
@@ -156,13 +155,7 @@ class TrainTestSplit(RegisteredTableProblem):
         whole = self.groups != "rows"
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
         yield PredictionDraw(
-            sample=dpalgos.Sample(
-                prepared.X,
-                prepared.y,
-                row_mask=mask,
-                n_replicates=replicates.count,
-                public_rows=self.public_X,
-            ),
+            sample=self.sample_of(prepared, mask),
             first=replicates.first,
             public_y=self.public_y,
             y=prepared.y,
