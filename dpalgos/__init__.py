@@ -7,8 +7,6 @@
 (3,)
 """
 
-from typing import Any
-
 from dpalgos.accounting.budget import Budget
 from dpalgos.api import Result, estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
@@ -24,17 +22,7 @@ __all__ = [
     "PrivacyWarning",
     "Result",
     "Sample",
-    "UntilResult",
     "catalog",
     "estimate",
-    "estimate_until",
     "get_estimator",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("UntilResult", "estimate_until"):  # their hardened samplers take a second to import
-        from dpalgos import until
-
-        return getattr(until, name)
-    raise AttributeError(f"module 'dpalgos' has no attribute {name!r}")

@@ -12,8 +12,6 @@ from dpalgos.catalog import get_estimator as get_estimator
 from dpalgos.errors import InputError as InputError
 from dpalgos.errors import PrivacyWarning as PrivacyWarning
 from dpalgos.rows.sample import Sample as Sample
-from dpalgos.until import UntilResult as UntilResult
-from dpalgos.until import estimate_until as estimate_until
 
 __version__: str
 __all__: list[str]
@@ -681,7 +679,6 @@ def estimate(
     clip: Any = ...,
     n_whitenings: int | None = ...,
     shrinkage: str | None = ...,
-    released_moments: Any = ...,
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,

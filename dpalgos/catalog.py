@@ -96,9 +96,6 @@ class Estimator:
         Whether it needs all rows in memory; otherwise it passes over streamed blocks of them, too.
     no_interval : str
         Why it has no intervals, where its keywords have no ``interval``.
-    refinable : tuple of str
-        Labels of Gaussian releases whose private value no earlier release and no budget decides: a later
-        attempt at a larger budget may refine them (:mod:`dpalgos.until`).
     no_release : str
         Why its answers cannot be released, where that is so: what they would disclose besides their events.
     order : int
@@ -126,7 +123,6 @@ class Estimator:
     check_data: DataCheck | None = None
     in_memory: bool = False
     no_interval: str = ""
-    refinable: tuple[str, ...] = ()
     no_release: str = ""
     order: int
     forms: Mapping[str, Form] = field(default_factory=dict)

@@ -112,15 +112,11 @@ def releasable(name: str, keywords: Mapping[str, Any]) -> Estimator:
             f"estimator must be a private one for a release, got {name!r}; see dpcost estimators"
         )
     if estimator.relation is Relation.LOCAL:
-        raise InputError(
-            f"{name} has no hardened sampler for a curator: each device draws its own noise; use dpcost local"
-        )
+        raise InputError(f"{name} has no hardened sampler for a curator: each device draws its own noise")
     if estimator.no_release:
         raise InputError(f"{name} has no hardened sampler: {estimator.no_release}")
     if keywords.get("calibration", "tight") != "tight":
         raise InputError("calibration must be 'tight' for a release, got 'paper'; leave it out")
-    if keywords.get("released_moments") is not None:  # nothing shows that they were released and charged
-        raise InputError("released_moments cannot be given for a release; leave them out")
     return estimator
 
 

@@ -10,7 +10,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -109,22 +109,6 @@ def read_json(path: Path, limit: int = 100_000_000) -> Any:
         return json.loads(read_small(path, limit))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-
-
-def check_output(path: Path, inputs: Iterable[Path | None], kind: bytes) -> None:
-    """Refuse to write a file over an input, or over a file that does not begin with the bytes of its kind."""
-    try:
-        _check_replaceable(path)
-        if not path.exists():
-            return
-        if any(each is not None and each.exists() and path.samefile(each) for each in inputs):
-            raise StoreError(f"cannot write {path}: it is one of the files that are read; choose another")
-        with open_regular(path) as handle:
-            found = handle.read(len(kind))
-    except OSError as error:
-        raise StoreError(f"cannot write {path} ({error.strerror}); choose another file") from None
-    if found not in (b"", kind):
-        raise StoreError(f"cannot write {path}: a file of another kind is there; choose another name")
 
 
 def private_folder(folder: Path) -> Path:

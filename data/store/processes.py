@@ -56,8 +56,3 @@ def _boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def person() -> str:
-    """Return the account that runs this process: the operating system's word for who asks."""
-    return str(psutil.Process().username())

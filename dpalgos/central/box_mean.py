@@ -116,7 +116,6 @@ def check_width(sample: Sample, params: Any) -> None:
     summary="The mean of entries within public bounds of their columns, with the least noise for that box.",
     calibrations=("tight",),
     example={"lower": -1.0, "upper": 1.0},
-    refinable=("mean", SCORE_MOMENTS),
     witnesses=witnesses,
     check_data=check_width,
     forms={

@@ -97,7 +97,6 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     reference="Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1",
     summary="The mean of truncated entries with Gaussian noise.",
     example={"value_bound": 1.0},
-    refinable=("mean", SCORE_MOMENTS),
     witnesses=witnesses,
     forms={
         "private quantiles": Form(

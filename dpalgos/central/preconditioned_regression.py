@@ -29,14 +29,9 @@ averaged with the first by what each of them knows (:mod:`dpalgos.mechanisms.pri
 whitenings leave unresolved, where steps gather noise, have each its own. At last θ̄ is made no longer than the
 released second moment of y allows, or than 1 where noise hides that.
 
-``released_moments`` are ``diagnostics["second_moments"]`` and ``["second_moments_std"]`` of an earlier answer
-about the same rows, never moments of the rows themselves: they add no event, and what that answer has spent
-stays spent. The two moments are averaged, and θ̄ shrinks towards their ridge regression, not to zero; all
-the way where the earlier noise is a third of today's, which alone would hide y.
-
 ``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release,
 of sensitivity √2 d/n and share ``public_share``, asks whether they have the shape of X; if so, z = [A x, y].
-Never with two whitenings or ``released_moments``, which know more.
+Never with two whitenings, which know more.
 
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`): by default each is found by a binary
 search of noisy counts of the rows above it, C at each of the first three steps. ``"rule"``: constants found
@@ -78,7 +73,7 @@ from dpalgos.intervals.newton import CURVATURE_COUNTS, CURVATURE_SHARES, last_st
 from dpalgos.intervals.tails import TAIL
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
-from dpalgos.mechanisms.private_whitening import check_released_moments, private_whitening
+from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice
@@ -161,12 +156,6 @@ class PreconditionedRegressionParams(public.PublicRowsParams, IntervalParams):
         default=None,
     )
     shrinkage: str | None = shrinkage_choice("james_stein")
-    released_moments: tuple[FloatArray, float] | None = checked(
-        "second moments of [x, y], (d + 1, d + 1), that an earlier answer about the same rows released, and "
-        "the standard deviation of their noise; None: none",
-        check_released_moments,
-        default=None,
-    )
     unshrunk_with_interval: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -177,9 +166,8 @@ class PreconditionedRegressionParams(public.PublicRowsParams, IntervalParams):
             )
 
     def public_shape(self, sample: Sample, mu: float) -> public.PublicShape | None:
-        """Return the shape of the public rows; None where earlier moments, or two whitenings, know more."""
-        known = self.n_whitenings == 2 or self.released_moments is not None
-        return None if known else super().public_shape(sample, mu)
+        """Return the shape of the public rows; None where two whitenings know more."""
+        return None if self.n_whitenings == 2 else super().public_shape(sample, mu)
 
     def schedule(self, size: float, shape: public.PublicShape | None) -> _Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
@@ -255,12 +243,8 @@ def preconditioned_regression(
         with_response,
         levels.rows(with_response, coordinates),
         noise_multiplier=budget.gaussian_multiplier("moments"),
-        known=params.released_moments,
         coordinates=coordinates,
     )
-    if coordinates is None:
-        transcript.note("second_moments", first.moments)
-        transcript.note("second_moments_std", first.noise_std)
     family = get_family("gaussian")
     rows = WhitenedScores(sample, family, first.matrix)
     if schedule.whitened_share:
@@ -321,10 +305,8 @@ def preconditioned_regression(
         start_variance,
     )
     if params.shrinkage == "james_stein":
-        towards = np.zeros_like(theta) if params.released_moments is None else steps[0].before
-        along = np.einsum("rij,ir->jr", white.directions, theta - towards)
-        moved = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
-        theta = towards + np.where(first.needs_no_steps, 0, moved)
+        along = np.einsum("rij,ir->jr", white.directions, theta)
+        theta = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
         few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
         theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))

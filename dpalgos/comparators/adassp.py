@@ -85,7 +85,6 @@ def gram_witnesses(row_bound: float, d: int) -> Witnesses:
     reference="Wang (2018), Algorithm 2",
     summary="Noisy second moments with a ridge that adapts to the released least eigenvalue.",
     example={"covariate_bound": 2.0, "response_bound": 3.0},
-    refinable=("least eigenvalue", "X'X", "X'y"),
     witnesses=witnesses,
     forms={"interval": Form(keywords={"interval": 0.95})},
 )

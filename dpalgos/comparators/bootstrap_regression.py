@@ -68,7 +68,6 @@ def witnesses(params: BootstrapRegressionParams, d: int, published: Published) -
     summary="Solves noisy normal equations; intervals by the parametric bootstrap.",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
-    refinable=("X'X", "X'y", "y'y"),
     witnesses=witnesses,
     forms={"interval": Form(keywords={"interval": 0.95})},
 )

@@ -14,7 +14,6 @@ in 1e12: whatever one person sends, a part of the mean of n reports moves by at 
 ``largest_norm``. That is as much as an honest person moves it with half-space reports.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -37,7 +36,6 @@ from dpalgos.typing import FloatArray, IntArray
 
 _ENTRIES_AT_ONCE = 2**20
 _PUBLIC_ORDER = 20_240_501  # any number that is not chosen by looking at people
-_PUBLIC_KEY = b"dpcost: round of a person"
 _HIGHEST_MOMENT = 100.0
 
 Notes = Mapping[str, FloatArray | str]
@@ -234,12 +232,6 @@ def public_groups(n_people: int, n_rounds: int) -> list[IntArray]:
     size = n_people // n_rounds
     cuts = [size * t for t in range(1, n_rounds)]
     return [np.sort(group) for group in np.split(order, cuts)]
-
-
-def round_of_person(person_id: str, n_rounds: int) -> int:
-    """Return the round, from 0, in which a person is asked: a keyed hash of the id and of nothing else."""
-    digest = hashlib.blake2b(person_id.encode(), key=_PUBLIC_KEY, digest_size=8).digest()
-    return int.from_bytes(digest) % n_rounds
 
 
 def run_rounds(

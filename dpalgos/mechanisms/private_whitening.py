@@ -20,12 +20,9 @@ floor under the eigenvalues of Q.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from dpalgos.errors import InputError
-from dpalgos.release.checks import LARGEST_BOUND, check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import clip_factor
@@ -42,9 +39,8 @@ class Whitening:
     """Released second moments M (R, p, p) of the rows, and the whitening matrix W (R, d, d) that follows.
 
     ``floor`` (R,) is that of the eigenvalues of the moments of x, or of u; ``noise_std`` (R,) is that of the
-    noise in svec(M), ``own_std`` (R,) what it is without moments that were released before. ``directions``
-    (R, d, d) are orthonormal in white coordinates, one a column; ``curvature`` (R, d) is 1 for those above
-    the floor, else released moment over floor, 0 to 1.
+    noise in svec(M). ``directions`` (R, d, d) are orthonormal in white coordinates, one a column;
+    ``curvature`` (R, d) is 1 for those above the floor, else released moment over floor, 0 to 1.
     """
 
     moments: FloatArray
@@ -53,18 +49,12 @@ class Whitening:
     noise_std: FloatArray
     directions: FloatArray
     curvature: FloatArray
-    own_std: FloatArray
     coordinates: FloatArray | None = None
 
     @property
     def unresolved(self) -> FloatArray:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
-
-    @property
-    def needs_no_steps(self) -> FloatArray:
-        """Whether earlier moments are three times as exact as own ones, whose noise hides y, (R,)."""
-        return np.asarray((self.moments[:, -1, -1] < 2 * self.own_std) & (self.noise_std < self.own_std / 3))
 
     def longest(self, unit: FloatArray) -> FloatArray:
         """Return how long white coefficients can be by the moment of y, (R,).
@@ -97,23 +87,6 @@ def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(2) * level**2 / n_rows)
 
 
-def check_released_moments(name: str, value: Any) -> tuple[FloatArray, float] | None:
-    """Return a symmetric matrix and the standard deviation of its noise, or refuse them."""
-    if value is None:
-        return None
-    try:
-        moments, std = np.asarray(value[0], dtype=float), float(value[1])
-    except (TypeError, ValueError, LookupError):
-        moments, std = np.empty(0), 1.0
-    square = moments.ndim == 2 and len(moments) == moments.shape[1]
-    if not square or not (np.abs(moments) <= LARGEST_BOUND).all():
-        raise InputError(
-            f"{name} must be a square matrix of numbers of size at most {LARGEST_BOUND:g} and its noise's "
-            "standard deviation"
-        )
-    return (moments + moments.T) / 2, check_bound(name, std)
-
-
 def private_whitening(
     transcript: Transcript,
     sample: Sample,
@@ -122,15 +95,13 @@ def private_whitening(
     *,
     noise_multiplier: float,
     inside: Whitening | None = None,
-    known: tuple[FloatArray, float] | None = None,
     coordinates: FloatArray | None = None,
 ) -> Whitening:
     """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
 
     ``inside`` is an earlier whitening: then rows are x alone, and u = W₁ x is clipped and its moments are
-    released. ``known`` are moments of the same rows that were released before, (p, p), and the standard
-    deviation of their noise: the two are averaged. ``coordinates`` B (R, p, p), symmetric, released or
-    public, are those in which rows B z are clipped and their moments are released; without earlier ones.
+    released. ``coordinates`` B (R, p, p), symmetric, released or public, are those in which rows B z are
+    clipped and their moments are released.
     """
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = moments_sensitivity(level, n_rows)
@@ -146,18 +117,6 @@ def private_whitening(
     # The noise matrix has spectral norm about √(2d) of its diagonal standard deviation.
     std = noise_multiplier * sensitivity
     noise_std = transcript.noise_std(sensitivity, noise_multiplier, len(value))
-    own_std = noise_std
-    if known is not None:
-        before, before_std = known
-        if before.shape != moments.shape[1:]:
-            raise InputError(
-                f"released_moments must have the shape {moments.shape[1:]}, of columns and response, got "
-                f"{before.shape}"
-            )
-        total = np.hypot(noise_std, before_std)  # no difference from 1, or a floor could vanish
-        weight, factor = (noise_std / total) ** 2, before_std / total
-        moments = moments + weight[:, None, None] * (before - moments)
-        std, noise_std = factor * std, factor * noise_std
     floor = np.maximum(1.2 * np.sqrt(d) * std, np.finfo(float).tiny)
     if inside is None:
         eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])
@@ -181,7 +140,6 @@ def private_whitening(
         noise_std=noise_std,
         directions=directions,
         curvature=np.clip(eigenvalues / raised, 0, 1),
-        own_std=own_std,
         coordinates=coordinates,
     )
 

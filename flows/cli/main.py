@@ -19,7 +19,6 @@ from flows.cli import catalogs, runs
 from flows.cli.advise import advise
 from flows.cli.audit import audit
 from flows.cli.init import init
-from flows.cli.local import local_app
 from flows.cli.options import help_or_version
 from flows.cli.privacy import ledger_app, release
 from flows.record.progress import say
@@ -37,7 +36,7 @@ for command in (
     *(release, audit, init, advise),
 ):
     app.command()(command)
-for name, group in {"ledger": ledger_app, "cache": runs.cache_app, "local": local_app}.items():
+for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():
     app.add_typer(group, name=name)
 
 # Faults of a named file that the user can mend.

@@ -27,34 +27,11 @@ ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of 
 
 
 def release(
-    estimator: Annotated[
-        str, typer.Argument(help="A private estimator; see dpcost estimators. Or: approve, with a charge.")
-    ],
-    charge: Annotated[
-        str | None, typer.Argument(help="After approve: the charge whose answer waits.")
-    ] = None,
-    data: Annotated[str | None, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file: [dataset], [columns], [bounds], [params].")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Privacy loss ε, positive.")] = None,
-    half_width: Annotated[
-        float | None, typer.Option(help="Widest half-width of an interval that is wanted, in place of ε.")
-    ] = None,
-    relative_error: Annotated[
-        float | None, typer.Option(help="The same, over the size of the estimate.")
-    ] = None,
-    max_epsilon: Annotated[
-        float | None, typer.Option(help="With a wanted width: the largest ε, reserved until the answer.")
-    ] = None,
-    growth: Annotated[float | None, typer.Option(help="Factor from one budget to the next.")] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--column", help="A column of which the width is wanted; all by default."),
-    ] = None,
+    estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
+    data: Annotated[str, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")],
+    config: Annotated[Path, typer.Option(help="TOML file: [dataset], [columns], [bounds], [params].")],
+    epsilon: Epsilon,
+    delta: Annotated[float, typer.Option(help="δ, above 0 and well below 1 over the number of rows.")],
     interval: Annotated[
         float | None, typer.Option(help="Confidence level, e.g. 0.95: also an interval, paid for from ε.")
     ] = None,
@@ -63,9 +40,6 @@ def release(
         bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
-    hold: Annotated[
-        bool, typer.Option("--hold", help="Show the answer only after a second person approves it.")
-    ] = False,
     record: Annotated[
         Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
     ] = None,
@@ -75,40 +49,16 @@ def release(
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget.
 
-    With an interval and a study file, it says first how many coefficients will have one, and asks. With
-    --hold, the answer is drawn, charged and stored, and shown once a second person ran: dpcost release
-    approve CHARGE.
+    With an interval and a study file, it says first how many coefficients will have one, and asks.
 
     Of a folder, or its address, workers of --engine dask make the partial sums; the noise is drawn here.
     """
-    from tasks.faults import SpecError
-
-    if estimator == "approve":
-        _approve(charge)
-        return
-    if charge is not None or data is None or config is None or delta is None:
-        raise SpecError(
-            "release needs one estimator with --data, --config and --delta, or: dpcost release approve CHARGE"
-        )
     from data.ledger import open_ledger
-    from data.store.processes import person
     from data.tables.reading import is_address
     from flows.record.progress import counter
-    from tasks.release.draw import WISHED_LEVEL
     from tasks.release.draw import release as release_one
     from tasks.release.record import write_record
-    from tasks.release.wish import Wish
 
-    wish, most = None, epsilon
-    if half_width is not None or relative_error is not None:
-        wanted = {"half_width": half_width, "relative_error": relative_error}
-        wish, most = Wish(**wanted, growth=growth, columns=tuple(columns or ())), max_epsilon
-    unsuitable = [epsilon] if wish else [max_epsilon, growth, columns or None]
-    if most is None or any(each is not None for each in unsuitable):
-        raise SpecError(
-            "--epsilon must be given, which says what the release costs; or in its place --half-width or "
-            "--relative-error with --max-epsilon: the smallest budget up to it that is enough is charged"
-        )
     source = data if is_address(data) else Path(data)
     with _where_sums_are_made(engine, workers, source):
         answer = release_one(
@@ -116,27 +66,22 @@ def release(
             estimator,
             source,
             config,
-            epsilon=most,
+            epsilon=epsilon,
             delta=delta,
             interval=interval,
             again=again,
             allow_new_content=new_content,
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
-            confirm=partial(_confirm_intervals, estimator, most, delta, yes),
-            wish=wish,
-            hold_by=person() if hold else "",
+            confirm=partial(_confirm_intervals, estimator, epsilon, delta, yes),
         )
     if record:
         write_record(answer.record, record)
     if as_json:
         typer.echo(json.dumps({k: v for k, v in asdict(answer).items() if k != "record"}, indent=1))
         return
-    if answer.held:
-        typer.echo("the answer is drawn, charged and stored; it is shown once a second person runs")
-        typer.echo(f"  dpcost release approve {answer.charge}")
     width = max([24, *(2 + len(column) for column in answer.estimate)])
     if answer.interval:
-        level = f"{100 * (interval or WISHED_LEVEL):g} %"
+        level = f"{100 * answer.record['release']['level']:g} %"
         typer.echo(f"{'':<{width}}{'estimate':>14}{f'{level} from':>14}{'to':>14}")
     for column, value in answer.estimate.items():
         ends = answer.interval.get(column)
@@ -147,15 +92,8 @@ def release(
     if answer.public_shape is not None:
         typer.echo(f"the shape of the public rows was {'' if answer.public_shape else 'not '}used")
     how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
-    typer.echo(f"\n({answer.together_epsilon:g}, {answer.delta:g})-differentially private; {how}")
-    if answer.started_from:
-        typer.echo(
-            f"epsilon {answer.epsilon:g} of it was charged for this answer; the rest is that of charge "
-            f"{answer.started_from} and what it builds on, from whose second moments this answer starts"
-        )
+    typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
     typer.echo(str(answer.risk["sentence"]))
-    if answer.until:
-        typer.echo(str(answer.until["sentence"]))
     typer.echo(
         f"spent of the budget: epsilon {answer.spent_epsilon:.4g} of {answer.budget_epsilon:g} "
         f"at delta {answer.budget_delta:g}"
@@ -190,20 +128,6 @@ def _leave_release(sentence: str) -> NoReturn:
 
     say(f"dpcost: {sentence}; dpcost ledger show says whether the release was charged, --again repeats it")
     os._exit(1)
-
-
-def _approve(charge: str | None) -> None:
-    from data.ledger import open_ledger
-    from data.store.processes import person
-    from tasks.faults import SpecError
-
-    if charge is None:
-        raise SpecError("approve needs the charge whose answer waits; see dpcost ledger show --json")
-    approved = open_ledger(home()).approve(charge, person())
-    typer.echo(
-        f"approved: the answer of {approved.estimator} about {approved.dataset!r}, epsilon "
-        f"{approved.epsilon:.4g}; the same question is answered with it, at no cost"
-    )
 
 
 def _confirm_intervals(

@@ -18,20 +18,16 @@ from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
-from dpalgos.until import UntilPlan, plan_until
 from tasks.faults import SpecError
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.config import ReleaseConfig, public_keywords, read_release
-from tasks.release.record import Answer, facts_at_charge, facts_of_all, record_of
-from tasks.release.reuse import REUSE, moments_to_store, start_from_ledger
+from tasks.release.record import Answer, facts_at_charge, record_of
 from tasks.release.table import FileUnits, ReleaseRows, read_rows
-from tasks.release.wish import Wish, draw_wish, reservation
 from tasks.run.resources import each_computed, one_blas_thread
 from tasks.study.spec import StudySpec
 
 _log = logging.getLogger(__name__)
 
-WISHED_LEVEL = 0.95  # of intervals, where a wish comes without one
 Confirm = Callable[[StudySpec, Sequence[str], Mapping[str, Any]], None]
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -49,8 +45,6 @@ def release(
     allow_new_content: bool = False,
     progress: Callable[[int], None] | None = None,
     confirm: Confirm | None = None,
-    wish: Wish | None = None,
-    hold_by: str = "",
 ) -> Answer:
     """Release one answer, or replay the stored one.
 
@@ -60,26 +54,19 @@ def release(
 
     ``interval`` is the confidence level of an interval per column, which the same ε pays for; None: none.
     ``progress`` is called with the number of rows read so far. ``confirm`` is called before a charge with
-    the study that the file names, the columns and the public keywords; it raises to charge nothing. With a
-    ``wish`` the smallest of a sequence of budgets up to ``epsilon`` that fulfills it is charged. ``hold_by``
-    is the person who asks, if a second one has to approve the answer: it is stored, and not shown before.
+    the study that the file names, the columns and the public keywords; it raises to charge nothing.
     """
     one_blas_thread()
     asked, study = read_release(config, estimator, interval)
-    if wish and "interval" not in asked.params:
-        asked = asked.model_copy(update={"params": {**asked.params, "interval": WISHED_LEVEL}})
     budget = ledger.budget(asked.dataset.name)
     _check_task(get_estimator(estimator), asked)
     rows = read_rows(ledger, data, asked, study.analyst_table if study else None, progress)
-    settings = {name: value for name, value in asked.params.items() if name != REUSE}
-    declared = public_keywords(asked.bounds, settings, estimator, _BUDGET_INSTEAD)
+    declared = public_keywords(asked.bounds, asked.params, estimator, _BUDGET_INSTEAD)
     keywords = {**declared, "epsilon": epsilon, "delta": delta}
     if rows.public:
         _log.warning("%s", rows.public.sentence)
         keywords["public_X"] = rows.public_X
-    if wish:
-        wish.check_columns(rows.units)
-    plan, sample = _planned(estimator, keywords, rows, wish)
+    plan, sample = _planned(estimator, keywords, rows)
     _check_plan(plan, epsilon, delta)
     _warn_of_large_delta(delta, rows.n_users or rows.n_rows, "users" if rows.n_users else "rows")
     check_data(plan.estimator, plan.params, sample)
@@ -98,7 +85,6 @@ def release(
             **asked.bounds,
             **asked.params,
             **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),
-            **(wish.question(plan) if wish and isinstance(plan, UntilPlan) else {}),
         },
         epsilon=epsilon,
         delta=delta,
@@ -107,17 +93,10 @@ def release(
             "pure_epsilon": plan.cost.pure_epsilon if plan.cost.pure_epsilon < float("inf") else None,
             "failure": plan.cost.failure,
             "releases": [event.label for event in plan.events],
-            **({"attempts": reservation(plan)} if isinstance(plan, UntilPlan) else {}),
             "unit": f"user by {asked.columns.user_id}" if asked.columns.user_id else "row",
             "facts": facts,
         },
     )
-    if REUSE in asked.params:
-        plan, sources = start_from_ledger(ledger, request, plan)
-        # The answer shows something of what they released, so that its own events do not bound its risk.
-        facts |= facts_of_all(sources[0].id, plan.cost + spending_of(sources), delta, facts["risk"]["unit"])
-        request = replace(request, accounting={**request.accounting, "facts": facts})
-
     charged_before = any(each.request_id == request.id for each in ledger.charges(budget.name))
     if confirm and study and not charged_before:
         confirm(study, asked.columns.x, {**declared, "interval": asked.params.get("interval")})
@@ -132,27 +111,17 @@ def release(
             note=why_more([*charges, new], budget.delta),
         )
 
-    charge = ledger.charge(request, fits, again=again, allow_new_content=allow_new_content, hold_by=hold_by)
+    charge = ledger.charge(request, fits, again=again, allow_new_content=allow_new_content)
     replayed = charge.release is not None
     if not replayed:
-        made: dict[str, Any] = {}
         try:
-            if isinstance(plan, UntilPlan):
-                assert wish
-                drawn, made = draw_wish(ledger, charge.id, plan, sample, rows.units, wish)
-            else:
-                drawn = draw_release(plan, sample)
+            drawn = draw_release(plan, sample)
         except BaseException as error:
             ledger.give_up(charge.id, f"{type(error).__name__} while drawing")
             raise
-        stored = _stored(rows.units, drawn) | ({"until": made} if made else moments_to_store(drawn))
-        charge = ledger.store_release(charge.id, stored)
+        charge = ledger.store_release(charge.id, _stored(rows.units, drawn))
     assert charge.release is not None
-    made = {} if charge.is_held else dict(charge.release.get("until", {}))
-    if made and wish:
-        made["sentence"] = wish.sentence(epsilon=charge.epsilon, most=epsilon, **made)
-        made |= {"max_epsilon": epsilon, "charged_epsilon": charge.epsilon}
-    shown = {} if charge.is_held else charge.release
+    shown = charge.release
     charges = ledger.charges(budget.name)
     # A charge of a version that did not store them has today's, without the software of then.
     facts = charge.accounting.get("facts", {**facts, "software": {}})
@@ -169,11 +138,7 @@ def release(
         interval=dict(shown.get("interval", {})),
         interval_note=str(shown.get("interval_note", "")),
         risk=facts["risk"],
-        started_from=facts.get("started_from", ""),
-        together_epsilon=facts.get("together_epsilon", epsilon),
-        until=made,
         public_shape=shown.get(PUBLIC_SHAPE),
-        held=charge.is_held,
     )
     n_units, head = rows.n_users or rows.n_rows, ledger.head()
     return replace(
@@ -182,21 +147,15 @@ def release(
     )
 
 
-def _planned(
-    estimator: str, keywords: dict[str, Any], rows: ReleaseRows, wish: Wish | None
-) -> tuple[ReleasePlan | UntilPlan, Sample]:
+def _planned(estimator: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
     """Plan a release and return its data: streamed where file and estimator allow it, else in memory.
 
     The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
     """
     shape = rows.n_rows, len(rows.units.names)
 
-    def plan_of(**how: Any) -> ReleasePlan | UntilPlan:
-        if wish is None:
-            return plan_release(estimator, *shape, keywords, **how)
-        others = {name: value for name, value in keywords.items() if name != "epsilon"}
-        how |= {"first_epsilon": wish.first_epsilon, "growth": wish.growth}
-        return plan_until(estimator, *shape, others, max_epsilon=keywords["epsilon"], **how)
+    def plan_of(**how: Any) -> ReleasePlan:
+        return plan_release(estimator, *shape, keywords, **how)
 
     if isinstance(rows.X, PartitionedTable):
         try:
@@ -295,11 +254,9 @@ def _in_order(columns: Sequence[str], stored: Mapping[str, float]) -> dict[str, 
     return {name: stored[name] for name in sorted(stored, key=of)}
 
 
-def _check_plan(plan: ReleasePlan | UntilPlan, epsilon: float, delta: float) -> None:
+def _check_plan(plan: ReleasePlan, epsilon: float, delta: float) -> None:
     """Stop before the charge if the plan differs from the request, which would be a fault of the program."""
     planned = getattr(plan.params, "epsilon", None), getattr(plan.params, "delta", None)
-    if isinstance(plan, UntilPlan):  # its attempts have shares of both
-        planned = epsilon, delta
     if planned != (epsilon, delta) or not plan.cost.epsilon(delta) <= epsilon:
         raise AssertionError(
             f"planned {planned} at epsilon {plan.cost.epsilon(delta)}, asked {(epsilon, delta)}"

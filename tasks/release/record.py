@@ -25,9 +25,8 @@ import numpy as np
 import dpalgos
 from data.ledger import Charge
 from data.store.folders import atomic_write
-from dpalgos.accounting.composition import Spending
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.risk import risk_of_events, risk_of_profile
+from dpalgos.accounting.risk import risk_of_events
 from dpalgos.catalog import Estimator
 from tasks.faults import SpecError
 from tasks.release.config import ReleaseConfig, is_bound
@@ -59,11 +58,7 @@ class Answer:
     interval: dict[str, list[float | None]]  # where the request has a level; null where none is honest
     interval_note: str  # why some have none
     risk: dict[str, Any]  # what the events let an attacker learn: `dpalgos.accounting.risk.AttackRisk`
-    started_from: str  # the charge that released the second moments which the answer starts from, if any
-    together_epsilon: float  # proved of this answer and those that it builds on, at ``delta``
-    until: dict[str, Any]  # of an answer by its accuracy: largest budget, number of attempts, a sentence
     public_shape: bool | None  # whether the shape of the public rows was used; None where there are none
-    held: bool  # the answer waits for the approval of a second person, and is not here
     record: dict[str, Any] = field(default_factory=dict)  # what can be published
 
 
@@ -82,16 +77,6 @@ def facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[s
     }
 
 
-def facts_of_all(started_from: str, cost: Spending, delta: float, unit: str) -> dict[str, Any]:
-    """Return the facts that differ for an answer which starts from others; ``cost`` is that of them all."""
-    return {
-        "started_from": started_from,
-        "together_epsilon": cost.epsilon(delta),
-        "rho": cost.rho,
-        "risk": risk_of_profile(cost.epsilon, delta, unit).to_dict(),
-    }
-
-
 def record_of(
     answer: Answer,
     estimator: Estimator,
@@ -104,16 +89,10 @@ def record_of(
 ) -> dict[str, Any]:
     """Return the record of a release; ``facts`` are what `facts_at_charge` returned then."""
     relation = estimator.relation or Relation.CENTRAL
-    unit, until = relation.unit_of_privacy, answer.until
+    unit = relation.unit_of_privacy
     events = [{name: each.get(name) for name in _OF_EVENT} for each in facts["events"]]
     columns = ", ".join(filter(None, (*asked.columns.x, asked.columns.y)))
     by = f"; users by the column {asked.columns.user_id}" if asked.columns.user_id else ""
-    guarantee = "a fixed guarantee, charged before anything was drawn"
-    if answer.started_from:
-        guarantee += (
-            f"; of this answer together with charge {answer.started_from}, whose second moments it starts "
-            f"from, and those which that one builds on: it was charged ε = {answer.epsilon:g} beyond them"
-        )
     deployment = {
         "product": {
             "name": asked.dataset.name,
@@ -133,13 +112,11 @@ def record_of(
             "privacy_unit": unit.capitalize(),
             "privacy_unit_description": f"{relation.neighboring_relation}: {_GOES_BACK[relation]}{by}",
             "privacy_parameters": {
-                "epsilon": answer.together_epsilon,
+                "epsilon": answer.epsilon,
                 "delta": charge.delta,
                 "rho": facts["rho"],
             },
-            "privacy_parameters_description": (
-                f"the largest budget of a sequence; {until['sentence']}" if until else guarantee
-            ),
+            "privacy_parameters_description": "a fixed guarantee, charged before anything was drawn",
         },
         "model": {
             "model_name": "Central",
@@ -167,18 +144,16 @@ def record_of(
         "estimator": estimator.name,
         "reference": estimator.reference,
         "level": asked.params.get("interval"),
-        "answer": None if answer.held else _numbers(answer),
+        "answer": _numbers(answer),
         "interval_note": answer.interval_note,
         "public_shape": answer.public_shape,
         "events": events,
         "public": list(_public(asked, study, facts, n_units, unit)),
         "risk": facts["risk"],
-        "until": until or None,
         "ledger": {
             "charge": charge.id,
-            "started_from": answer.started_from,  # whose released second moments it starts from
             "charged": charge.charged,
-            "epsilon_charged": answer.epsilon if answer.held else charge.epsilon,
+            "epsilon_charged": charge.epsilon,
             "epsilon_spent": answer.spent_epsilon,
             "epsilon_budget": answer.budget_epsilon,
             "delta_budget": answer.budget_delta,

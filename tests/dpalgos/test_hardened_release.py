@@ -82,7 +82,6 @@ def test_what_is_spent_of_many_rows_is_what_was_planned(streamed):
         ("ols", {}, "must be a private one"),
         ("adasp", {}, "did you mean 'adassp'"),
         ("dp_mean", {"value_bound": 1.0, "calibration": "paper"}, "calibration must be 'tight'"),
-        ("preconditioned_regression", {"released_moments": (np.eye(4), 1.0)}, "released_moments"),
         ("dp_mean", {}, "needs the keyword value_bound"),
         ("dp_mean", {"value_bound": 1.0, "epsilon": -1}, "epsilon must be"),
     ],

@@ -189,10 +189,6 @@ def test_deletion_shifts_of_a_difference_are_exact():
         difference_deletion_shifts(first, second, [7])
 
 
-def released_before(result):
-    return result.diagnostics["second_moments"][0], float(result.diagnostics["second_moments_std"][0])
-
-
 def few_rows(n, epsilon, **keywords):
     """Return the mean excess risk of 200 answers about n rows over that of zero, and the answers."""
     rng, d = np.random.default_rng(4), 6
@@ -207,34 +203,3 @@ def few_rows(n, epsilon, **keywords):
 
 def test_an_answer_about_very_few_rows_is_near_zero():
     assert few_rows(100, 0.1)[0] < 1.25
-
-
-def test_moments_of_an_earlier_answer_lower_the_error_of_few_rows():
-    known = released_before(few_rows(700, 1.0)[1])
-    assert few_rows(700, 0.1, released_moments=known)[0] < 0.75 * few_rows(700, 0.1)[0]
-
-
-def test_moments_of_an_earlier_answer_cost_nothing_and_lower_the_error():
-    rng, beta = np.random.default_rng(0), np.linspace(1, -1, 8)
-    X = rng.standard_normal((10_000, 8)) @ (rng.standard_normal((8, 8)) * np.geomspace(1, 0.1, 8))
-    y = X @ beta + rng.standard_normal(10_000)
-
-    def answer(epsilon, seed, **keywords):
-        ask = {"epsilon": epsilon, "delta": 1e-8, "rng": np.random.default_rng(seed), **keywords}
-        return dpalgos.estimate("preconditioned_regression", X, y, **ask)
-
-    known = released_before(answer(1.0, 1))
-    squares = {}
-    for reused in (None, known):
-        answers = [answer(0.1, seed, released_moments=reused) for seed in range(10, 22)]
-        squares[reused is None] = np.mean([((X @ (a.estimate - beta)) ** 2).mean() for a in answers])
-    plain = answer(0.1, 10)
-    for one, other in zip(answers[0].events, plain.events, strict=True):
-        assert (one.label, one.noise_multiplier) == (other.label, other.noise_multiplier)
-    assert squares[False] < 0.7 * squares[True]
-    combined = released_before(answers[0])
-    assert combined[1] < known[1]
-    huge, certain = (1e31 * np.eye(9), 1.0), (np.eye(9), 1e-31)
-    for bad in ((np.eye(8), 1.0), (np.eye(9), 0.0), (np.ones(9), 1.0), "ledger", huge, certain):
-        with pytest.raises(dpalgos.InputError, match="released_moments"):
-            answer(0.1, 0, released_moments=bad)

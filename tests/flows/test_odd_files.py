@@ -8,10 +8,8 @@ import stat
 import pytest
 from analyst_tables import completed, edited, init_study
 from small_project import sentence
-from test_local_cli import write_config
 
 from data.errors import StoreError
-from data.store.folders import check_output
 from tasks.report.write import write_index
 
 ROWS = "a,b,c,cost\n" + "1,-1,1,0.5\n" * 20
@@ -20,22 +18,14 @@ NO_FILES = ("pipe", "socket", "device", "folder")
 READING = {
     "a study file": "run {odd}.toml",
     "a study's table": "run own.toml",
-    "a release's data": "release dp_mean --data {odd}.csv --config local.toml --epsilon 1 --delta 1e-6",
+    "a release's data": "release dp_mean --data {odd}.csv --config release.toml --epsilon 1 --delta 1e-6",
     "a release's config": "release dp_mean --data rows.csv --config {odd} --epsilon 1 --delta 1e-6",
     "init": "init mine --data {odd}.csv",
-    "a protocol": "local report --data rows.csv --config {odd} --out r.arrow",
-    "a state": "local report --data rows.csv --state {odd} --out r.arrow",
-    "people": "local report --data {odd}.csv --config local.toml --out r.arrow",
-    "reports": "local aggregate {odd}",
     "a backup": "ledger restore {odd}",
     "results": "compare {odd} {odd}",
     "a manifest": "report housing --out reports",
 }
-WRITING = {
-    "reports": "local report --data rows.csv --config local.toml --out {out}",
-    "a state": "local round --config local.toml --out {out}",
-    "a backup": "ledger backup {out}",
-}
+CONFIG = '[dataset]\nname = "people"\n[columns]\nx = ["a", "b", "c"]\n[bounds]\nvalue_bound = 1.0\n'
 
 
 def make(kind, path):
@@ -57,7 +47,7 @@ def make(kind, path):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text(ROWS)
-    write_config(tmp_path / "local.toml")
+    (tmp_path / "release.toml").write_text(CONFIG)
     return tmp_path
 
 
@@ -79,15 +69,12 @@ def test_what_is_no_regular_file_is_not_read(command_line, folder, case, kind):
     assert "internal error" not in sentence(command_line(*READING[case].format(odd="odd").split()))
 
 
-@pytest.mark.parametrize(
-    ("case", "kind"),
-    [("reports", "socket"), ("reports", "link"), ("a state", "folder"), ("a backup", "pipe")],
-)
-def test_only_a_regular_file_is_replaced(command_line, folder, case, kind):
+@pytest.mark.parametrize("kind", ["socket", "link", "folder", "pipe"])
+def test_only_a_regular_file_is_replaced(command_line, folder, kind):
     command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
     out = make(kind, folder / "out")
     before = os.lstat(out)
-    sentence(command_line(*WRITING[case].format(out=out).split()))
+    sentence(command_line("ledger", "backup", str(out)))
     assert (stat.S_IFMT(os.lstat(out).st_mode), os.lstat(out).st_ino) == (
         stat.S_IFMT(before.st_mode),
         before.st_ino,
@@ -95,36 +82,20 @@ def test_only_a_regular_file_is_replaced(command_line, folder, case, kind):
     assert (folder / "rows.csv").read_text() == ROWS
 
 
-@pytest.mark.parametrize(
-    ("case", "out"),
-    [
-        *(("reports", out) for out in ("rows.csv", "local.toml", "same.csv", "notes.txt", ".", "")),
-        *(("a state", "local.toml"), ("a backup", "notes.txt")),
-    ],
-)
-def test_no_input_and_no_file_of_another_kind_is_replaced(command_line, folder, case, out):
+@pytest.mark.parametrize("out", ["rows.csv", "release.toml", "same.csv", "notes.txt", ".", ""])
+def test_no_input_and_no_file_of_another_kind_is_replaced(command_line, folder, out):
     command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
     os.link(folder / "rows.csv", folder / "same.csv")
     (folder / "notes.txt").write_text("mine")
     before = {path.name: path.read_bytes() for path in folder.glob("*.*")}
-    words = [out if word == "{out}" else word for word in WRITING[case].split()]
-    assert "internal error" not in sentence(command_line(*words))
+    assert "internal error" not in sentence(command_line("ledger", "backup", out))
     assert {path.name: path.read_bytes() for path in folder.glob("*.*")} == before
 
 
-@pytest.mark.parametrize("case", WRITING)
-def test_what_a_command_wrote_may_be_replaced(command_line, folder, case):
+def test_a_backup_may_be_replaced(command_line, folder):
     command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
     for _ in range(2):
-        assert command_line(*WRITING[case].format(out="out").split())[0] == 0
-
-
-def test_an_empty_file_may_be_filled(tmp_path):
-    (tmp_path / "empty").touch()
-    check_output(tmp_path / "empty", (), b"ARROW1")
-    (tmp_path / "full").write_bytes(b"ARROW2")
-    with pytest.raises(StoreError, match="full"):
-        check_output(tmp_path / "full", (), b"ARROW1")
+        assert command_line("ledger", "backup", "out")[0] == 0
 
 
 def test_a_page_takes_the_place_of_no_link(tmp_path):
@@ -134,13 +105,6 @@ def test_a_page_takes_the_place_of_no_link(tmp_path):
     with pytest.raises(StoreError, match=r"index\.html"):
         write_index(tmp_path)
     assert (tmp_path / "mine").read_text() == "mine"
-
-
-@pytest.mark.parametrize("state", ["[" * 100_000 + "]" * 100_000, "[]"])
-def test_a_state_that_is_no_state_is_refused(command_line, folder, state):
-    (folder / "state.json").write_text(state)
-    command = "local report --data rows.csv --state state.json --out r.arrow"
-    assert "state.json" in sentence(command_line(*command.split()))
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "card.json"])

@@ -6,10 +6,8 @@ from tests.mutants.fault import Fault
 _BACKUP = "tests/data/ledger/test_backup.py"
 _CACHE_KEYS = "tests/tasks/test_cache_keys.py"
 _DECLARED_RELEASE = "tests/flows/test_declared_release.py"
-_LOCAL_CLI = "tests/flows/test_local_cli.py"
 _PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
 _PUBLIC_ROWS = "tests/flows/test_public_rows.py"
-_REUSED = "tests/flows/test_reused_moments.py"
 _SHARED_REPORTS = "tests/tasks/test_shared_reports.py"
 _STORED = "tests/flows/test_stored.py"
 _STREAMED_RELEASE = "tests/flows/test_streamed_release.py"
@@ -29,31 +27,11 @@ APPLICATION_FAULTS = {
         ),
     },
     "data/ledger/charging_rules.py": {
-        "a reservation is released before the charge ends": Fault(
-            "_at_cost", condition("_has_ended", "not reserved"), "tests/data/ledger/test_attempts.py"
-        ),
         "a person approves an own answer": Fault(
             "approve", operation("by", "False"), "tests/data/ledger/test_charges.py"
         ),
         "an answer that is held is shown": Fault(
             "_with_release", call("_is_held", "False"), "tests/data/ledger/test_charges.py"
-        ),
-        "the number of attempts of a held answer is shown": Fault(
-            "_at_cost", call("_is_held", "False"), "tests/data/ledger/test_attempts.py"
-        ),
-        "a release starts from an answer that is held": Fault(
-            "answers", operation("is_held", "True"), f"{_REUSED}::test_moments_of_anything_else_are_not_taken"
-        ),
-        "a release starts from an answer about other rows": Fault(
-            "answers",
-            operation("fingerprint", "True"),
-            f"{_REUSED}::test_other_rows_under_the_same_name_are_other_rows",
-        ),
-        "attempts are not written down": Fault(
-            "begin_attempt", without("append"), "tests/data/ledger/test_attempts.py"
-        ),
-        "attempts begin after the answer": Fault(
-            "begin_attempt", condition("reserved", "False"), "tests/data/ledger/test_attempts.py"
         ),
         "a budget never ends": Fault(
             "require_fits", condition("accepted", "True"), f"{_PRIVACY_CLI}::test_the_budget_ends"
@@ -159,17 +137,6 @@ APPLICATION_FAULTS = {
             f"{_PUBLIC_ROWS}::test_public_rows_alone_are_not_taken_for_the_answer_without_privacy",
         ),
     },
-    "tasks/local_protocol.py": {
-        "the round of a person with an id depends on the file": Fault(
-            "_people_of_round", call("round_of_person", "names.index({0}) % {1}"), _LOCAL_CLI
-        ),
-        "a file that changed between two rounds is answered again": Fault(
-            "_same_file", condition("round", "False"), _LOCAL_CLI
-        ),
-        "a device answers whatever epsilon the server asks for": Fault(
-            "check_allowed", condition("epsilon", "False"), _LOCAL_CLI
-        ),
-    },
     "tasks/problems/problem.py": {
         "what is said to be of public rows alone is of private ones": Fault(
             "Draw.answer",
@@ -211,16 +178,6 @@ APPLICATION_FAULTS = {
             "release",
             operation(".release", "False", nth=0),
             f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",
-        ),
-    },
-    "tasks/release/reuse.py": {
-        "moments of other columns are taken": Fault(
-            "_kind", returns("{{}}"), f"{_REUSED}::test_moments_of_anything_else_are_not_taken"
-        ),
-        "moments are taken although others cost more": Fault(
-            "start_from_ledger",
-            call("max", "min({0}, key={key})"),
-            f"{_REUSED}::test_an_answer_starts_from_the_moments_of_the_largest_epsilon_and_costs_no_more",
         ),
     },
     "tasks/release/table.py": {

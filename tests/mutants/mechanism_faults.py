@@ -117,9 +117,6 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/release/hardened_noise.py": {
-        "a refined draw has the noise of the whole precision": Fault(
-            "Refining.gaussian", operation("weight", "precision", nth=0), "tests/dpalgos/test_until.py"
-        ),
         "whether a release is refused depends on what no noise covers": Fault(
             "_add",
             call("clip", "np.array(_on_grid(value[:, 0], step))"),
@@ -155,20 +152,6 @@ MECHANISM_FAULTS = {
         ),
         "hardened noise is not inflated": Fault(
             "SecureTranscript.gaussian", operation("_inflation", "{left}"), _HARDENED_RELEASE
-        ),
-    },
-    "dpalgos/until.py": {
-        "attempts before the last are not charged": Fault(
-            "spent_epsilon", number(1, 2, nth=0), "tests/dpalgos/test_until.py"
-        ),
-        "the stopping rule looks at the private rows": Fault(
-            "draw_until", condition("enough", "np.mean(sample.X) > 0.3"), "tests/dpalgos/test_until.py"
-        ),
-        "an attempt is drawn before it is written down": Fault(
-            "draw_until", without("begin"), "tests/dpalgos/test_until.py"
-        ),
-        "an interval that is missing is narrow enough": Fault(
-            "narrow_enough", returns("interval is None or {all}"), "tests/dpalgos/test_until.py"
         ),
     },
     "dpalgos/accounting/risk.py": {
@@ -222,11 +205,6 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/mechanisms/private_whitening.py": {
-        "noisy steps follow moments that are known better": Fault(
-            "Whitening.needs_no_steps",
-            returns("np.zeros(len(self.floor), dtype=bool)"),
-            "tests/dpalgos/test_linear_regression.py::test_moments_of_an_earlier_answer_lower_the_error_of_few_rows",
-        ),
         "whitening moments move by the square of the level": Fault(
             "moments_sensitivity",
             returns("{all} / np.sqrt(2)"),

@@ -1,12 +1,8 @@
 import json
-import shutil
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from data.ledger import Ledger, LedgerBroken, LedgerError
+from data.ledger import LedgerBroken, LedgerError
 from data.ledger.chain import START
 
 
@@ -116,20 +112,3 @@ def test_the_chain_is_what_it_says(written, place):
     rows = place.run("SELECT kind, dataset, body FROM dpcost_ledger ORDER BY seq", belted=True)
     assert [kind for kind, *_ in rows] == ["open", "bind", "charge", "release", "charge", "open"]
     assert json.loads(rows[2][2])["epsilon"] == 0.3
-
-
-def test_a_ledger_written_by_an_earlier_version_is_whole_and_goes_on(tmp_path, fits, ask):
-    """Files of the time before SQLAlchemy: two charges, of which one was answered and one given up."""
-    before = Path(__file__).with_name("written_before")
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    shutil.copy(before / "ledger.key", home)
-    (home / "ledger.key").chmod(0o600)
-    with closing(sqlite3.connect(home / "ledger.sqlite")) as connection:
-        connection.executescript((before / "ledger.sql").read_text())
-    ledger = Ledger(home)
-    assert (ledger.verify().ok, ledger.verify().n_charges) == (True, 2)
-    assert ledger.charge(ask(), fits).release == {"estimate": [0.30000000000000004, -0.0]}
-    ledger.charge(ask(parameters={}), fits)
-    assert ledger.verify().n_charges == 3
-    assert Ledger(tmp_path / "other").restore(before / "backup.json").n_charges == 2
