@@ -4,7 +4,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget as Budget
+from dpalgos.accounting.open_budget import Budget as Budget
 from dpalgos.api import Result as Result
 from dpalgos.catalog import Estimator as Estimator
 from dpalgos.catalog import catalog as catalog

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import charge_open_budgets
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
+from dpalgos.accounting.open_budget import charge_open_budgets
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.errors import InputError, PrivacyWarning

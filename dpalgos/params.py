@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.release.checks import check_bound, check_count
@@ -95,11 +95,11 @@ class PrivateParams(Params):
 
     def split_budget(
         self, shares: Mapping[str, float], first: Mapping[str, float] = _NOTHING, *, gaussian: bool = True
-    ) -> Budget:
+    ) -> SplitBudget:
         """Return the budget whose shares ``first`` are of the whole, and ``shares`` of what those leave."""
         rest = 1 - sum(first.values())
         every = {**first, **{part: rest * share for part, share in shares.items()}}
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares=every, gaussian=gaussian)
+        return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=every, gaussian=gaussian)
 
 
 def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> None:

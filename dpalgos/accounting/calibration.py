@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
@@ -59,7 +59,7 @@ def least_noise_factor(
 
 
 def least_noise(
-    budget: Budget,
+    budget: SplitBudget,
     *,
     selections: Mapping[str, int],
     gaussians: Mapping[str, int],
@@ -144,7 +144,7 @@ def tuned_noise(
     """
     shares = tuple(fit_shares) or (1 - selection_share,)
     named = {"selections": selection_share, **{f"fit {k + 1}": share for k, share in enumerate(shares)}}
-    budget = Budget(epsilon=epsilon, delta=delta, shares=named, gaussian=False)
+    budget = SplitBudget(epsilon=epsilon, delta=delta, shares=named, gaussian=False)
     alone = budget.selection_epsilon("selections", n_selections)
 
     def planned(factor: float) -> list[Event]:

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.bounded_scores import BoundedGLM, check_has_interval, glm_witnesses
@@ -82,7 +82,7 @@ class DPGLMParams(IntervalParams, PrivateFamilyParams):
                 "leave out coef_bound"
             )
 
-    def budget(self) -> Budget:
+    def budget(self) -> SplitBudget:
         """Return how μ² is spent: on steps, and with an interval on what follows them."""
         if self.interval is None:
             return self.split_budget({"steps": 1.0})

@@ -42,7 +42,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
@@ -117,7 +117,7 @@ class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
         """η."""
         return self.step_size or 2 / self.covariate_bound**2
 
-    def budget(self) -> Budget:
+    def budget(self) -> SplitBudget:
         """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
         reserved = interval_shares(self.interval)
         if self.interval is not None:

@@ -32,7 +32,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
@@ -142,7 +142,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     return released
 
 
-def _budget(params: DPMeanParams) -> Budget:
+def _budget(params: DPMeanParams) -> SplitBudget:
     """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
     return params.split_budget({"mean": 1.0}, interval_shares(params.interval, MEAN_SHARE))
 

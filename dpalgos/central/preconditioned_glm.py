@@ -58,7 +58,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.bounded_scores import check_has_interval
@@ -129,7 +129,7 @@ class PreconditionedGLMParams(PublicRowsParams, IntervalParams):
         """Return whether the family is the Gaussian one, or a ``public_share`` is named."""
         return settings.get("family", "gaussian") == "gaussian" or settings.get("public_share") is not None
 
-    def budget(self, shape: PublicShape | None = None) -> Budget:
+    def budget(self, shape: PublicShape | None = None) -> SplitBudget:
         """Return how ε is spent; a part of it on whether the shape of public rows is right."""
         shares = {"moments": _MOMENT_SHARE}
         if self.clip == "private":
@@ -141,7 +141,7 @@ class PreconditionedGLMParams(PublicRowsParams, IntervalParams):
             shares["last score"] = (1 - _PILOT_SHARE) * (1 - sum(shares.values()))
         steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
-        return Budget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, shares))
+        return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, shares))
 
 
 def step_weights(n_steps: int) -> FloatArray:

@@ -58,7 +58,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
@@ -110,15 +110,19 @@ class _Schedule:
         rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.interval_share
         return np.asarray(rest * weights / weights.sum())
 
-    def budget(self, params: "PreconditionedRegressionParams", shape: public.PublicShape | None) -> Budget:
+    def budget(
+        self, params: "PreconditionedRegressionParams", shape: public.PublicShape | None
+    ) -> SplitBudget:
         shares = interval_shares(params.interval) | ({} if params.interval is None else CURVATURE_SHARES)
         shares |= {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
         shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
         shares |= {"levels": self.level_share}
         spent = {part: share for part, share in shares.items() if share}
-        return Budget(epsilon=params.epsilon, delta=params.delta, shares=params.shares_with(shape, spent))
+        return SplitBudget(
+            epsilon=params.epsilon, delta=params.delta, shares=params.shares_with(shape, spent)
+        )
 
-    def count_multiplier(self, budget: Budget) -> float:
+    def count_multiplier(self, budget: SplitBudget) -> float:
         """Return the noise of each count of the searches for levels; 0 where there are none."""
         n_searches = 1 + self.wanted.n_searched_steps + (self.whitened_share > 0)
         return budget.gaussian_multiplier("levels", n_searches * N_COUNTS) if self.level_share else 0.0

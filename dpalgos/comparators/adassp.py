@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.bounded_scores import BoundedRegression, regression_witnesses
 from dpalgos.intervals.half_widths import IntervalParams, interval_shares, release_score_moments
@@ -57,7 +57,7 @@ class AdaSSPParams(IntervalParams):
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
-    def budget(self) -> Budget:
+    def budget(self) -> SplitBudget:
         """Return the shares of μ²."""
         releases = ("least eigenvalue", "X'X", "X'y")
         return self.split_budget(dict.fromkeys(releases, 1 / 3), interval_shares(self.interval))

@@ -54,7 +54,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
@@ -198,7 +198,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
     return released
 
 
-def _budget(params: ClippedMeanParams) -> Budget:
+def _budget(params: ClippedMeanParams) -> SplitBudget:
     reserved = interval_shares(params.interval, MEAN_SHARE)
     if params.spreads_differ:
         reserved |= _SEARCHED_SHARES
@@ -219,7 +219,9 @@ def _public_center(params: ClippedMeanParams, d: int) -> FloatArray:
     return for_columns("center", params.center, d)
 
 
-def _private_ball(sample: Sample, params: ClippedMeanParams, budget: Budget, transcript: Transcript) -> Ball:
+def _private_ball(
+    sample: Sample, params: ClippedMeanParams, budget: SplitBudget, transcript: Transcript
+) -> Ball:
     """Release a center, and the radius and units that suit it."""
     assert params.mean_bound is not None
     assert params.std_bounds is not None

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget, printed_rho
+from dpalgos.accounting.budget import SplitBudget, printed_rho
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.half_widths import MEAN_SHARE, IntervalParams, interval_shares
 from dpalgos.intervals.means import Ball, interval_witnesses, mean_offset, note_offset_interval
@@ -56,7 +56,7 @@ class CoinPressMeanParams(IntervalParams):
     std_bound: float = positive("σ: the standard deviation in every direction is at most that")
     n_rounds: int = count("T, number of balls", default=4)
 
-    def budget(self) -> Budget:
+    def budget(self) -> SplitBudget:
         """Return the shares of μ²."""
         rounds = {"center": 1 - _LAST_SHARE, "mean": _LAST_SHARE} if self.n_rounds > 1 else {"mean": 1.0}
         return self.split_budget(rounds, interval_shares(self.interval, MEAN_SHARE))

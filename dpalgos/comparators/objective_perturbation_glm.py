@@ -54,7 +54,7 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
@@ -245,7 +245,7 @@ def interval_noise(params: ObjectivePerturbationGLMParams) -> dict[str, float]:
         part: (1 - _CURVATURE_RELEASE) * share / sum(reserved.values()) for part, share in reserved.items()
     }
     shares[CURVATURE] = _CURVATURE_RELEASE
-    budget = Budget(epsilon=params.epsilon - epsilon, delta=params.delta - delta, shares=shares)
+    budget = SplitBudget(epsilon=params.epsilon - epsilon, delta=params.delta - delta, shares=shares)
     alone = {part: budget.gaussian_multiplier(part) for part in shares}
 
     def events(factor: float) -> list[Event]:

@@ -30,7 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import PureEvent
 from dpalgos.catalog import Published, Witnesses, pair, register
@@ -130,7 +130,7 @@ def score_sensitivity(
 @lru_cache(maxsize=4096)
 def selection_epsilon(epsilon: float, delta: float, n_iterations: int) -> float:
     """Return the largest bounded range of each of T choices that are together (ε, δ)-DP."""
-    budget = Budget(epsilon=epsilon, delta=delta, shares={"vertices": 1.0}, gaussian=False)
+    budget = SplitBudget(epsilon=epsilon, delta=delta, shares={"vertices": 1.0}, gaussian=False)
     return least_noise(budget, selections={"vertices": n_iterations}, gaussians={})["vertices"]
 
 

@@ -44,7 +44,7 @@ from functools import cache, lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.mechanisms.top_k import gumbel_top_k
@@ -236,7 +236,7 @@ def planned_multipliers(epsilon: float, delta: float, sparsity: int) -> tuple[fl
     """Return the least multipliers of the selection and of the moments that are together (ε, δ)-DP."""
     shares = {"selection": _SELECTION_SHARE, "moments": 1 - _SELECTION_SHARE}
     noise = least_noise(
-        Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
+        SplitBudget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
         selections={"selection": sparsity},
         gaussians={"moments": 1},
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.models.families import Family
 from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
@@ -222,7 +222,7 @@ class GLMLevels(_Levels):
         sample: Sample,
         clip: str | tuple[float, float],
         family: Family,
-        budget: Budget,
+        budget: SplitBudget,
         transcript: Transcript,
     ) -> None:
         super().__init__(sample, clip, gaussian_mu(budget.epsilon, budget.delta), transcript)

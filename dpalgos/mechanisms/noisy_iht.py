@@ -47,7 +47,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import check_budget
@@ -205,7 +205,7 @@ def planned_multipliers(
         selected = _SELECTION_SHARE if t < n_rounds - 1 else _LAST_SELECTION_SHARE
         shares[f"selection {t}"], shares[f"values {t}"] = weight * selected, weight * (1 - selected)
     noise = least_noise(
-        Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
+        SplitBudget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
         selections={f"selection {t}": sparsity for t in range(n_rounds)},
         gaussians={f"values {t}": 1 for t in range(n_rounds)},
     )

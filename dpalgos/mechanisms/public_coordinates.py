@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_whitening import clipped_second_moments, moments_sensitivity
@@ -183,7 +183,7 @@ def public_coordinates(
     sample: Sample,
     params: PublicRowsParams,
     shape: PublicShape | None,
-    budget: Budget,
+    budget: SplitBudget,
 ) -> FloatArray | None:
     """Return A where S looks right, else I, each with a last 1 for a response, (R, d + 1, d + 1).
 

@@ -38,7 +38,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, PureEvent
 from dpalgos.release.checks import (
@@ -264,7 +264,7 @@ def screening_multipliers(
     for i, fit in enumerate(fits):
         shares |= {f"fit {i} {t}": (1 - selection_share) * share for t, share in enumerate(fit)}
     noise = least_noise(
-        Budget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
+        SplitBudget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
         selections={f"batch {i} {j}": size for (i, j), (size, _) in batches.items()},
         gaussians={f"fit {i} {t}": 1 for i, fit in enumerate(fits) for t in range(len(fit))},
     )

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise, least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.errors import InputError
@@ -153,7 +153,7 @@ class UserAggregation:
         n_features: int,
         n_queries: int,
         interval: float | None = None,
-        budget: Budget | None = None,
+        budget: SplitBudget | None = None,
         least_weight: float | None = None,
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
@@ -350,7 +350,7 @@ class UserAggregation:
             m = params.samples_per_user
             delta = params.delta / m * np.exp(-(m - 1) * params.epsilon / m)
             # A row moves the mean by 2B / (nm).
-            budget = Budget(epsilon=params.epsilon / m, delta=float(delta), shares={"steps": 1.0})
+            budget = SplitBudget(epsilon=params.epsilon / m, delta=float(delta), shares={"steps": 1.0})
             return budget.gaussian_multiplier("steps", self._n_queries) / m
         epsilon, delta = self._printed_budget()
         return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)

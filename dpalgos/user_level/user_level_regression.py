@@ -37,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
@@ -66,7 +66,7 @@ class GradientStepParams(AggregationParams):
     n_iterations: int = count("T, number of gradient steps", default=8)
     step_size: float = positive("η; at most 1 / smoothness of the mean loss")
 
-    def aggregation_of_gradients(self, n_features: int, budget: Budget | None = None) -> UserAggregation:
+    def aggregation_of_gradients(self, n_features: int, budget: SplitBudget | None = None) -> UserAggregation:
         """Return how the mean gradient over users is released, once for each step."""
         return UserAggregation(
             self,
@@ -121,7 +121,7 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
                 "curvature_bound is needed with an interval, got None; pass e.g. a bound on users' mean ‖x‖²"
             )
 
-    def budget(self) -> Budget:
+    def budget(self) -> SplitBudget:
         """Return how μ² is spent with an interval: on steps, and on what follows them."""
         reserved = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
         return self.split_budget({_LAST: 1.0}, reserved)

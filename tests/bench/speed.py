@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dpalgos
 from data.prepare.table_design import draw_rows
-from dpalgos.accounting.budget import Budget
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.central.dp_linear_regression import gradient_sensitivity
 from dpalgos.local.randomizers import HalfSpaceRandomizer
@@ -133,7 +133,7 @@ def _selection(*, d: int, s: int, small: bool) -> Measurement:
     n_replicates, repeats = (2, 1) if small else (100, 7)
     values = np.random.default_rng(0).standard_normal((d, n_replicates))
     halves = {"selection": 0.5, "values": 0.5}
-    budget = Budget(**BUDGET, shares=halves, gaussian=False)
+    budget = SplitBudget(**BUDGET, shares=halves, gaussian=False)
     selection = 2 / budget.selection_epsilon("selection", s)
     release = budget.gaussian_multiplier("values")
     printed = printed_multiplier(**BUDGET, sparsity=s)

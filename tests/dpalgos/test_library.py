@@ -1,8 +1,10 @@
 """What a user of the library relies on: budgets over several calls, public units, warnings, types."""
 
+import multiprocessing
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +81,34 @@ def test_an_outer_budget_counts_what_an_inner_one_counts():
             mean(epsilon=1.4)
     assert inner.spent_epsilon == 0
     assert outer.spent_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+def answers_or_not(_=None):
+    try:
+        return mean() is not None
+    except InputError:
+        return False
+
+
+def test_a_budget_counts_in_every_thread():
+    with ThreadPoolExecutor(8) as pool, Budget(epsilon=1.5, delta=1e-6) as budget:
+        answered = list(pool.map(answers_or_not, range(40)))
+    assert sum(answered) == 1
+    assert budget.spent_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_was_started_inside_a_budget_is_refused(start):
+    context, X = multiprocessing.get_context(start), np.zeros((50, 1))
+    settings = {**ASKED, "lower": 0.0, "upper": 1.0, "rng": np.random.default_rng(0)}
+    with Budget(epsilon=9.0, delta=1e-6), ProcessPoolExecutor(1, context) as pool:
+        inside = pool.submit(dpalgos.estimate, "box_mean", X, **settings).exception()
+    assert isinstance(inside, InputError)
+    with ProcessPoolExecutor(1, context) as pool:
+        assert pool.submit(dpalgos.estimate, "box_mean", X, **settings).result()
+        with pytest.warns(PrivacyWarning, match="not counted"), Budget(epsilon=9.0, delta=1e-6):
+            pass
 
 
 @pytest.mark.parametrize(

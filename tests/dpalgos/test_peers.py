@@ -99,7 +99,7 @@ def test_what_the_later_code_of_boosting_proves():
 
 def test_an_audit_sees_what_the_later_code_of_boosting_tells(monkeypatch):
     """Its noise in the place of ours: asked for ε = 1, runs on neighbors prove several times that."""
-    later = "dpalgos.accounting.budget.Budget.gaussian_multiplier"
+    later = "dpalgos.accounting.budget.SplitBudget.gaussian_multiplier"
     monkeypatch.setattr(later, lambda budget, part: gaussian_mu(budget.epsilon, budget.delta))
     result = audit_estimator(
         "boosted_adassp", epsilon=1.0, delta=1e-6, rng=np.random.default_rng(0), n_trials=1000

@@ -43,9 +43,9 @@ _USER_MEAN = (
 )
 
 MECHANISM_FAULTS = {
-    "dpalgos/accounting/budget.py": {
+    "dpalgos/accounting/open_budget.py": {
         "an open budget is never exceeded": Fault(
-            "charge_open_budgets",
+            "Budget._check",
             condition("total", "False"),
             f"{_LIBRARY}::test_a_budget_sums_calls_and_withholds_what_exceeds_it",
         ),
@@ -55,9 +55,19 @@ MECHANISM_FAULTS = {
             f"{_LIBRARY}::test_a_budget_sums_calls_and_withholds_what_exceeds_it",
         ),
         "answers that protect rows count in a budget of users": Fault(
-            "charge_open_budgets",
+            "Budget._check",
             condition("unit_of_privacy", "False"),
             f"{_LIBRARY}::test_a_budget_refuses_what_it_cannot_sum",
+        ),
+        "an open budget counts in its own thread alone": Fault(
+            "charge_open_budgets",
+            name("_OPEN", "([] if threading.current_thread().name != 'MainThread' else _OPEN)", every=True),
+            f"{_LIBRARY}::test_a_budget_counts_in_every_thread",
+        ),
+        "a process that was started inside a budget answers": Fault(
+            "_refuse_other_processes",
+            condition("opened_by", "False"),
+            f"{_LIBRARY}::test_a_process_that_was_started_inside_a_budget_is_refused",
         ),
     },
     "dpalgos/accounting/composition.py": {
