@@ -215,6 +215,8 @@ class StudyPage:
     data_cards: tuple[DataCard, ...] = ()
     risk: str = ""  # what the headline's guarantee lets an attacker learn, in a sentence
     kind: str = ""  # what is estimated: "mean", "linear_regression"
+    about: str = ""  # the estimator that the page is about, whose line the chart always shows
+    n_coefficients: int = 0  # whose signs are counted; 0: of none
 
     def estimator(self, name: str) -> EstimatorInfo:
         """Return the record of an estimator; an unlisted one is shown under its own name, last."""

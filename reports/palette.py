@@ -75,7 +75,10 @@ class Look:
 
 
 def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Look:
-    """Return an estimator's look: black without privacy, gray dots for zero, hollow and dashed as printed."""
+    """Return an estimator's look: black without privacy, gray dots for zero, hollow and dashed as printed.
+
+    What proves no finite ε at all is dashed and dotted.
+    """
     if role == "zero":
         return Look(ZERO_LINE, MUTED, ZERO_DOTS, "", ZERO_LINE)
     if role == "nonprivate":
@@ -84,7 +87,7 @@ def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Lo
         return Look(NON_PRIVATE, NON_PRIVATE, PRINTED_DASH, "circle", PAPER)
     place, shape = slot(order, form), SHAPES[(form + 3 * (order // len(HUES))) % len(SHAPES)]
     if role == "unprotected":
-        return Look(NON_PRIVATE, NON_PRIVATE, SOLID, shape, NON_PRIVATE)
+        return Look(SERIES[place], SERIES_TEXT[place], LIMIT_DASH, shape, PAPER)
     if calibration == "paper":
         return Look(SERIES[place], SERIES_TEXT[place], PRINTED_DASH, shape, PAPER)
     return Look(SERIES[place], SERIES_TEXT[place], SOLID, shape, SERIES[place])

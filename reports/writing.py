@@ -71,7 +71,17 @@ def times(ratio: float) -> str:
     """Write a ratio: 0.002, 2.5, 15, 120."""
     if ratio < 0.095:
         return short(ratio)
-    return f"{float(f'{ratio:.2g}'):,.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
+    return f"{float(f'{ratio:.2g}'):,.0f}" if ratio >= 9.95 else f"{ratio:.1f}".removesuffix(".0")
+
+
+def rows(number: float) -> str:
+    """Write a number of rows in two digits, or as it is if it is a whole one: 2,300."""
+    return f"{number if number == round(number) else float(f'{number:.2g}'):,.0f}"
+
+
+def percent(share: float) -> str:
+    """Write a share: 4.1 %, 37 %."""
+    return f"{short(100 * share)} %"
 
 
 def span(values: Sequence[float]) -> str:
@@ -151,6 +161,7 @@ def macros() -> Any:
 
     env = Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined)
     env.filters.update(num=num, setting=setting, times=times, words=words, count=count, span=span)
+    env.filters.update(rows=rows, percent=percent)
     env.tests["finite"] = math.isfinite
     return env.get_template("sentences.jinja").module
 

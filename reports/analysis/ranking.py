@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from reports.analysis.series import Point, Series, View
+from reports.analysis.series import Point, Series, Setting, View
 from reports.writing import error_bar, said
 
 _STRONGEST_FIRST = ("local", "user", "central")
@@ -70,6 +70,28 @@ def rank(series: Sequence[Series], x: float) -> Ranking:
         public[0] if public else None,
         zero[0] if zero else math.nan,
     )
+
+
+MOST_LINES = 5  # of a chart, before its reader asks for more
+
+
+def first_lines(view: View, where: Setting, x: float) -> tuple[Series, ...]:
+    """Return the lines that a chart begins with, in the order of all.
+
+    They are zero, the best answer without privacy, the best private one, the best one with the noise as
+    printed, what the study is about, and the next best private ones of other estimators.
+    """
+    every = view.series(where)
+    ranking = rank(every, x)
+    printed = [s for s, _ in ranking.private if s.calibration == "paper"]
+    about = [s for s, _ in ranking.private if s.info.name == view.page.about]
+    best = [pair[0] for pair in (ranking.best, ranking.non_private, ranking.public) if pair]
+    wanted = [*[s for s in every if s.role == "zero"], *best, *printed[:1], *about[:1]]
+    for s, _ in ranking.private:
+        if s.info.name not in {other.info.name for other in wanted}:
+            wanted.append(s)
+    kept = list(dict.fromkeys(wanted))[:MOST_LINES] or every[:MOST_LINES]
+    return tuple(s for s in every if s in kept)
 
 
 def tied_with_best(ranking: Ranking) -> tuple[Series, ...]:

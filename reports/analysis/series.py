@@ -125,14 +125,16 @@ class View:
 
     page: StudyPage
     table: pd.DataFrame  # rows of `summarize` with the columns role and x
+    others: pd.DataFrame  # the rows of other metrics
     _series: dict[Setting | None, tuple[Series, ...]] = field(default_factory=dict)
 
     @classmethod
     def build(cls, summary: pd.DataFrame, page: StudyPage) -> View:
         """Combine the page's records with the summary of the headline metric."""
-        table = place(summary[summary["metric"] == page.metric].reset_index(drop=True), page)
+        of_headline = summary["metric"] == page.metric
+        table = place(summary[of_headline].reset_index(drop=True), page)
         table["se"] = table["se"].mask(table["se"] < _ROUNDING * table["mean"].abs(), 0.0)
-        return cls(page, with_roles(table))
+        return cls(page, with_roles(table), summary[~of_headline])
 
     @cached_property
     def private(self) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -19,12 +20,13 @@ import vl_convert
 from platformdirs import user_cache_path
 
 from reports import palette
+from reports.analysis.ranking import first_lines
 from reports.analysis.series import CALIBRATION_WORDS, Series, View, with_roles
 from reports.charts.line_chart import LAYERS, chart_layers
 from reports.charts.picture import CONFIG, themed
-from reports.charts.study_charts import limit_references
+from reports.charts.study_charts import has_one_size, limit_references
 from reports.page import StudyPage
-from reports.writing import rule_text
+from reports.writing import rule_text, setting
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
 _KNOWN = {
@@ -34,6 +36,7 @@ _KNOWN = {
     "excess_loss": ("excess loss", _LOWER, "log"),
     "log_squared_error": ("logarithm of the squared error", _LOWER, "linear"),
     "misclassification": ("share misclassified", _LOWER, "linear"),
+    "signs_right": ("coefficients with the right sign", _HIGHER, "linear"),
     "support_recall": ("share of the support found", _HIGHER, "linear"),
     "coverage": ("share of coordinates covered", "0.95 is promised", "linear"),
     "coverage_without_noise": ("share covered by intervals that ignore the noise", "", "linear"),
@@ -99,6 +102,7 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
         "axes": {axis: _axis_words(view, axis) for axis in axes},
         "words": {"panel": page.panel_word, "rows": page.rows_symbol},
         "guides": _guides(view),
+        "first": _first(view, places),
         "left_out": left_out,
         "stand_in": [name for name in names["panel"] if page.dataset.source_of(name) == "stand-in"],
         "start": {
@@ -107,10 +111,22 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
             "epsilon": where.epsilon,
             "delta_rule": where.delta_rule,
             "calibration": "",
-            "axis": page.x_column,
+            "axis": "epsilon" if has_one_size(view) and "epsilon" in axes else page.x_column,
             **({page.x_column: size} if page.x_column in _SIZES else {"n": float(page.headline["n"])}),
         },
     }
+
+
+def _first(view: View, places: Mapping[tuple[str, str, str, str], int]) -> dict[str, list[int]]:
+    """Return the lines that the chart of each setting begins with, by its key; "": the headline's."""
+    found = {}
+    for each in view.settings:
+        x = view.size_at(each)
+        shown = [] if x is None else first_lines(view, each, x)
+        found["|".join((each.panel, setting(each.epsilon).replace(",", ""), each.delta_rule))] = [
+            places[key] for s in shown if (key := (s.info.name, s.calibration, s.form, s.role)) in places
+        ]
+    return {"": next(iter(found.values()), []), **found}
 
 
 def _axes(cells: pd.DataFrame, first: str) -> list[str]:

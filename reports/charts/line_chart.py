@@ -75,7 +75,10 @@ def _share(value: float, ends: tuple[float, float], log: bool) -> float:
     return (value - ends[0]) / (ends[1] - ends[0])
 
 
-def line_chart(lines: Sequence[Line], frame: Frame, guides: Sequence[Reference] = ()) -> Drawing:
+def line_chart(
+    lines: Sequence[Line], frame: Frame, guides: Sequence[Reference] = (), *, bars: bool = False
+) -> Drawing:
+    """Return a line chart; ``bars`` draws bands as error bars."""
     import altair as alt
 
     data = drawn(lines, frame, guides)
@@ -88,6 +91,7 @@ def line_chart(lines: Sequence[Line], frame: Frame, guides: Sequence[Reference] 
         alt.X("x:Q", scale=x, axis=alt.Axis(title=frame.x_title or None, values=ticks)),
         alt.Y("y:Q", scale=y, axis=alt.Axis(title=frame.y_title or None, **_ON_TOP)),
         steps=frame.steps,
+        bars=bars,
     )
     return layers.properties(width=frame.width, height=frame.height)
 
@@ -149,7 +153,12 @@ def ticks_that_fit(frame: Frame) -> list[float]:
 
 
 def chart_layers(
-    data: Mapping[str, Sequence[Mapping[str, Any]]], x: alt.X, y: alt.Y, *, steps: bool = False
+    data: Mapping[str, Sequence[Mapping[str, Any]]],
+    x: alt.X,
+    y: alt.Y,
+    *,
+    steps: bool = False,
+    bars: bool = False,
 ) -> Drawing:
     """Return the layers of a line chart that have data; `x` and `y` are their axes."""
     import altair as alt
@@ -170,7 +179,8 @@ def chart_layers(
         inner.append(thin.encode(x=x, y=y, strokeDash=dash, detail="key:N"))
     if "points" in own:
         points = own["points"]
-        band = points.transform_filter("isValid(datum.lo)").mark_area(opacity=0.12, clip=True)
+        banded = points.transform_filter("isValid(datum.lo)")
+        band = banded.mark_rule(clip=True) if bars else banded.mark_area(opacity=0.12, clip=True)
         inner += [
             band.encode(x=x, y=alt.Y("lo:Q"), y2="hi:Q", color=color, detail="key:N"),
             points.mark_line(clip=True, strokeWidth=2, **across).encode(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
 
 from reports import palette
-from reports.analysis.ranking import population_error, rank
+from reports.analysis.ranking import first_lines, population_error, rank
 from reports.analysis.series import Series, Setting, View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, Picture, picture
-from reports.words.headline import condition, guides_of
+from reports.words.headline import condition
 from reports.words.tables import flagged_sizes
 from reports.writing import num, said, setting, span
 
@@ -39,10 +39,10 @@ def draw_study(view: View) -> Pictures:
     where, x = view.headline, view.headline_size
     if where is None or x is None:
         return Pictures()
-    series, source = view.series(where), view.page.dataset.source_of(where.panel)
-    alt_text, references = _alt(view, where, series, x), references_of(view, where)
-    main = _figure(view, series, references, 660, 420)
-    card = _figure(view, series, (), 300, 230)
+    series, source = first_lines(view, where, x), view.page.dataset.source_of(where.panel)
+    alt_text = _alt(view, where, view.series(where), x)
+    main = _figure(view, series, 660, 420)
+    card = _figure(view, series, 300, 230)
     return Pictures(
         picture(main, "main", alt_text, source),
         picture(card, "card", alt_text, source, png=False),
@@ -50,15 +50,38 @@ def draw_study(view: View) -> Pictures:
     )
 
 
-def _figure(
-    view: View, series: Sequence[Series], references: Sequence[Reference], width: int, height: int
-) -> Drawing:
-    page, sizes = view.page, sorted({p.x for s in series for p in s.points})
-    low, high = error_limits(series, [y for r in references if r.dash != (1, 0) for _, y in r.points])
-    flagged = flagged_sizes(tuple(series))
+def has_one_size(view: View) -> bool:
+    """Return whether the headline's panel has one size and several ε, which are then the axis."""
+    where = view.headline
+    epsilons = {each.epsilon for each in view.settings if where and each.panel == where.panel}
+    return len({p.x for s in view.series(where) for p in s.points}) == 1 and len(epsilons) > 1
+
+
+def along_epsilon(view: View, series: Sequence[Series], x: float) -> list[Series]:
+    """Return series whose points lie along ε, at one size."""
+    where, found = view.headline, []
+    for one in series:
+        points = [
+            replace(point, x=each.epsilon)
+            for each in sorted(view.settings)
+            if where is not None and (each.delta_rule, each.panel) == (where.delta_rule, where.panel)
+            for other in view.series(each)
+            if other.rank == one.rank and (point := other.at(x)) is not None
+        ]
+        found.append(replace(one, points=tuple(points)))
+    return found
+
+
+def _figure(view: View, series: Sequence[Series], width: int, height: int) -> Drawing:
+    page, title = view.page, view.page.axis_label
+    if has_one_size(view):
+        series, title = along_epsilon(view, series, view.headline_size or 0.0), "ε"
+    sizes = sorted({p.x for s in series for p in s.points})
+    low, high = error_limits(series)
+    flagged = [] if has_one_size(view) else flagged_sizes(tuple(series))
     frame = Frame(
-        x_title=page.axis_label,
-        y_title=f"{page.metric_label} (lower is better)" if references or width > 400 else "",
+        x_title=title,
+        y_title=f"{page.metric_label} (lower is better)" if width > 400 else "",
         x=(sizes[0] / 1.06, sizes[-1] * 1.06),
         y=(low, high),
         x_ticks=sizes,
@@ -69,7 +92,7 @@ def _figure(
             "failed": list(_failed(series, high)),
         },
     )
-    return line_chart([series_line(s, sizes, brief=width < 400) for s in series], frame, references)
+    return line_chart([series_line(s, sizes, brief=width < 400) for s in series], frame)
 
 
 def series_line(series: Series, sizes: Sequence[float], *, brief: bool = False) -> Line:
@@ -93,13 +116,6 @@ def _failed(series: Sequence[Series], high: float) -> list[dict[str, object]]:
     ]
 
 
-def references_of(view: View, where: Setting) -> list[Reference]:
-    """Return the theory's lines at a setting, and the limits of the data."""
-    guides = [g for g in guides_of(view.page, where) if len(g.n) > 1]
-    theory = [Reference(g.label, list(zip(g.n, g.value, strict=True))) for g in guides]
-    return [*theory, *(limit_references(view) if where == view.headline else ())]
-
-
 def limit_references(view: View) -> list[Reference]:
     """Return the limits of the data on the headline's panel, and the error of rows of a large population."""
     sizes = sorted({p.x for s in view.series(view.headline) for p in s.points})
@@ -115,7 +131,7 @@ def limit_references(view: View) -> list[Reference]:
     return [*found, Reference("without privacy, large population", known, (2, 2))] if known else found
 
 
-def error_limits(series: Sequence[Series], levels: Sequence[float] = ()) -> tuple[float, float]:
+def error_limits(series: Sequence[Series]) -> tuple[float, float]:
     """Return the range of the error axis.
 
     It is that of the private estimators and the zero vector. What lies far below the best private error, or
@@ -129,7 +145,7 @@ def error_limits(series: Sequence[Series], levels: Sequence[float] = ()) -> tupl
     if not inside:
         return (0.1, 1.0)
     floor = min(inside) / _REACH
-    low = min([max(min([*private, *others]), floor), *(level for level in levels if level >= floor)])
+    low = max(min([*private, *others]), floor)
     high = max([*private, *others])
     if zero:
         high = min(high, 12 * max(zero))

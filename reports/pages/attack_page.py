@@ -341,10 +341,11 @@ def attack_headline(view: AttackView) -> PageHeadline:
     tiles.append(Tile(num(CHANCE), "a coin", "zero"))
     broken = list(dict.fromkeys(cell for cell, _ in view.facts.exceeding))
     return PageHeadline(
-        said("attacks_found", without=other, panel=panel, where=where, best=best),
+        said("attack_headline", without=other, epsilon=view.epsilon, best=best),
         data,
-        said("attacks_verdict", broken=broken),
-        _panels_sentence(view),
+        details=said("attacks_found", without=other, panel=panel, where=where, best=best),
+        verdict=said("attacks_verdict", broken=broken),
+        choice=_panels_sentence(view),
         limits=tuple(limits),
         tiles=tuple(tiles),
     )

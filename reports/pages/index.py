@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from markupsafe import Markup
 
-from reports.analysis.ranking import population_error, privacy_part, rank
+from reports.analysis.cost import cost_at
 from reports.analysis.series import View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Picture, inline, picture
@@ -27,7 +27,9 @@ class Card:
     """A study on the index page.
 
     `when` is an ISO 8601 time, `seconds` the wall time (None where unknown), `href` relative to the index,
-    `curve` pairs of ε and the best private error over the one without privacy.
+    `costs` has (ε, best private error over the one without privacy, standard error of that ratio) where the
+    best private answer is clearly better than zero; `is_compared` says whether the index compares this
+    study's errors.
     """
 
     name: str
@@ -42,7 +44,8 @@ class Card:
     warning: str = ""
     kind: str = ""
     datasets: Sequence[str] = ()
-    curve: Sequence[tuple[float, float]] = ()
+    costs: Sequence[tuple[float, float, float]] = ()
+    is_compared: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
@@ -50,6 +53,7 @@ class Card:
     @classmethod
     def of(cls, page: StudyPage, headline: PageHeadline, figure: Picture | None, view: View) -> Card:
         measures_errors = page.layout == "error_page" and page.dataset.data_source == "real"
+        is_compared = measures_errors and not page.warning
         return cls(
             name=page.name,
             title=page.title,
@@ -63,7 +67,8 @@ class Card:
             warning=page.warning,
             kind=page.kind.replace("_", " "),
             datasets=[card.name for card in page.data_cards] or [page.dataset.dataset],
-            curve=relative_errors(view) if measures_errors and not page.warning else (),
+            costs=relative_errors(view) if is_compared else (),
+            is_compared=is_compared,
         )
 
     @classmethod
@@ -71,41 +76,56 @@ class Card:
         return cls(**json.loads(text))
 
 
-def relative_errors(view: View) -> list[tuple[float, float]]:
-    """Return, by ε, the least private error over the one without privacy, of a large population if known."""
+def relative_errors(view: View) -> list[tuple[float, float, float]]:
+    """Return by ε the least private error over the one without privacy, and its standard error.
+
+    Errors are about a large population where that is known. An ε at which no private answer is clearly better
+    than zero is left out.
+    """
     where, m, found = view.headline, view.headline_size, []
     for each in view.settings if where is not None and m is not None else ():
         if where is None or m is None or (each.delta_rule, each.panel) != (where.delta_rule, where.panel):
             continue
-        ranking = rank(view.series(each), m)
-        if ranking.best is None or ranking.non_private is None:
-            continue
-        error, without, chance = ranking.best[1].mean, ranking.non_private[1].mean, population_error(view, m)
-        if chance is not None:
-            error, without = math.hypot(chance, privacy_part(view, error, m)), chance
-        if without > 0 and error > 0:
-            found.append((each.epsilon, float(f"{error / without:.4g}")))
+        cost = cost_at(view, each, m)
+        if cost.beats_zero and cost.can_be_learned and cost.factor > 0 and cost.ranking.best is not None:
+            point = cost.ranking.best[1]
+            deviation = (
+                point.se * cost.factor / point.mean if math.isfinite(point.se) and point.mean > 0 else 0.0
+            )
+            found.append((each.epsilon, float(f"{cost.factor:.4g}"), float(f"{deviation:.3g}")))
     return sorted(found)
 
 
 def overview(cards: Sequence[Card]) -> Picture | None:
-    shown = [card for card in cards if card.curve]
+    """Draw the cost of privacy against ε, a line per study on real data, with bars of two standard errors."""
+    shown = [card for card in cards if card.costs]
     if not shown:
         return None
-    epsilons = sorted({epsilon for card in shown for epsilon, _ in card.curve})
-    ratios = [ratio for card in shown for _, ratio in card.curve]
+    epsilons = sorted({epsilon for card in shown for epsilon, *_ in card.costs})
+    ratios = [
+        end for card in shown for _, ratio, se in card.costs for end in (ratio - 2 * se, ratio + 2 * se)
+    ]
     ends = (epsilons[0] / 1.2, epsilons[-1] * 1.2)
+    low = max(min([1.0, *ratios]), 0.5)
     frame = Frame(
         x_title="ε",
-        y_title="least private error over the error without privacy (lower is better, 1: privacy is free)",
+        y_title="times the error without privacy (lower is better; 1: privacy is free)",
         x=ends,
-        y=(min([1.0, *ratios]) / 1.3, max(ratios) * 1.3),
+        y=(low / 1.3, max(ratios) * 1.3),
         x_ticks=epsilons,
         height=340,
     )
-    lines = [Line(card.name, list(card.curve), look("private", i)) for i, card in enumerate(shown)]
-    chart = line_chart(lines, frame, [Reference("", [(x, 1.0) for x in ends], SOLID)])
-    told = "; ".join(f"{card.name} {times(card.curve[-1][1])} at ε = {card.curve[-1][0]:g}" for card in shown)
+    lines = [
+        Line(
+            card.name,
+            [(epsilon, ratio) for epsilon, ratio, _ in card.costs],
+            look("private", i),
+            [(max(ratio - 2 * se, low), ratio + 2 * se) for _, ratio, se in card.costs],
+        )
+        for i, card in enumerate(shown)
+    ]
+    chart = line_chart(lines, frame, [Reference("", [(x, 1.0) for x in ends], SOLID)], bars=True)
+    told = "; ".join(f"{card.name} {times(card.costs[-1][1])} at ε = {card.costs[-1][0]:g}" for card in shown)
     return picture(chart, "overview", said("overview", told=told), "", png=False)
 
 
@@ -135,5 +155,6 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
         filters=filters,
         sources=_SOURCES,
         overview=overview(ordered),
+        useless=[card for card in ordered if card.is_compared and not card.costs],
     )
     return {"index.html": page}

@@ -10,8 +10,8 @@ from reports.pages.text import render_html, render_markdown, template_text
 from reports.writing import count, when
 
 COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
-VERDICTS = {1.0: "holds", 0.0: "does not hold"}
-OPEN = "can't be tested"
+VERDICTS = {1.0: "holds", 0.0: "fails"}
+OPEN = "not tested"
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,16 @@ class Judged:
     where: str
     study: str
     has_run: bool  # whether the study's report can be linked to
-    verdicts: Mapping[str, tuple[float, str]]  # calibration → (1, 0 or NaN, the numbers behind it)
+    # Calibration → (1, 0 or NaN, the numbers behind it, why it was not tested if NaN).
+    verdicts: Mapping[str, tuple[float, str, str]]
 
     def verdict(self, calibration: str) -> str:
         return VERDICTS.get(self.verdicts[calibration][0], OPEN)
+
+    def why_open(self, calibration: str) -> str:
+        """Say in few words why the claim was not tested; empty if it was."""
+        value, _, why = self.verdicts[calibration]
+        return "" if value in VERDICTS else why
 
     def reasons(self) -> Iterator[tuple[str, str]]:
         """Yield (for which noise, sentence), once where both are the same."""
@@ -57,7 +63,7 @@ class ScorecardPage:
 
 def tally(page: ScorecardPage) -> str:
     parts = [
-        f"{label}, {holds} hold, {fails} do not and {still_open} can't be tested"
+        f"{label}, {holds} hold, {fails} fail and {still_open} are not tested"
         for label, ((*_, holds), (*_, fails), (*_, still_open)) in bars(page)
     ]
     return f"Of {count(len(page.judged), 'claim')}: {'; '.join(parts)}."
@@ -65,7 +71,7 @@ def tally(page: ScorecardPage) -> str:
 
 def bars(page: ScorecardPage) -> list[tuple[str, list[tuple[str, str, int]]]]:
     """Return for each kind of noise how many claims have which verdict, with a class for its color."""
-    kinds = (("holds", "hold", VERDICTS[1.0]), ("fails", "do not", VERDICTS[0.0]), ("open", OPEN, OPEN))
+    kinds = (("holds", "hold", VERDICTS[1.0]), ("fails", "fail", VERDICTS[0.0]), ("open", OPEN, OPEN))
     found = []
     for calibration, label in COLUMNS.items():
         verdicts = [judged.verdict(calibration) for judged in page.judged]

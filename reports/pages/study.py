@@ -91,7 +91,7 @@ def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
     return {
         "page": page,
         "data": page.dataset,
-        "banner": banner(page.dataset.data_source) or page.warning,
+        "banner": banner(page.dataset.data_source) or page.warning or few_repetitions(view),
         "run": _run_line(view),
         "table": error_table(view, head) if head else None,
         "setting_title": setting_title(view, head) if head else "",
@@ -115,6 +115,15 @@ def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
         "mixed_promises": len({info.privacy_model for info in page.estimators} - {"none", ""}) > 1,
         "has_printed": bool((view.private["calibration"] == "paper").any()),
     }
+
+
+_FEW = 5  # repetitions, up to which a page says that they are few
+
+
+def few_repetitions(view: View) -> str:
+    """Return the warning of a page whose means are of few repetitions; empty for others."""
+    most = view.repetitions[1]
+    return f"Only {count(most, 'repetition')}: a trial run, whose numbers move" if 0 < most <= _FEW else ""
 
 
 def _about(info: EstimatorInfo) -> tuple[str, ...]:

@@ -16,7 +16,8 @@ const rows = data.cells.mean.map((_, i) => {
 });
 const distinct = (list, key) => [...new Set(list.map((row) => row[key]))].filter((value) => value !== null && value !== "");
 const ascending = (values) => values.sort((a, b) => a - b);
-const state = { ...data.start, hide: "", sort: "", down: "" };
+const CHOSEN = { lines: "", sort: "", down: "" };
+const state = { ...data.start, ...CHOSEN };
 let view = null, shownScale = "", shown = null;
 
 // Numbers as reports/writing.py writes them.
@@ -129,22 +130,36 @@ function tip(line, point) {
   return facts;
 }
 
+// The lines of the chart: those that were chosen, else those that the setting begins with.
+const GUIDES = -1;
+function drawnLines(all) {
+  if (state.lines) return new Set(state.lines.split(".").map(Number));
+  const first = data.first[[state.panel, state.epsilon, state.delta_rule].join("|")] ?? data.first[""];
+  const there = all.filter((line) => first.includes(line.index));
+  return new Set((there.length > 1 ? there : all.slice(0, 5)).map((line) => line.index));
+}
+
 async function draw() {
   const { offered, left } = choose();
   const { xs, all } = lines(left), scale = data.metrics[state.metric].scale, log = scale === "log";
-  const hidden = new Set(state.hide.split(".").filter(Boolean).map(Number));
-  const visible = all.filter((line) => !hidden.has(line.index));
+  const drawn = drawnLines(all);
+  const visible = all.filter((line) => drawn.has(line.index));
   const own = state.metric === data.start.metric && state.axis === data.start.axis;
-  const guides = !own ? [] : data.guides.filter((guide) =>
+  const known = !own ? [] : data.guides.filter((guide) =>
     (!guide.panel || guide.panel === state.panel || guide.panel === `${state.panel}:${state.n}`)
     && (!guide.epsilon || guide.epsilon === state.epsilon) && (!guide.delta_rule || guide.delta_rule === state.delta_rule));
-  const [low, high] = limits(visible, guides, log);
+  const guides = drawn.has(GUIDES) ? known : [];
+  let [low, high] = limits(visible, guides, log);
   const range = [Math.min(...xs) / 1.06, Math.max(...xs) * 1.06];
   if (xs.length === 1) range.splice(0, 2, xs[0] / 2, xs[0] * 2);
   const box = $("live-chart"), wide = box.clientWidth >= 640;
   const names = [...visible.map((line) => line.look.brief), ...guides.map((guide) => guide.label)];
   const room = wide ? Math.min(300, 7 * Math.max(8, ...names.map((name) => name.length)) + 30) : 12;
-  const width = Math.max(180, box.clientWidth - room - 52), height = wide ? 430 : 330;
+  const width = Math.max(180, box.clientWidth - room - 52), height = wide ? 430 : 330 + 17 * names.length;
+  if (!wide) { // the names of lines stand above them
+    const taller = height / 330;
+    high = log ? low * (high / low) ** taller : low + (high - low) * taller;
+  }
   const px = (x) => (width * Math.log(x / range[0])) / Math.log(range[1] / range[0]);
   const share = (y) => (log ? Math.log(Math.max(y, 1e-300) / low) / Math.log(high / low) : (y - low) / (high - low));
   const py = (y) => height * (1 - Math.min(Math.max(share(y), 0), 1));
@@ -179,7 +194,10 @@ async function draw() {
       [[px(label.x) + 4, py(label.y)], [width + 2, py(label.y)], [width + 14, places[key]]].forEach(([x, y], i) =>
         sets.leaders.push({ px: x, py: y, key, i, c: label.c }));
     });
-  }
+  } else wanted.forEach((label, key) => {
+    const mark = label.line === undefined ? "—" : SHAPES[data.series[label.line].shape] ?? "┄";
+    sets.labels.push({ px: 6, py: 9 + 17 * key, text: `${mark} ${label.text}`, line: label.line, c: label.c });
+  });
   const ticks = [];
   for (const x of [...xs].reverse()) if (!ticks.length || px(ticks[0]) - px(x) > 10 + 3.8 * (plain(x) + plain(ticks[0])).length) ticks.unshift(x);
   if (shownScale !== scale) {
@@ -199,9 +217,9 @@ async function draw() {
   $("y-title").textContent = warning + about.label + (about.direction ? ` (${about.direction})` : "");
   $("x-title").textContent = data.axes[state.axis] + (weak.length ? `; amber: δ·${data.words.rows} ≥ 1, a weak guarantee` : "");
   box.setAttribute("aria-label", `${about.label} against ${data.axes[state.axis]}; the table below has the same numbers`);
-  shown = { xs, visible, left };
+  shown = { xs, visible: all, left };
   controls(offered);
-  legend(all, hidden, guides);
+  legend(all, drawn, known);
   table();
   remember();
 }
@@ -257,21 +275,29 @@ function controls(offered) {
   for (const label of $("controls").children) if (!(label.lastChild.id.slice(8) in wanted)) label.hidden = true;
 }
 const SHAPES = { circle: "●", square: "■", "triangle-up": "▲", diamond: "◆", "triangle-down": "▼", cross: "✚", "triangle-right": "▶" };
-function legend(all, hidden, guides) {
-  const focused = document.activeElement?.dataset?.line;
-  $("lines").replaceChildren(element("legend", "Lines"), ...all.map((line) => {
-    const label = element("label", ""), box = element("input", "", { type: "checkbox", "data-line": line.index });
-    box.checked = !hidden.has(line.index);
+function legend(all, drawn, guides) {
+  const focused = document.activeElement?.dataset?.line, open = $("lines").querySelector("details")?.open ?? false;
+  const choice = (index, mark, text) => {
+    const label = element("label", ""), box = element("input", "", { type: "checkbox", "data-line": index });
+    box.checked = drawn.has(index);
     box.addEventListener("change", () => {
-      if (box.checked) hidden.delete(line.index); else hidden.add(line.index);
-      state.hide = [...hidden].sort((a, b) => a - b).join(".");
+      if (box.checked) drawn.add(index); else drawn.delete(index);
+      state.lines = [...drawn].sort((a, b) => a - b).join(".");
       draw();
     });
+    label.append(box, mark, ` ${text}`);
+    return label;
+  };
+  const lines = all.map((line) => {
     const mark = element("span", SHAPES[line.look.shape] ?? "┄", { "aria-hidden": "true", class: line.look.calibration === "paper" ? "hollow" : "" });
     mark.style.color = line.look.c;
-    label.append(box, mark, ` ${line.look.brief}`);
-    return label;
-  }), ...(guides.length ? [element("p", `Thin gray: ${guides.map((guide) => guide.label).join("; ")}.`)] : []));
+    return [drawn.has(line.index), choice(line.index, mark, line.look.brief)];
+  });
+  if (guides.length) lines.push([drawn.has(GUIDES), choice(GUIDES, "—", `theory and limits: ${guides.map((guide) => guide.label).join("; ")}`)]);
+  const rest = lines.filter(([shown]) => !shown).map(([, label]) => label), more = element("details", "");
+  more.open = open;
+  more.append(element("summary", `${rest.length} more line${rest.length === 1 ? "" : "s"}`), ...rest);
+  $("lines").replaceChildren(element("legend", "Lines"), ...lines.filter(([shown]) => shown).map(([, label]) => label), ...(rest.length ? [more] : []));
   if (focused) $("lines").querySelector(`[data-line="${focused}"]`)?.focus();
 }
 
@@ -363,7 +389,7 @@ function remember() {
 }
 function recall() {
   if (!location.hash.startsWith("#view&")) return false;
-  Object.assign(state, data.start, { hide: "", sort: "", down: "" });
+  Object.assign(state, data.start, CHOSEN);
   for (const [key, value] of new URLSearchParams(location.hash.slice(6))) {
     if (key in state || SIZES.includes(key)) state[key] = SIZES.includes(key) || key === "epsilon" ? Number(value) : value;
   }
@@ -377,7 +403,7 @@ $("csv").addEventListener("click", (event) => {
   event.target.href = `data:text/csv;charset=utf-8,${encodeURIComponent(csv())}`;
 });
 $("reset").addEventListener("click", () => {
-  Object.assign(state, data.start, { hide: "", sort: "", down: "" });
+  Object.assign(state, data.start, CHOSEN);
   draw();
 });
 let width = $("live-chart").clientWidth;

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.ranking import Ranking, population_error, privacy_part, rank, tied_with_best
+from reports.analysis.cost import SHARES, Cost, cost_at
+from reports.analysis.ranking import Ranking, population_error, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
 from reports.page import Guide, StudyPage
 from reports.writing import count, error_bar, num, rule_text, said, setting, times, words
@@ -30,8 +31,10 @@ class Tile:
 class PageHeadline:
     """The top of a page."""
 
-    sentence: str  # the best private error, the non-private one, the zero vector's
+    sentence: str  # what privacy costs, for anyone
     data: str  # real or not
+    good_for: str = ""  # what the best private answer is good for
+    details: str = ""  # the best private error, the one without privacy, the zero vector's
     verdict: str = ""  # which private estimators are worse than the zero vector
     choice: str = ""  # which one is best at which size
     noise: str = ""  # what the printed noise does
@@ -48,19 +51,33 @@ def build_headline(view: View) -> PageHeadline:
     page, where, x = view.page, view.headline, view.headline_size
     data = data_sentence(page)
     if where is None or x is None:
-        text = "No private estimator has run in this study yet, so there is no cost of privacy to report."
-        return PageHeadline(text, data)
-    series = view.series(where)
-    ranking = rank(series, x)
+        return PageHeadline("No private estimator has run in this study yet.", data)
+    series, cost = view.series(where), cost_at(view, where, x)
+    ranking = cost.ranking
     is_judged = ranking.best is not None and math.isfinite(ranking.zero)
     return PageHeadline(
-        sentence=_judgment(view, x, ranking) + _sentence(view, where, x, ranking),
+        sentence=plain_sentence(view, where, cost),
+        good_for=said("good_for", kind=cost.good_for, task=page.kind, cost=cost) if is_judged else "",
+        details=_details(view, where, x, ranking),
         verdict=said("verdict", ranking=ranking) if is_judged else "",
         choice=best_by_size(view, series) + _ties(view, x, ranking) + _dense(ranking),
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
-        tiles=_tiles(view, x, ranking),
+        tiles=_tiles(view, cost),
+    )
+
+
+def plain_sentence(view: View, where: Setting, cost: Cost) -> str:
+    """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol but ε."""
+    best = cost.ranking.best
+    return said(
+        "plain_headline",
+        epsilon=where.epsilon,
+        cost=cost,
+        model=best[0].info.privacy_model if best else "",
+        is_share=view.page.metric in SHARES,
+        units=view.page.population[1],
     )
 
 
@@ -70,28 +87,22 @@ def _with_error(point: Point) -> str:
     return f"{num(point.mean)} (standard error {error_bar(point.se, point.mean)})"
 
 
-def _judgment(view: View, x: float, ranking: Ranking) -> str:
-    """Say in a word whether the best private estimate is useful, where it is about a finite population."""
-    if ranking.best is None or not math.isfinite(ranking.zero) or not view.page.population[0]:
-        return ""
-    point, chance = ranking.best[1], population_error(view, x)
-    if chance is not None and chance >= ranking.zero:
-        word = "nothing can be learned here even without privacy"
-    elif point.mean + 2 * (point.se if math.isfinite(point.se) else 0.0) >= ranking.zero:
-        word = "no better than answering zero"
-    else:
-        word = "useful"
-    return f"Verdict: {word} ({view.page.metric_label}). "
-
-
-def _sentence(view: View, where: Setting, x: float, ranking: Ranking) -> str:
+def _details(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     start = f"At {condition(view, where)} and {view.page.x_symbol} = {setting(x)}"
     if view.page.dataset.source_of(where.panel) == "stand-in":
         start = f"On a stand-in, not the real data: {start[0].lower()}{start[1:]}"
     error = _with_error(ranking.best[1]) if ranking.best else ""
     chance, population = _chance_of_most(view, x), view.page.population
+    measured = view.page.metric_label
     return said(
-        "headline", start=start, ranking=ranking, error=error, x=x, population=population, chance=chance
+        "details",
+        start=start,
+        ranking=ranking,
+        error=error,
+        measured=measured,
+        x=x,
+        population=population,
+        chance=chance,
     )
 
 
@@ -203,21 +214,19 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
     return tuple(out)
 
 
-def _tiles(view: View, x: float, ranking: Ranking) -> tuple[Tile, ...]:
-    tiles = []
+def _tiles(view: View, cost: Cost) -> tuple[Tile, ...]:
+    tiles, ranking, where = [], cost.ranking, ""
     best, other = ranking.best, ranking.non_private
     if best is not None:
         tiles.append(
             Tile(num(best[1].mean), f"best private error: {best[0].full}", "best", best[0].info.order)
         )
     if other is not None:
-        tiles.append(Tile(num(other[1].mean), f"without privacy: {other[0].full}", "nonprivate"))
-    if best is not None and other is not None and other[1].mean > 0:
-        ratio, where = best[1].mean / other[1].mean, f" ({num(other[1].mean)})"
-        if (chance := _chance_of_most(view, x)) is not None:
-            ratio = math.hypot(chance, privacy_part(view, best[1].mean, x)) / chance
-            where = f" about a large population ({num(chance)})"
-        tiles.append(Tile(times(ratio), f"times the error without privacy{where}", "cost"))
+        if not math.isclose(cost.without, other[1].mean):
+            where = ", about a large population"
+        tiles.append(Tile(num(cost.without), f"without privacy{where}: {other[0].full}", "nonprivate"))
+    if math.isfinite(cost.factor):
+        tiles.append(Tile(times(cost.factor), f"times the error without privacy{where}", "cost"))
     if math.isfinite(ranking.zero):
         tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
     return tuple(tiles)

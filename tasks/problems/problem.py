@@ -91,14 +91,21 @@ class Estimation(Draw):
 
     target: np.ndarray  # (k,), or (k, K) with classes
     to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
+    counts_signs: bool = False  # measure also how many entries have the sign of the target's
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the ℓ2 distances to the target, (R,)."""
+        """Return the ℓ2 distances to the target, (R,), or (2, R) with the numbers of right signs."""
         # (d, K, R), where K is 1 unless there are classes.
         coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
         answer = coef if self.to_target is None else np.tensordot(self.to_target, coef, axes=1)
-        off = answer - self.target.reshape(len(self.target), -1, 1)
-        return np.asarray(np.linalg.norm(off.reshape(-1, self.replicates), axis=0))
+        return self.measured(answer, self.target.reshape(len(self.target), -1, 1))
+
+    def measured(self, answer: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Return the measurements of answers (k, K, R) in the units of a target (k, K, 1)."""
+        errors = np.linalg.norm((answer - target).reshape(-1, self.replicates), axis=0)
+        if not self.counts_signs:
+            return np.asarray(errors)
+        return np.stack([errors, ((answer * target) > 0).sum(axis=(0, 1))])
 
 
 class Problem(Strict, ABC):
@@ -352,6 +359,15 @@ class HasFindings(Protocol):
 
     def findings(self, exhibits: Mapping[str, Any]) -> tuple[Finding, ...]:
         """Return the numbers, from what `HasExhibits.exhibits` returned."""
+
+
+@runtime_checkable
+class CountsSigns(Protocol):
+    """A problem that counts the coefficients whose sign is that of the answer without privacy."""
+
+    @property
+    def n_coefficients(self) -> int:
+        """How many coefficients there are; 0 where signs are not counted."""
 
 
 @runtime_checkable

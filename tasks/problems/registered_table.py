@@ -76,23 +76,23 @@ class PartialEstimation(Estimation):
         return replace(result, estimate=estimate)
 
     def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the ℓ2 distances to the target, (R,); of classes, only of their contrasts that it has."""
+        """As for all estimations; of classes, only the contrasts that the target has."""
         assert self.to_target is not None
         classes = self.reference.classes
         coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
         coef = np.broadcast_to(coef, (len(coef), len(classes), self.replicates))  # zero has no classes
-        off = np.tensordot(self.to_target, coef, axes=1)[:, classes]
-        off = off - self.target.reshape(len(self.target), len(classes), 1)[:, classes]
+        answer = np.tensordot(self.to_target, coef, axes=1)[:, classes]
+        target = self.target.reshape(len(self.target), len(classes), 1)[:, classes]
         if len(classes) > 1:
-            off = off - off.mean(axis=1, keepdims=True)
-        return np.asarray(np.linalg.norm(off.reshape(-1, self.replicates), axis=0))
+            answer, target = (each - each.mean(axis=1, keepdims=True) for each in (answer, target))
+        return self.measured(answer, target)
 
 
 def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialEstimation:
     """Return a draw whose errors are of the columns and classes that the reference has."""
     assert draw.to_target is not None
     unit = draw.to_target * reference.columns
-    fields = {name: getattr(draw, name) for name in ("sample", "first", "public_y", "target")}
+    fields = {name: getattr(draw, name) for name in ("sample", "first", "public_y", "target", "counts_signs")}
     return PartialEstimation(**fields, to_target=unit, reference=reference)
 
 

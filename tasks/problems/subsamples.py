@@ -9,6 +9,7 @@ import numpy as np
 import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
+from reports.analysis.results import SIGNS
 from tasks.problems.problem import Draw, Estimation, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem, partial_estimation
 from tasks.work_units import Cell, Replicates
@@ -65,6 +66,7 @@ class Subsamples(RegisteredTableProblem):
             public_y=self.public_y,
             target=unit @ reference.coef,
             to_target=unit,
+            counts_signs=self.n_coefficients > 0,
         )
         yield estimation if reference.is_whole else partial_estimation(estimation, reference)
 
@@ -79,7 +81,16 @@ class Subsamples(RegisteredTableProblem):
                 first=replicate,
                 target=target,
                 to_target=prepared.to_standard,
+                counts_signs=self.n_coefficients > 0,
             )
+
+    @property
+    def n_coefficients(self) -> int:
+        return len(self.covariates) if self.response and self.n_classes is None else 0
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.metric, SIGNS) if self.n_coefficients else (self.metric,)
 
     @property
     def population(self) -> tuple[int, str]:

@@ -25,7 +25,14 @@ from reports.page import (
     StudyPage,
 )
 from reports.writing import num
-from tasks.problems.problem import DrawsFromPopulation, HasFindings, PredictsErrors, Problem, ReadsTable
+from tasks.problems.problem import (
+    CountsSigns,
+    DrawsFromPopulation,
+    HasFindings,
+    PredictsErrors,
+    Problem,
+    ReadsTable,
+)
 from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import released_events
 from tasks.rules import delta_at
@@ -101,6 +108,8 @@ def build_page(
         data_cards=cards,
         risk=_risk(spec),
         kind=spec.task,
+        about=head.about,
+        n_coefficients=problem.n_coefficients if isinstance(problem, CountsSigns) else 0,
     )
 
 

@@ -165,14 +165,16 @@ HOLDS, FAILS, OPEN = 1.0, 0.0, math.nan
 
 @dataclass(frozen=True)
 class Judgment:
-    """1, 0 or NaN, and the numbers behind it."""
+    """1, 0 or NaN, the numbers behind it, and of NaN in few words why the claim was not tested."""
 
     value: float
     text: str
+    why_open: str = "too few repetitions"
 
 
-_NO_ANSWER = Judgment(OPEN, "The study has no answer of this kind.")
-_NO_PAIR = Judgment(OPEN, "The study has no pair of answers of this kind.")
+NO_SUCH_ANSWER, NO_RUN, NO_TEST = "no such answer", "study not run", "no run can"
+_NO_ANSWER = Judgment(OPEN, "The study has no answer of this kind.", NO_SUCH_ANSWER)
+_NO_PAIR = Judgment(OPEN, "The study has no pair of answers of this kind.", NO_SUCH_ANSWER)
 _UNDECIDED = "which these repetitions can't tell apart."
 
 
@@ -246,7 +248,7 @@ class GapShrinks(Test):
         without = evidence.values(self.baseline, claim.place(""), calibration)
         gaps = [(n, mine - other) for n, mine, other in common_replicates(ours, without)]
         if len(gaps) < 2:
-            return Judgment(OPEN, "The study has fewer than two sizes with both answers.")
+            return Judgment(OPEN, "The study has fewer than two sizes with both answers.", NO_SUCH_ANSWER)
         (first, early), (last, late) = gaps[0], gaps[-1]
         text = (
             f"The gap is {num(float(early.mean()))} at {evidence.symbol} = {setting(first)} and "
@@ -341,7 +343,7 @@ class Untestable(Test):
     why: str
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        return Judgment(OPEN, self.why)
+        return Judgment(OPEN, self.why, NO_TEST)
 
 
 AnyTest = Annotated[

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tasks.cache import UNCACHED, CacheKey, Record, written
 from tasks.faults import guarded
 from tasks.rules import delta_at
 from tasks.run.collect import read_results
-from tasks.scorecard.claims import OPEN, Claim, Evidence, Judgment, Scorecard, load_scorecard
+from tasks.scorecard.claims import NO_RUN, OPEN, Claim, Evidence, Judgment, Scorecard, load_scorecard
 from tasks.study.spec import StudySpec
 
 NAME = "scorecard"
@@ -58,7 +59,7 @@ def write_scorecard(
                 claim.where,
                 claim.study,
                 claim.study in evidence,
-                {calibration: (verdict.value, verdict.text) for calibration, verdict in verdicts.items()},
+                {each: (verdict.value, verdict.text, verdict.why_open) for each, verdict in verdicts.items()},
             )
             for claim, verdicts in judged
         ),
@@ -101,13 +102,13 @@ def write_scorecard(
 def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
     """Return the verdict with the noise as printed and with the least noise that is proved."""
     if evidence is None:
-        missing = Judgment(OPEN, f"The study {claim.study} has not run here.")
+        missing = Judgment(OPEN, f"The study {claim.study} has not run here.", NO_RUN)
         return dict.fromkeys(("paper", "tight"), missing)
     verdicts = {each: claim.test.judge(claim, evidence, each) for each in ("paper", "tight")}
     if not evidence.on_a_stand_in(claim.place()):
         return verdicts
     caution = "On simulated data that stand in for the real ones."
-    return {each: Judgment(found.value, f"{found.text} {caution}") for each, found in verdicts.items()}
+    return {each: replace(found, text=f"{found.text} {caution}") for each, found in verdicts.items()}
 
 
 def verdict_table(

@@ -50,6 +50,7 @@ class Headline(Strict):
     paper_delta: DeltaRule | None = None  # δ of the paper, at which its claims are judged
     panel: str
     s: Count | None = None
+    about: str = ""  # the estimator that the study is about, whose line the chart always shows
 
 
 class Printed(Strict):

@@ -1,6 +1,7 @@
 """The pages as a browser lays them out, and what their controls do."""
 
 import html as escaping
+import itertools
 import json
 import re
 import shutil
@@ -28,6 +29,10 @@ return {
   background: view.getComputedStyle(page.body).backgroundColor,
   ink: view.getComputedStyle(page.body).color,
   line: view.getComputedStyle(page.querySelector("svg text")).fill,
+  labels: [...page.querySelectorAll("#live-chart .mark-text text")].map((text) => [
+    text.textContent, parseFloat(view.getComputedStyle(text).fontSize),
+    text.getBoundingClientRect().toJSON()]),
+  lines: page.querySelectorAll("#lines input:checked").length,
   requests: view.performance.getEntriesByType("resource").map((entry) => entry.name),
 };
 """
@@ -41,7 +46,9 @@ const choose = async (id, text) => {
   select.dispatchEvent(new view.Event("change"));
   await pause(300);
 };
-const seen = { rows: page.querySelectorAll("#view-table tbody tr").length, first: [marks(), cell()] };
+const lines = () => page.querySelectorAll("#lines input:checked").length;
+const rows = page.querySelectorAll("#view-table tbody tr").length;
+const seen = { rows, lines: lines(), first: [marks(), cell()] };
 await choose("control-epsilon", "2");
 seen.second = [marks(), cell()];
 await choose("control-axis", "ε");
@@ -49,16 +56,17 @@ seen.columns = [...page.querySelectorAll("#view-table thead tr:nth-child(2) th")
 const box = page.querySelector("#lines input");
 box.click();
 await pause(300);
-seen.left = page.querySelectorAll("#view-table tbody tr").length;
+seen.left = lines();
 seen.address = view.location.hash;
-const name = page.querySelectorAll("#lines label")[1].textContent.trim().slice(2);
+const name = page.querySelectorAll("#lines label")[0].textContent.trim().slice(2);
 const texts = [...page.querySelectorAll("#live-chart .mark-text text")];
 const named = texts.find((text) => text.textContent === name);
 named.dispatchEvent(new view.MouseEvent("click", { bubbles: true }));
 await pause(300);
-seen.clicked = page.querySelectorAll("#view-table tbody tr").length;
-page.querySelectorAll("#lines input")[1].click();
+seen.clicked = lines();
+page.querySelector("#lines details input").click();
 await pause(300);
+seen.more = lines();
 seen.labeled = [...page.querySelectorAll("select, #lines input")].every((one) => one.labels.length === 1);
 page.querySelectorAll("#view-table th button")[0].click();
 await pause(300);
@@ -118,13 +126,24 @@ def test_nothing_overflows_or_is_clipped(fixture, width, request, tmp_path):
     assert seen["figures"] >= 2
 
 
+def test_every_line_has_its_name_on_a_phone(files, tmp_path):
+    seen = look(files["report.html"].decode(), 390, tmp_path)
+    names = [(text, size, box) for text, size, box in seen["labels"] if len(text) > 8]
+    assert 2 <= seen["lines"] == len(names) <= 5
+    assert all(size >= 11 for _, size, _ in names)
+    boxes = sorted((box["top"], box["bottom"]) for _, _, box in names)
+    assert all(above[1] <= below[0] + 1 for above, below in itertools.pairwise(boxes))
+
+
 def test_controls_change_the_marks_the_table_and_the_address(files, tmp_path):
     seen = look(files["report.html"].decode(), 1100, tmp_path, EXPLORE)
-    assert seen["rows"] == 11
+    assert seen["rows"] == 11  # of all estimators; the chart draws five
+    assert seen["lines"] == 5
     assert seen["first"] != seen["second"]
     assert seen["columns"][1:5] == ["0.2", "0.5", "1", "2"]
-    assert seen["left"] == seen["rows"] - 1
+    assert seen["left"] == seen["lines"] - 1
     assert seen["clicked"] == seen["left"] - 1  # after a click on a name in the chart
+    assert seen["more"] == seen["clicked"] + 1
     assert "axis=epsilon" in seen["address"]
     assert "epsilon=2" in seen["address"]
     assert seen["labeled"] is True

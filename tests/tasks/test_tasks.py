@@ -92,7 +92,7 @@ def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
     record = collect(UNCACHED, [limit, part], [], str(tmp_path / "out"))
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert record["rows"] == len(rows)
-    assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error"]
+    assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error", "signs_right"]
     stored = [pd.read_parquet(part["path"]) for part in (limit, part)]
     assert len(rows) == sum(map(len, stored))
     assert rows["value"].tolist() == [value for table in stored for value in table["value"]]

@@ -1,0 +1,103 @@
+"""What privacy costs at a page's headline: as a factor, as a number of rows, and what the answer is good for.
+
+An answer is *clearly better* than another number where its mean error lies below it by more than two standard
+errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from reports.analysis.ranking import Ranking, population_error, privacy_part, rank
+from reports.analysis.results import SIGNS
+from reports.analysis.series import Point, Setting, View
+
+SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
+LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
+_MOST_SIGNS = 0.9  # the share of signs from which on an answer says which coefficients matter
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of privacy at a setting and a size.
+
+    `factor` is the private error over that without privacy, about a large population where it is known;
+    `worth` the number of rows that tell without privacy what `rows` tell with it; `signs` how many of
+    `of_signs` coefficients have the right sign on average. NaN where a number is not known.
+    """
+
+    ranking: Ranking
+    error: float
+    without: float  # the error without privacy, about a large population where it is known
+    factor: float
+    rows: float
+    worth: float
+    signs: float
+    of_signs: float
+
+    @property
+    def beats_zero(self) -> bool:
+        """Whether the best private answer is clearly better than zero; true where zero did not run."""
+        best = self.ranking.best
+        return best is not None and (
+            math.isnan(self.ranking.zero) or clearly_below(best[1], self.ranking.zero)
+        )
+
+    @property
+    def can_be_learned(self) -> bool:
+        """Whether even the answer without privacy is better than zero."""
+        return not self.without >= self.ranking.zero
+
+    @property
+    def good_for(self) -> str:
+        """What the best private answer is good for: "nothing", "rough", "answer" or "signs".
+
+        An answer is more than rough where its error is at most half of zero's, and good for signs where also
+        nine of ten coefficients have the right one.
+        """
+        assert self.ranking.best is not None
+        if not self.beats_zero:
+            return "nothing"
+        if self.ranking.best[1].mean > self.ranking.zero / 2:
+            return "rough"
+        return "signs" if self.signs >= _MOST_SIGNS * self.of_signs else "answer"
+
+
+def clearly_below(point: Point, value: float) -> bool:
+    return point.mean + 2 * (point.se if math.isfinite(point.se) else 0.0) < value
+
+
+def cost_at(view: View, where: Setting, x: float) -> Cost:
+    """Return what privacy costs at a setting and a size."""
+    ranking = rank(view.series(where), x)
+    if ranking.best is None:
+        return Cost(ranking, *[math.nan] * 7)
+    point, metric = ranking.best[1], view.page.metric
+    error, without = point.mean, ranking.non_private[1].mean if ranking.non_private else math.nan
+    chance = population_error(view, x)
+    if chance is not None:
+        error, without = math.hypot(chance, privacy_part(view, error, x)), chance
+    if metric in LOGARITHMS:
+        factor = math.exp((error - without) / LOGARITHMS[metric])
+    else:
+        factor = error / without if without > 0 else math.nan
+    worth = x / factor**2 if _falls_with_the_root(view, ranking) and factor > 1 else math.nan
+    signs, of_signs = _signs(view, where, ranking.best[1])
+    return Cost(ranking, error, without, factor, x, worth, signs, of_signs)
+
+
+def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
+    """Return whether errors without privacy fall with the root of the number of rows on the axis."""
+    best, page = ranking.best, view.page
+    of_rows = page.population[0] > 0 or (best is not None and best[0].info.privacy_model != "user")
+    is_dense = best is not None and not best[0].info.is_sparse
+    return page.metric == "l2_error" and page.x_column == "n" and of_rows and is_dense
+
+
+def _signs(view: View, where: Setting, point: Point) -> tuple[float, float]:
+    """Return how many coefficients of an answer have the right sign on average, and of how many."""
+    rows = view.others[(view.others["metric"] == SIGNS) & (view.others["cell"] == point.cell)]
+    return (
+        (float(rows["mean"].iloc[0]), float(view.page.n_coefficients)) if len(rows) else (math.nan, math.nan)
+    )
