@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 # Tutorials leave the project's home alone, and find the commands of this environment.
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # kernels warn of frozen modules at every start
 os.environ["DPCOST_HOME"] = str(HERE / "_build" / "home")
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 

@@ -1,12 +1,14 @@
 """The measured evidence behind the table of estimators: ``evidence.csv``, written from results.
 
 From the folder `docs`: `../.venv/bin/python -m generate.evidence ../reports/out` takes the last runs of the
-studies below at profile `standard` or `paper`, and `make docs` shows what the file holds.
+studies below at profile `standard` or `paper`, measured on committed code, and `make docs` shows what the
+file holds.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -48,6 +50,11 @@ def collect(reports: Path) -> pd.DataFrame:
             if manifest["profile"] == "smoke":
                 raise SystemExit(
                     f"{study} is a smoke run, which is no evidence; run it with --profile standard"
+                )
+            if not re.fullmatch(r"[0-9a-f]{40}", manifest["commit"]):
+                raise SystemExit(
+                    f"{study} ran on commit {manifest['commit'] or 'unknown'}, which no one can check out; commit "
+                    f"the changes, then run: dpcost run {study}"
                 )
             rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
             found.append(_headline(rows).assign(**{key: manifest[key] for key in _RUN}))

@@ -26,6 +26,9 @@ def render_release(record: Mapping[str, Any]) -> bytes:
     )
 
 
+_PARTS = {"dp_flavor": "Kind of differential privacy"}  # headings of what the record calls otherwise
+
+
 def _fields(deployment: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the parts of the deployment with the names and values of their fields."""
     found = []
@@ -35,12 +38,12 @@ def _fields(deployment: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, st
             if isinstance(value, Mapping):
                 value = ", ".join(f"{key} = {num(each)}" for key, each in value.items() if each is not None)
             rows.append((name.replace("_", " "), str(value)))
-        found.append((part.replace("_", " "), rows))
+        found.append((_PARTS.get(part, part.replace("_", " ").capitalize()), rows))
     return found
 
 
 def _end(value: float | None) -> str:
-    return "?" if value is None else num(value)
+    return "none" if value is None else num(value)
 
 
 def _beliefs(posterior: Mapping[str, float]) -> tuple[str, list[tuple[str, str]]]:

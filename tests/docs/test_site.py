@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import io
+import json
 import pkgutil
 import re
 import subprocess
@@ -97,3 +98,13 @@ def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
     pages = [path for path in (tmp_path / "html").rglob("*") if path.suffix in (".html", ".css")]
     found = {path.name: REQUEST.findall(path.read_text(encoding="utf-8")) for path in pages}
     assert {name: requests for name, requests in found.items() if requests} == {}
+
+
+@pytest.mark.parametrize("commit", ["0" * 40 + "-dirty", "unknown", ""])
+def test_evidence_is_refused_if_its_code_was_not_committed(generate, tmp_path, commit):
+    folder = tmp_path / "fair"
+    folder.mkdir()
+    (folder / "summary.csv").write_text("")
+    (folder / "manifest.json").write_text(json.dumps({"profile": "standard", "commit": commit}))
+    with pytest.raises(SystemExit, match="fair ran on commit"):
+        generate("evidence").collect(tmp_path)
