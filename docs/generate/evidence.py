@@ -53,8 +53,8 @@ def collect(reports: Path) -> pd.DataFrame:
                 )
             if not re.fullmatch(r"[0-9a-f]{40}", manifest["commit"]):
                 raise SystemExit(
-                    f"{study} ran on commit {manifest['commit'] or 'unknown'}, which no one can check out; commit "
-                    f"the changes, then run: dpcost run {study}"
+                    f"{study} ran on commit {manifest['commit'] or 'unknown'}, which no one can check out; "
+                    f"commit the changes, then run: dpcost run {study}"
                 )
             rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
             found.append(_headline(rows).assign(**{key: manifest[key] for key in _RUN}))
