@@ -8,6 +8,7 @@ draw afterwards: an answer whose events are not those of the plan is withheld.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def plan_release(
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
     made_up = made_up_rows(estimator, n_rows, n_features, n_users, streamed)
-    rehearsal = SecureTranscript(estimator.relation or Relation.CENTRAL)
+    rehearsal = _secure_transcript(estimator, made_up)
     run(estimator, made_up, params, rehearsal)
     calibrated = rehearsal.events
 
@@ -132,7 +133,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
 
     Nothing is shown where a value does not fit the grid of its noise.
     """
-    transcript = SecureTranscript(plan.estimator.relation or Relation.CENTRAL, plan.inflation)
+    transcript = _secure_transcript(plan.estimator, sample, plan.inflation)
     return charged_answer(plan.estimator, plan.params, sample, transcript, plan.cost, plan.epsilon)
 
 
@@ -183,6 +184,12 @@ def made_up_rows(
     if ids is None:
         made_up.n_rows = np.full(1, float(n_rows))
     return made_up
+
+
+def _secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 1.0) -> SecureTranscript:
+    n_rows, relation = int(sample.n_rows.max()), estimator.relation or Relation.CENTRAL
+    n = min(users.n_users for users in sample.users) if relation is Relation.USER else n_rows
+    return SecureTranscript(relation, inflation, n_rows=n, n_blocks=ceil(n / sample.rows.block_size))
 
 
 def _inflated(event: Event, inflation: float) -> Event:

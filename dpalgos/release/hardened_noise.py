@@ -8,12 +8,17 @@ an integer.
 Rounding moves each of the k coordinates by at most half a step per data set, and floating-point error of the
 value, which is cut at 2⁴⁰ steps, by less than that, so that on the grid the sensitivity is at most
 Δ/g + 2√k (ℓ2) or Δ/g + 2k (ℓ1), which the noise covers. The step g is a power of two near Δ 2⁻¹²/√k: the cost
-is below one part in a thousand.
+is below one part in a thousand. Sums over n rows, which reach nΔ, have a larger step from 2²⁷ rows on, 2⁻⁹ Δ
+for 10⁹ rows; and Δ counts as (1 + K u n) Δ, by which K blocks of rows are summed wrong at most
+(:mod:`dpalgos.rows.blocks`).
 
 Noise in a cube (:func:`box_sampler`) is made of OpenDP's discrete Laplace noise and of uniform integers from
 the operating system; a coordinate moves by at most Δ/g + 2.
 
 A selection adds discrete Gumbel noise to the scores on their grid, where a score moves by at most Δ/g + 2.
+
+Values and scores beyond the grid are cut to its ends, which moves no two of them apart. Nothing here raises
+or branches by what noise does not cover.
 
 Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²), which is proved for it
 (Canonne, Kamath & Steinke 2020); the continuous mechanism's exact formula is not used.
@@ -22,7 +27,7 @@ Discrete Gaussian noise is accounted by its zero-concentrated DP, ρ = 1/(2z²),
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from math import floor, log2, sqrt
+from math import ceil, floor, log2, sqrt
 from secrets import randbelow
 from typing import Any, cast
 
@@ -52,22 +57,30 @@ _STEPS_PER_SENSITIVITY = 2.0**12
 _LARGEST_INDEX = 2.0**40
 _FAR = 40.0  # scales that noise never reaches
 _SAMPLERS = 256  # kept by their scales, which are public: making one takes longer than drawing from it
-_TOO_LARGE = "a released quantity is too large for its sensitivity; declare tighter bounds"
 
 
 class SecureTranscript(Transcript):
     """One run whose noise is hardened.
 
     ``inflation`` ≥ 1 is a factor on every noise scale, by which the accounting above is met where an
-    estimator was calibrated for continuous noise.
+    estimator was calibrated for continuous noise. ``n_rows`` (users, where these are protected) and the
+    number of blocks in which they are summed are public and decide the grid.
     """
 
     lists_candidates = True
 
-    def __init__(self, relation: Relation = Relation.CENTRAL, inflation: float = 1.0) -> None:
+    def __init__(
+        self,
+        relation: Relation = Relation.CENTRAL,
+        inflation: float = 1.0,
+        *,
+        n_rows: int = 1,
+        n_blocks: int = 1,
+    ) -> None:
         super().__init__(NoNoise([np.random.default_rng(0)]), relation)
         enable_features("contrib")
-        self._inflation = inflation
+        self._inflation, self._n_rows = inflation, n_rows
+        self._rounding = 1 + n_rows * n_blocks * float(np.finfo(float).eps) / 2
 
     def gaussian(
         self,
@@ -80,7 +93,7 @@ class SecureTranscript(Transcript):
         """Release one vector (k, 1) with discrete Gaussian noise on the grid."""
         multiplier = noise_multiplier * self._inflation
         sensitivity, size = _single(l2_sensitivity), len(value)
-        step = grid_step(sensitivity, size)
+        step = self._step(sensitivity, size)
         std = float(self.noise_std(sensitivity, noise_multiplier, size))
         self.record(
             DiscreteGaussianEvent(label=label, noise_multiplier=multiplier, l2_sensitivity=sensitivity)
@@ -92,8 +105,8 @@ class SecureTranscript(Transcript):
     def noise_std(self, l2_sensitivity: float | FloatArray, noise_multiplier: float, size: int) -> FloatArray:
         """Return the standard deviation on the grid, what rounding adds to the sensitivity included."""
         sensitivity = _single(l2_sensitivity)
-        step = grid_step(sensitivity, size)
-        on_grid = sensitivity / step + 2 * sqrt(size)
+        step = self._step(sensitivity, size)
+        on_grid = self._rounding * sensitivity / step + 2 * sqrt(size)
         return np.full(np.shape(l2_sensitivity), noise_multiplier * self._inflation * on_grid * step)
 
     def gaussian_of_drawn_rows(self, *args: Any, label: str, **keywords: Any) -> FloatArray:
@@ -108,8 +121,8 @@ class SecureTranscript(Transcript):
     ) -> FloatArray:
         """Release one vector (k, 1) with discrete Laplace noise on the grid."""
         sensitivity, size = _single(l1_sensitivity), len(value)
-        step = grid_step(sensitivity, size)
-        scale = self._inflation * (sensitivity / step + 2 * size) / epsilon
+        step = self._step(sensitivity, size)
+        scale = self._inflation * (self._rounding * sensitivity / step + 2 * size) / epsilon
         spent = epsilon / self._inflation
         self.record(PureEvent(label=label, epsilon=spent, sensitivity=sensitivity))
         return self._publish(value, lambda: _add(value, step, _FAR * scale, laplace_sampler(scale)))
@@ -119,7 +132,7 @@ class SecureTranscript(Transcript):
     ) -> FloatArray:
         """Release one vector (k, 1) with discrete noise in a cube on the grid."""
         sensitivity, size = _single(linf_sensitivity), len(value)
-        step = grid_step(sensitivity, size)
+        step = self._step(sensitivity, size)
         scale = float(self.box_scale(sensitivity, epsilon, size)) / step
         self.record(BoxNoiseEvent(label=label, epsilon=epsilon / self._inflation, sensitivity=sensitivity))
         return self._publish(value, lambda: _add(value, step, _FAR * size * scale, box_sampler(scale, size)))
@@ -127,8 +140,8 @@ class SecureTranscript(Transcript):
     def box_scale(self, linf_sensitivity: float | FloatArray, epsilon: float, size: int) -> FloatArray:
         """Return the scale on the grid, what rounding adds to the sensitivity included."""
         sensitivity = _single(linf_sensitivity)
-        step = grid_step(sensitivity, size)
-        scale = self._inflation * (sensitivity / step + 2) / epsilon * step
+        step = self._step(sensitivity, size)
+        scale = self._inflation * (self._rounding * sensitivity / step + 2) / epsilon * step
         return np.full(np.shape(linf_sensitivity), scale)
 
     def gaussian_sketch(self, gram: FloatArray, *, label: str, **keywords: Any) -> FloatArray:
@@ -180,10 +193,13 @@ class SecureTranscript(Transcript):
         if not isinstance(event, BoundedRangeEvent):
             raise _no_sampler(events[0].label if events else "this step")
         sensitivity = _single(event.sensitivity)
-        step, spent = grid_step(sensitivity, 1), event.epsilon / self._inflation
+        step, spent = self._step(sensitivity, 1), event.epsilon / self._inflation
         self.record(replace(event, epsilon=spent, sensitivity=sensitivity))
         # Twice the sensitivity: scores may move in both directions.
-        return event, step, 2 * (sensitivity / step + 2) / spent
+        return event, step, 2 * (self._rounding * sensitivity / step + 2) / spent
+
+    def _step(self, sensitivity: float, size: int) -> float:
+        return grid_step(sensitivity, size, self._n_rows)
 
 
 def _no_sampler(label: str) -> InputError:
@@ -192,9 +208,19 @@ def _no_sampler(label: str) -> InputError:
     )
 
 
-def grid_step(sensitivity: float, size: int) -> float:
-    """Return the public grid step: a power of two near sensitivity · 2⁻¹² / √size."""
-    return 2.0 ** floor(log2(sensitivity / (_STEPS_PER_SENSITIVITY * sqrt(size))))
+def grid_step(sensitivity: float, size: int, n_rows: int = 1) -> float:
+    """Return the public grid step: a power of two near sensitivity · 2⁻¹² / √size, more for very many rows.
+
+    A sum over n rows, each of which moves it by at most the sensitivity, stays within half of the grid.
+    """
+    fine = floor(log2(sensitivity / (_STEPS_PER_SENSITIVITY * sqrt(size))))
+    step = 2.0 ** max(fine, ceil(log2(n_rows * sensitivity / (_LARGEST_INDEX / 2))))
+    if 4 * step * sqrt(size) > sensitivity:
+        raise InputError(
+            f"{size} numbers from {n_rows} rows are too many for the grid on which hardened noise is drawn; "
+            "choose fewer columns, or a simple random sample of the rows"
+        )
+    return step
 
 
 @lru_cache(maxsize=_SAMPLERS)
@@ -249,26 +275,18 @@ def top_k_sampler(scale: float, k: int) -> Callable[[list[int]], list[int]]:
 
 
 def _on_grid(values: FloatArray, step: float) -> list[int]:
-    index = np.rint(values / step)
-    if not (np.abs(index) < _LARGEST_INDEX).all():
-        raise InputError(_TOO_LARGE)
-    return [int(entry) for entry in index]
+    """Return numbers (k,) as grid indices, cut to the grid's ends; what is not a number counts as 0."""
+    end = _LARGEST_INDEX * step
+    return [int(entry) for entry in np.rint(np.clip(np.nan_to_num(values), -end, end) / step)]
 
 
 def _add(
     value: FloatArray, step: float, reach: float, sampler: Callable[[list[int]], list[int]]
 ) -> FloatArray:
-    """Return a vector with noise of at most about ``reach`` steps, or refuse by what would be released.
-
-    Numbers beyond the grid are cut to its ends, which moves no two of them apart: that an answer is refused
-    tells of the rows no more than the answer would.
-    """
-    if not np.isfinite(value).all():
-        raise InputError(_TOO_LARGE)
-    index = np.clip(np.rint(value[:, 0] / step), -_LARGEST_INDEX, _LARGEST_INDEX)
-    noisy = sampler([int(entry) for entry in index])
+    """Return a vector with noise of at most about ``reach`` steps, or refuse by the noisy answer alone."""
+    noisy = sampler(_on_grid(value[:, 0], step))
     if max(abs(entry) for entry in noisy) >= _LARGEST_INDEX / 2 + reach:
-        raise InputError(_TOO_LARGE)
+        raise InputError("a released quantity is too large for its sensitivity; declare tighter bounds")
     return np.asarray([float(entry) * step for entry in noisy])[:, None]
 
 

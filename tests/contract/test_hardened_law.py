@@ -164,20 +164,68 @@ def test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone(kind, monk
     assert 0 < above - below <= 2**12
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "laplace", "choose", "choose_each"])
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
 def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
-    transcript, value = SecureTranscript(), np.full((1, 1), 3e9)
-    event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0)
-    calls = {
-        "gaussian": lambda: transcript.gaussian(value, l2_sensitivity=1.0, noise_multiplier=1.0, label="v"),
-        "laplace": lambda: transcript.laplace(value, l1_sensitivity=1.0, epsilon=1.0, label="v"),
-        "choose": lambda: transcript.choose(value, None, event),
-        "choose_each": lambda: transcript.choose_each(value[None], None, event),
-    }
+    sensitivity = {"gaussian": "l2_sensitivity", "laplace": "l1_sensitivity", "box": "linf_sensitivity"}[kind]
+    budget = {"noise_multiplier": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
+    release = getattr(SecureTranscript(), kind)
     with pytest.raises(dpalgos.InputError, match="too large for its sensitivity"):
-        calls[kind]()
-    value /= 100
-    calls[kind]()
+        release(np.full((1, 1), 3e9), **{sensitivity: 1.0}, **budget, label="v")
+    release(np.full((1, 1), 3e7), **{sensitivity: 1.0}, **budget, label="v")
+
+
+@pytest.mark.parametrize("top", [2.0**28, 2.0**30, 3e9, 1e300, np.inf])
+@pytest.mark.parametrize("n_rows", [1, 2**28])
+def test_a_selection_is_answered_whatever_its_scores(top, n_rows):
+    """A refusal by a score alone would show a single row: selections have no noisy number to refuse by."""
+    transcript, other = SecureTranscript(n_rows=n_rows), np.zeros((4, 1))
+    for scores in (np.full((4, 1), top), -np.full((4, 1), top), other):
+        for by_magnitude in (True, False):
+            event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, by_magnitude=by_magnitude)
+            assert transcript.choose(scores, None, event).shape == (1, 1)
+        each = transcript.choose_each(scores[:, None], None, event)
+        assert each.shape == (1, 1)
+    if np.isfinite(top):
+        other[2] = top
+        assert transcript.choose(other, None, event)[0, 0] == 2
+
+
+@pytest.mark.parametrize("n_rows", [2**28, 3 * 10**8, 10**9])
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_rows):
+    """A mean of n entries in [0, 1] is at most n times its sensitivity 1/n."""
+    sensitivity = {"gaussian": "l2_sensitivity", "laplace": "l1_sensitivity", "box": "linf_sensitivity"}[kind]
+    budget = {"noise_multiplier": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
+    transcript = SecureTranscript(n_rows=n_rows, n_blocks=n_rows >> 14)
+    ones = getattr(transcript, kind)(np.ones((4, 1)), **{sensitivity: 1 / n_rows}, **budget, label="v")
+    assert np.abs(ones - 1).max() < 1e3 / n_rows
+    step = secure.grid_step(1 / n_rows, 4, n_rows)
+    moved = (1 / n_rows) * (1 + n_rows * (n_rows >> 14) * 2.0**-53)
+    assert transcript.noise_std(1 / n_rows, 1.0, 4).item() >= moved + 4 * step
+    assert transcript.box_scale(1 / n_rows, 1.0, 4).item() >= moved + 2 * step
+    assert 1 / step <= 2**39
+
+
+@pytest.mark.parametrize("n_rows", [2**28, 3 * 10**8, 10**9])
+@pytest.mark.parametrize("noise", ["cubes", "gaussian"])
+def test_a_box_mean_of_very_many_rows_is_released(noise, n_rows):
+    bounds = {"epsilon": 1.0, "delta": 1e-10, "lower": 0.0, "upper": 1.0, "noise": noise}
+    plan = plan_release("box_mean", n_rows, 4, bounds)
+    sample = Sample(np.ones((500, 4)))
+    sample.n_rows, sample.clipped_means = np.full(1, float(n_rows)), lambda made, bound: np.ones((4, 1))
+    assert draw_release(plan, sample).estimate == pytest.approx(np.ones(4), abs=1e-5)
+
+
+def test_numbers_that_do_not_fit_the_grid_are_refused_by_the_plan():
+    with pytest.raises(dpalgos.InputError, match="too many for the grid"):
+        plan_release("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})
+
+
+def test_selections_of_several_columns_are_charged_one_by_one():
+    transcript = SecureTranscript(inflation=2.0)
+    event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)
+    transcript.choose_each(np.zeros((5, 3, 1)), None, event)
+    assert [(one.count, one.epsilon) for one in transcript.events] == [(3, 0.5)]
 
 
 def test_hardened_bins_are_chosen_column_by_column():

@@ -1,5 +1,8 @@
 """Means within public bounds: the noise has its law, and is never more than others add in that box."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.stats import gamma, kstest
@@ -42,6 +45,22 @@ def test_hardened_noise_in_a_cube_has_its_law(scale, size):
     expected = np.diff(np.concatenate([[0.0], law.cumsum()[bins], [1.0]]))
     observed = np.diff(np.concatenate([[0], (largest[:, None] <= bins).sum(axis=0), [n]])) / n
     assert np.abs(observed - expected).max() < 6.5 * np.sqrt(0.25 / n)
+
+
+def test_integers_in_a_cube_are_those_of_the_operating_system():
+    """Whatever else is seeded, two processes draw other integers for one and the same half-width."""
+    draw = """
+import random, numpy
+from dpalgos.release import hardened_noise
+random.seed(0), numpy.random.seed(0)
+hardened_noise.laplace_sampler = lambda scale: lambda index: [10**6] * len(index)
+print(hardened_noise.box_sampler(1.0, 1)([0] * 8))
+"""
+    runs = [
+        subprocess.run([sys.executable, "-c", draw], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert runs[0].stdout != runs[1].stdout
 
 
 def variance(events, widths):

@@ -128,9 +128,32 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/release/hardened_noise.py": {
         "whether a release is refused depends on what no noise covers": Fault(
-            "_add",
-            call("clip", "np.array(_on_grid(value[:, 0], step))"),
-            f"{_HARDENED_LAW}::test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
+            "_on_grid",
+            call("clip", "{0} if (abs({0}) < {2}).all() else _single(0.0)"),
+            (
+                f"{_HARDENED_LAW}::test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
+                f"{_HARDENED_LAW}::test_a_selection_is_answered_whatever_its_scores",
+            ),
+        ),
+        "sums over very many rows leave the grid": Fault(
+            "grid_step",
+            call("max", "{0}"),
+            f"{_HARDENED_LAW}::test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered",
+        ),
+        "the rounding of sums over very many rows is not covered": Fault(
+            "SecureTranscript.noise_std",
+            name("._rounding", "1.0"),
+            f"{_HARDENED_LAW}::test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered",
+        ),
+        "several selections are charged as one": Fault(
+            "SecureTranscript.choose_each",
+            argument("_charged_selection", 0, "replace({all}, count=1)"),
+            f"{_HARDENED_LAW}::test_selections_of_several_columns_are_charged_one_by_one",
+        ),
+        "integers of a seeded generator are added": Fault(
+            "box_sampler.add_noise",
+            call("randbelow", "__import__('random').Random(0).randrange({0})", nth=0),
+            "tests/dpalgos/test_box_mean.py::test_integers_in_a_cube_are_those_of_the_operating_system",
         ),
         "hardened noise in a cube is that of one column fewer": Fault(
             "box_sampler.half_width", number(1, 0, nth=0), "tests/dpalgos/test_box_mean.py"
@@ -153,7 +176,7 @@ MECHANISM_FAULTS = {
             "SecureTranscript.laplace", operation("_inflation", "{all} / 2", nth=0), _HARDENED_RELEASE
         ),
         "hardened choices count one direction": Fault(
-            "SecureTranscript._charged_selection", operation("*", "{right}"), _HARDENED_RELEASE
+            "SecureTranscript._charged_selection", operation("*", "{right}", nth=0), _HARDENED_RELEASE
         ),
         "the grid is finer than float64": Fault(
             "_LARGEST_INDEX",
