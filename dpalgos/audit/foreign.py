@@ -4,22 +4,12 @@ What it releases inside is not known, so that the distinguishers see its answers
 quadratic discriminant of all, values that come again exactly, lengths, values that are not finite, and
 whether it fails. As in :mod:`dpalgos.audit.lower_bound`, one event is chosen on some runs and tested on
 others.
-
-:func:`audit_in_one_run` is for mechanisms that are too slow for thousands of runs. Each of m rows is one of
-two opposite canaries by a coin of its own; the answer of a single run guesses the r coins that it is surest
-of. If the mechanism is (ε, δ)-DP under replacing a row, v or more right guesses have at most probability
-
-    F(v) + 2 m δ max over i of (F(v − i) − F(v))/i,    F(v) = Pr[Bin(r, e^ε/(1 + e^ε)) ≥ v]
-
-(Steinke, Nasr & Jagielski 2023, Theorem 5.2). Its bounds are much lower than those of many runs: it finds
-that there is no protection, not that there is somewhat too little.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.audit.distinguishers import Discriminant
@@ -27,6 +17,7 @@ from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, TestedEvent, ch
 from dpalgos.audit.rates import CONFIDENCE, epsilon_lower_bound
 from dpalgos.audit.trials import Pair, Runs
 from dpalgos.errors import InputError
+from dpalgos.release.checks import check_bound
 from dpalgos.typing import FloatArray
 
 Mechanism = Callable[[FloatArray, int], object]
@@ -35,7 +26,9 @@ _COMPARISON = 0.05  # of the runs, for the comparison of pairs
 _LEAST = 100
 _COORDINATES = 20
 _DECIMALS = 9
-_GUESSES = (1.0, 0.25, 0.05)  # of the canaries, the surest first
+# Numbers of a table, of an answer, and of the answers of all runs on a table: what memory holds.
+_LARGEST_TABLE, _LONGEST_ANSWER, _MOST_NUMBERS = 10**6, 1000, 2 * 10**7
+_LEAST_LENGTH = 16  # that an answer counts with
 
 
 def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = False) -> list[Pair]:
@@ -43,6 +36,12 @@ def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = Fals
 
     With ``label`` the last column is 0 or 1.
     """
+    bound = check_bound("bound", bound)
+    if n_rows * n_columns > _LARGEST_TABLE:
+        raise InputError(
+            f"rows times columns must be at most {_LARGEST_TABLE:,}, got {n_rows * n_columns:,}; an audit "
+            "needs few of them"
+        )
     kinds = {
         "random rows": np.random.default_rng(0).uniform(-bound, bound, (n_rows, n_columns)),
         "rows of zeros": np.zeros((n_rows, n_columns)),
@@ -83,10 +82,12 @@ def audit_callable(
     """Attack a mechanism on neighbors, by ``n_trials`` runs on each of two and about as many to choose them.
 
     It maps a table and a seed, from ``seed`` on, to numbers of any shape; what it raises counts as an answer,
-    but for one that fails in every run. δ of the claim may be 0. ``progress`` is called with the number of
-    runs so far.
+    but for one that fails, or gives no number, in every run. δ of the claim may be 0. ``progress`` is called
+    with the number of runs so far.
     """
     check_budget(epsilon, delta or 1e-12)
+    if n_trials * _LEAST_LENGTH > _MOST_NUMBERS:
+        raise InputError(f"trials must be at most {_MOST_NUMBERS // _LEAST_LENGTH:,}, got {n_trials:,}")
     seeds, done = iter(range(seed, 2**62)), 0
 
     def answers(table: FloatArray, n: int) -> "Answers":
@@ -104,13 +105,13 @@ def audit_callable(
         few = max(_LEAST, round(_COMPARISON * n_trials))
         both = answers(pair.X, few), answers(pair.other_X, few)
         reasons += [each.reason for each in both]
-        if all(each.failed.all() for each in both):
+        if all(each.silent for each in both):
             continue
         predicted = _chosen(both, bounds)[1].predicted
         if best is None or predicted > best[0]:
             best = predicted, pair
     if best is None:
-        why = next(filter(None, reasons), "there is no pair of neighbors")
+        why = next(filter(None, reasons), "it returns no finite number" if pairs else "there are no pairs")
         raise InputError(
             f"the mechanism gives no answer on any pair of neighbors: {why}; mend it, or the pairs"
         )
@@ -147,20 +148,41 @@ class Answers:
         failed, reason = np.zeros(n), ""
         for k in range(n):
             try:
-                rows.append(np.asarray(mechanism(table.copy(), next(seeds)), dtype=float).ravel())
-            except Exception as error:
+                rows.append(_numbers(mechanism(table.copy(), next(seeds))))
+            except (Exception, SystemExit) as error:
                 failed[k], reason = 1.0, f"{type(error).__name__}: {error}"
                 rows.append(np.zeros(0))
+            _check_length(len(rows[-1]), n)
         lengths = np.array([len(row) for row in rows], dtype=float)
         values = np.full((max(1, int(lengths.max())), n), np.nan)
         for k, row in enumerate(rows):
             values[: len(row), k] = row
         return cls(values, lengths, failed, reason)
 
+    @property
+    def silent(self) -> bool:
+        """Whether no run gave a number."""
+        return not np.isfinite(self.values).any()
+
     def of_length(self, length: int) -> FloatArray:
         """Return the values cut or filled up to a length."""
         kept = self.values[:length]
         return np.concatenate([kept, np.full((length - len(kept), kept.shape[1]), np.nan)])
+
+
+def _numbers(answer: object) -> FloatArray:
+    if answer is None:
+        raise TypeError("it returned None")
+    return np.asarray(answer, dtype=float).ravel()
+
+
+def _check_length(length: int, n_runs: int) -> None:
+    most = min(_LONGEST_ANSWER, _MOST_NUMBERS // n_runs)
+    if length > most:
+        raise InputError(
+            f"an answer must have at most {most:,} numbers in {n_runs:,} runs, got {length:,}; return "
+            "a part of it"
+        )
 
 
 class _Lens:
@@ -207,73 +229,3 @@ def _atoms(values: FloatArray) -> FloatArray:
         if counts.size and counts.max() > 1:
             found[j] = known[np.argmax(counts)]
     return found
-
-
-def audit_in_one_run(
-    mechanism: Mechanism,
-    *,
-    epsilon: float,
-    delta: float,
-    n_canaries: int,
-    n_columns: int,
-    bound: float,
-    seed: int = 0,
-) -> AuditVerdict:
-    """Attack a mechanism by a single run on a table of canaries.
-
-    A canary is ± a random corner of the box of ±bound; its score is its part along the answer, which must
-    have as many numbers as the table has columns.
-    """
-    check_budget(epsilon, delta or 1e-12)
-    rng = np.random.default_rng([seed, 1])  # coins that the mechanism's own noise does not repeat
-    canaries = bound * rng.choice([-1.0, 1.0], (n_canaries, n_columns))
-    coins = rng.choice([-1.0, 1.0], n_canaries)
-    table = canaries * coins[:, None]
-    try:
-        answer = np.asarray(mechanism(table, seed), dtype=float).ravel()
-    except Exception as error:
-        raise InputError(f"the mechanism fails on canaries: {type(error).__name__}: {error}") from None
-    if len(answer) != n_columns:
-        raise InputError(
-            f"one run needs an answer of as many numbers as the table has columns ({n_columns}), got "
-            f"{len(answer)}; audit it by many runs, or return such numbers"
-        )
-    scores = np.nan_to_num(canaries @ answer, nan=0.0, posinf=1e300, neginf=-1e300)
-    order = np.argsort(-np.abs(scores))
-    results = []
-    for share in _GUESSES:
-        guessed = order[: max(1, round(share * n_canaries))]
-        right = int(np.sum(np.sign(scores[guessed]) == coins[guessed]))
-        # Each share of the error probability pays for one number of guesses.
-        level = 1 - (1 - CONFIDENCE) / len(_GUESSES)
-        results.append((_one_run_bound(right, len(guessed), n_canaries, delta, level), right, len(guessed)))
-    proved, right, guesses = max(results)
-    return AuditVerdict(
-        epsilon=epsilon,
-        delta=delta,
-        epsilon_lower_bound=proved,
-        confidence=CONFIDENCE,
-        n_trials=guesses,
-        pair=f"{n_canaries} canaries in one table",
-        distinguisher="the canary's part along the answer",
-        true_positive_rate=right / guesses,
-        false_positive_rate=1 - right / guesses,
-    )
-
-
-def _one_run_bound(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
-    """Return the ε at δ that so many right guesses prove."""
-
-    def chance(epsilon: float) -> float:
-        q = scipy.special.expit(epsilon)
-        mass = scipy.stats.binom.pmf(right - np.arange(1, right + 1), guesses, q)
-        excess = np.cumsum(mass) / np.arange(1, right + 1) if right else np.zeros(1)
-        return float(scipy.stats.binom.sf(right - 1, guesses, q) + 2 * canaries * delta * excess.max())
-
-    if chance(0.0) > 1 - confidence:
-        return 0.0
-    low, high = 0.0, 50.0
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (middle, high) if chance(middle) <= 1 - confidence else (low, middle)
-    return low

@@ -25,8 +25,7 @@ import numpy as np
 
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.moments import row_norms, svec, unsvec, weighted_moments
+from dpalgos.steps.moments import clipped_row_moments, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _CLIPPED = 0.01  # variance of entries of M_uu − I that clipping leaves
@@ -167,8 +166,7 @@ def clipped_second_moments(
     p = sample.n_features + 1 if made is None else made.shape[-1]
 
     def part(group: Group, Z: FloatArray) -> FloatArray:
-        norms = row_norms(Z, None if made is None else made[group.replicates])
-        return weighted_moments(Z, group.weights * clip_factor(norms, level[group.replicates]) ** 2)
+        own = None if made is None else made[group.replicates]
+        return clipped_row_moments(Z, own, group.weights, level[group.replicates])
 
-    moments = sample.grouped(rows).total((sample.n_replicates, p, p), part, axis=0)
-    return moments if made is None else np.asarray(made @ moments @ made)
+    return sample.grouped(rows).total((sample.n_replicates, p, p), part, axis=0)

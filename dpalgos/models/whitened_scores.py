@@ -1,8 +1,8 @@
 """Scores of a linear or generalized linear model on whitened rows, clipped row by row, for all replicates.
 
 With u_i = W x_i the score of row i at θ is u_i (y_i − ψ'(u_i'θ))', of norm ‖u_i‖ ‖y_i − ψ'(u_i'θ)‖ (that of
-Frobenius with classes). ‖u_i‖² = x_i' W² x_i is a quadratic form, so that no whitened row is ever stored:
-everything is a product of the (n, d) rows with (d, R) or (d, K, R) coefficients.
+Frobenius with classes). Rows are whitened before they are clipped and summed, so that rounding is relative to
+the clip level, however ill-conditioned W is; no whitened row is stored.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from dpalgos.models.families import Family
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.moments import quadratic_forms, weighted_moments
+from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened_moments
 from dpalgos.typing import FloatArray
 
 _Prepared = tuple[FloatArray, FloatArray]
@@ -25,11 +25,9 @@ class WhitenedScores:
     def __init__(self, sample: Sample, family: Family, whitening: FloatArray) -> None:
         self.sample, self.whitening, self._family = sample, whitening, family
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
-        gram = whitening @ whitening
 
         def prepared(group: Group) -> _Prepared:
-            squares = quadratic_forms(group.X, gram[group.replicates])
-            return family.encode(group.y), np.sqrt(np.maximum(squares, 0))
+            return family.encode(group.y), row_norms(group.X, whitening[group.replicates])
 
         self._groups = sample.grouped(prepared)
 
@@ -65,10 +63,11 @@ class WhitenedScores:
         """Return the mean over rows of w u u' for weights w of every group's rows, (R, d, d)."""
         d = self.sample.n_features
         moments = weights.total(
-            (self.sample.n_replicates, d, d), lambda group, own: weighted_moments(group.X, own), axis=0
+            (self.sample.n_replicates, d, d),
+            lambda group, own: whitened_moments(group.X, self.whitening[group.replicates], own),
+            axis=0,
         )
-        moments = moments / self.sample.n_rows[:, None, None]
-        return np.asarray(self.whitening @ moments @ self.whitening)
+        return np.asarray(moments / self.sample.n_rows[:, None, None])
 
 
 class _RowParts:
@@ -111,12 +110,10 @@ class ScoresAt(_RowParts):
         """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""
 
         def part(group: Group, made: _Prepared) -> FloatArray:
-            residual, norms = made
-            factor = clip_factor(norms, level[group.replicates]) * group.weights
-            weighted = residual * (factor[:, None] if residual.ndim == 3 else factor)
-            product = group.X.T @ weighted.reshape(len(weighted), -1)
-            return np.asarray(product.reshape(-1, *weighted.shape[1:]))
+            residual = made[0]
+            weights = group.weights[:, None] if residual.ndim == 3 else group.weights
+            whitening = self._scores.whitening[group.replicates]
+            return clipped_row_sums(group.X, whitening, residual * weights, level[group.replicates])
 
         total = self._parts.total(self._scores.shape, part)
-        whitened = np.einsum("rij,j...r->i...r", self._scores.whitening, total)
-        return np.asarray(whitened / self._scores.sample.n_rows)
+        return np.asarray(total / self._scores.sample.n_rows)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import clip_rows_l2, truncate
+from dpalgos.steps.clipping import clip_factor, clip_rows_l2, truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _SHORT = 16  # columns of which all products of pairs are worth forming
@@ -44,26 +44,59 @@ def from_upper_triangles(entries: FloatArray, p: int) -> FloatArray:
     return matrices
 
 
-def quadratic_forms(X: FloatArray, matrices: FloatArray) -> FloatArray:
-    """Return x_i' M_r x_i for every row and matrix, (n, R), as one matrix product where rows are short."""
-    if X.shape[1] > _SHORT:
-        return np.stack([np.einsum("ij,ij->i", X @ matrix, X) for matrix in matrices], axis=1)
-    first, second, scale = _layout(X.shape[1])
-    return (X[:, first] * X[:, second] * scale) @ svec(matrices)
-
-
 def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
-    """Return the ℓ2 norms of rows Z (n, p), (n, 1), or of what symmetric matrices (R, p, p) make of them."""
+    """Return the ℓ2 norms of rows Z (n, p), (n, 1), or of what symmetric matrices (R, p, p) make of them.
+
+    ‖Wz‖ is that of the vector Wz: z'W²z cancels where W is ill-conditioned.
+    """
     if matrices is None:
         return np.asarray(np.linalg.norm(Z, axis=1, keepdims=True))
-    return np.sqrt(np.maximum(quadratic_forms(Z, matrices @ matrices), 0))
+    return np.stack([np.linalg.norm(Z @ matrix, axis=1) for matrix in matrices], axis=1)
+
+
+def clipped_row_sums(
+    Z: FloatArray, matrices: FloatArray, factors: FloatArray, level: FloatArray
+) -> FloatArray:
+    """Return Σ_i of Wz_i f_i', clipped to the norm ``level`` (R,), in the shape (p, R) or (p, K, R).
+
+    ``factors`` are (n, R) or (n, K, R). Lengths are those of the vectors that are summed, after W: a row adds
+    at most ``level`` as computed, whatever W is.
+    """
+    sums = np.empty((Z.shape[1], *factors.shape[1:]))
+    for r, matrix in enumerate(matrices):
+        rows, own = Z @ matrix, factors[..., r]
+        sizes = np.linalg.norm(own, axis=1) if own.ndim == 2 else np.abs(own)
+        clipped = clip_factor(np.linalg.norm(rows, axis=1) * sizes, level[r])
+        sums[..., r] = rows.T @ (own * (clipped[:, None] if own.ndim == 2 else clipped))
+    return sums
+
+
+def clipped_row_moments(
+    Z: FloatArray, matrices: FloatArray | None, weights: FloatArray, level: FloatArray
+) -> FloatArray:
+    """Return Σ_i w_ir u_i u_i', u_i = Wz_i clipped to the norm ``level`` (R,), (R, p, p)."""
+    if matrices is None:
+        return weighted_moments(Z, weights * clip_factor(row_norms(Z, None), level) ** 2)
+    weights = np.broadcast_to(weights, (len(Z), len(matrices)))
+    made = zip((Z @ matrix for matrix in matrices), weights.T, level, strict=True)
+    return np.stack([_weighted_square(clip_rows_l2(rows, bound), own) for rows, own, bound in made])
+
+
+def whitened_moments(Z: FloatArray, matrices: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Σ_i w_ir u_i u_i', u_i = Wz_i, for rows Z (n, p) and weights (n, R), (R, p, p)."""
+    made = zip((Z @ matrix for matrix in matrices), weights.T, strict=True)
+    return np.stack([_weighted_square(rows, own) for rows, own in made])
+
+
+def _weighted_square(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    return np.asarray((rows * weights[:, None]).T @ rows)
 
 
 def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     """Return Σ_i w_ir z_i z_i' for rows Z (n, p) and weights (n, R), (R, p, p)."""
     p = Z.shape[1]
     if p > _SHORT:
-        return np.stack([(Z * column[:, None]).T @ Z for column in weights.T])
+        return np.stack([_weighted_square(Z, column) for column in weights.T])
     first, second, _ = _layout(p)
     return from_upper_triangles(weights.T @ (Z[:, first] * Z[:, second]), p)
 

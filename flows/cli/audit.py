@@ -16,9 +16,8 @@ _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other
 # What has no meaning, by what is audited.
 _SHAPE = {"rows": "--rows", "columns": "--columns", "bound": "--bound", "label": "--label"}
 _OTHERS = {
-    "an estimator": {**_SHAPE, "one_run": "--one-run"},
+    "an estimator": _SHAPE,
     "a mechanism by --callable": {"interval": "--interval"},
-    "a single run": {"interval": "--interval", "label": "--label", "trials": "--trials"},
 }
 
 
@@ -52,9 +51,6 @@ def audit(
     ] = 2,
     bound: Annotated[float, typer.Option(help="The numbers of that table lie within ± this.")] = 1.0,
     label: Annotated[bool, typer.Option("--label", help="The last column of that table is 0 or 1.")] = False,
-    one_run: Annotated[
-        bool, typer.Option("--one-run", help="A single run on a table of canaries, for slow mechanisms.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Audit an estimator: an empirical lower bound on ε next to the certified one.
@@ -65,7 +61,7 @@ def audit(
 
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs an estimator, or --callable MODULE:FUNCTION, and not both")
-    how = "an estimator" if foreign is None else "a single run" if one_run else "a mechanism by --callable"
+    how = "an estimator" if foreign is None else "a mechanism by --callable"
     for name, option in _OTHERS[how].items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -75,13 +71,9 @@ def audit(
         assert estimator
         violated = _audit_estimator(estimator, interval, seed, as_json, n_trials=trials or _TRIALS, **claim)
     else:
-        claim["seed"] = seed
-        if one_run:
-            runs: dict[str, Any] = {"n_canaries": rows, "n_columns": columns, "bound": bound}
-        else:
-            table = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
-            runs = {"table": table, "n_trials": trials or _FOREIGN_TRIALS}
-        violated = _audit_foreign(foreign, runs, claim, as_json)
+        table = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
+        asked = {**claim, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
+        violated = _audit_foreign(foreign, table, asked, as_json)
     if violated:
         raise typer.Exit(1)
 
@@ -118,22 +110,18 @@ def _audit_estimator(estimator: str, interval: float | None, seed: int, as_json:
     return any(result.violated for result in found)
 
 
-def _audit_foreign(name: str, how: dict[str, Any], claim: dict[str, Any], as_json: bool) -> bool:
-    from dpalgos.audit.foreign import audit_callable, audit_in_one_run, table_pairs
+def _audit_foreign(name: str, table: dict[str, Any], asked: dict[str, Any], as_json: bool) -> bool:
+    from dpalgos.audit.foreign import audit_callable, table_pairs
     from flows.record.progress import counter
 
-    mechanism = _imported(name)
-    if table := how.pop("table", None):
-        progress = counter(f"auditing {name}", "runs")
-        result = audit_callable(mechanism, pairs=table_pairs(**table), progress=progress, **how, **claim)
-    else:
-        result = audit_in_one_run(mechanism, **how, **claim)
+    pairs, progress = table_pairs(**table), counter(f"auditing {name}", "runs")
+    result = audit_callable(_imported(name), pairs=pairs, progress=progress, **asked)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     else:
         typer.echo(
-            f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {claim['epsilon']:g} at "
-            f"δ = {claim['delta']:g}, {result.n_trials:,} {'trials' if table else 'guesses in one run'}, by "
+            f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {asked['epsilon']:g} at "
+            f"δ = {asked['delta']:g}, {result.n_trials:,} trials, by "
             f"{result.distinguisher} ({result.pair}): {result.verdict}"
         )
     return result.violated

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpalgos import InputError
-from dpalgos.audit.foreign import audit_callable, audit_in_one_run, table_pairs
+from dpalgos.audit.foreign import audit_callable, table_pairs
 
 PAIRS = table_pairs(5, 2, 1.0)
 
@@ -79,18 +79,47 @@ def test_labels_are_zero_and_one():
         assert (pair.other_X != pair.X).any(axis=1).sum() == 1
 
 
-@pytest.mark.parametrize(("noise", "violated"), [(0.0, True), (1.0, False)])
-def test_one_run_sees_that_there_is_no_noise(noise, violated):
-    n, d = 500, 2000
-
-    def mean(table, seed):
-        rng = np.random.default_rng(seed)
-        return table.mean(axis=0) + noise * rng.normal(scale=np.sqrt(d) * 4 / n, size=d)
-
-    found = audit_in_one_run(mean, epsilon=1.0, delta=1e-6, n_canaries=n, n_columns=d, bound=1.0)
-    assert found.violated == violated
+def leaves(table, seed):
+    raise SystemExit(0)
 
 
-def test_one_run_needs_an_answer_along_the_rows():
-    with pytest.raises(InputError, match="columns"):
-        audit_in_one_run(lambda table, seed: 1.0, epsilon=1, delta=0, n_canaries=9, n_columns=3, bound=1)
+@pytest.mark.parametrize(
+    ("mechanism", "named"),
+    [
+        (leaves, "SystemExit"),
+        (lambda table, seed: None, "None"),
+        (lambda table, seed: np.nan, "no finite number"),
+        (lambda table, seed: [np.inf, np.nan], "no finite number"),
+        (lambda table, seed: np.zeros(10**7), "10,000,000"),
+    ],
+    ids=["exit", "none", "nan", "infinite", "long"],
+)
+def test_what_gives_no_number_or_too_many_is_refused(mechanism, named):
+    with pytest.raises(InputError, match=named):
+        attack(mechanism, n_trials=1000)
+
+
+def test_leaving_on_one_data_set_is_seen():
+    def sometimes(table, seed):
+        return leaves(table, seed) if table[0, 0] < 0 else np.random.default_rng(seed).normal(size=1)
+
+    assert attack(sometimes).violated
+
+
+@pytest.mark.parametrize(
+    ("table", "named"),
+    [
+        ((10, 10**8, 1.0), "columns"),
+        ((10, 2, -1.0), "-1"),
+        ((10, 2, np.nan), "nan"),
+        ((10, 2, np.inf), "inf"),
+    ],
+)
+def test_tables_that_cannot_be_made_are_refused(table, named):
+    with pytest.raises(InputError, match=named):
+        table_pairs(*table)
+
+
+def test_more_runs_than_memory_holds_are_refused_before_the_first():
+    with pytest.raises(InputError, match="trials"):
+        attack(lambda table, seed: pytest.fail("it ran"), n_trials=10**8)

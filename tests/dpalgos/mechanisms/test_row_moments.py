@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.mechanisms.private_whitening import clipped_second_moments
+from dpalgos.models.families import get_family
+from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments
@@ -90,3 +93,38 @@ def test_responses_are_needed():
     for given in (X, lambda: [X]):
         with pytest.raises(dpalgos.InputError, match="y is required by this estimator"):
             row_moments(Sample(given), ROW_BOUND, RESPONSE_BOUND)
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e9, 1e14])
+@pytest.mark.parametrize("released", ["scores", "scores of classes", "squares of scores", "second moments"])
+def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening(condition, released):
+    """z'W²z cancels for an ill-conditioned W: a row beyond the level then counted as one within it."""
+    rng, n, d, level = np.random.default_rng(0), 60, 4, np.array([1.5])
+    axes = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    W = ((axes * np.geomspace(1, condition, d)) @ axes.T)[None]
+    family = get_family("multinomial", n_classes=3) if "classes" in released else get_family("gaussian")
+    limit = {"squares of scores": np.sqrt(2) * level**2, "second moments": np.sqrt(2) * level**2}
+    largest = 0.0
+
+    def total(X, y):
+        sample = Sample(X, y)
+        if released == "second moments":
+            return clipped_second_moments(sample, lambda group: group.X, level, W)
+        scores = WhitenedScores(sample, family, W)
+        at = scores.at(np.zeros(scores.shape))
+        mean = at.clipped_mean if "squares" not in released else at.clipped_second_moments
+        return n * mean(level)
+
+    for trial in range(40):
+        others = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-6, 3, (n, 1))
+        # Along, nearly along, and across the axis that W shrinks most, at all lengths.
+        first, second = (
+            (axes[:, 0] + tilt * axes[:, -1]) * 10.0 ** rng.uniform(-2, 9)
+            for tilt in rng.choice([0, 1e-16, 1e-8, 1.0], 2)
+        )
+        y = rng.integers(0, 2, n).astype(float)
+        one, other = others.copy(), others.copy()
+        one[trial % n], other[trial % n] = first, -second
+        moved = np.linalg.norm(total(one, y) - total(other, y))
+        largest = max(largest, float(moved / limit.get(released, 2 * level)[0]))
+    assert 0.2 < largest <= 1 + 1e-9
