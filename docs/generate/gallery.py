@@ -10,38 +10,27 @@ import sys
 from pathlib import Path
 
 from data.store.folders import REPORTS
-from flows.studies.find_study import SCORECARD, study_names
 from generate.evidence import table
+from tasks.report.publish import finished_reports, publish
 
 SMOKE_STUDIES = ("fair", "housing")  # they need no network, and take seconds
-PRIVATE = "NOT FOR PUBLICATION"
 
 
 def copy_reports(folder: Path) -> None:
-    """Put the pages of studies on public data into a folder, a page a study."""
+    """Publish the pages of studies on public data into a folder."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for study in (*study_names(), SCORECARD):
-        _copy(REPORTS / study, folder / study)
-    if not any(folder.iterdir()):
-        made = folder.parents[1] / "smoke"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    reports = REPORTS
+    if not any(finished_reports(REPORTS, [])):
+        reports = folder.parents[1] / "smoke"
         command = [sys.executable, "-c", "from flows.cli.start import main; main()", "run", *SMOKE_STUDIES]
-        options = ["--profile", "smoke", "--offline", "--workers", "1", "--out", str(made)]
+        options = ["--profile", "smoke", "--offline", "--workers", "1", "--out", str(reports)]
         ran = subprocess.run(
             [*command, *options], capture_output=True, text=True, env=dict(os.environ), check=False
         )
         if ran.returncode:
             raise SystemExit(ran.stderr)
-        for study in SMOKE_STUDIES:
-            _copy(made / study, folder / study)
-
-
-def _copy(source: Path, target: Path) -> None:
-    page, manifest = source / "report.html", source / "manifest.json"
-    if page.exists() and manifest.exists() and PRIVATE not in page.read_text(encoding="utf-8"):
-        target.mkdir()
-        shutil.copy(page, target)
-        shutil.copy(manifest, target)
+    publish(folder, [reports])
 
 
 def pages(folder: Path) -> dict[str, str]:

@@ -21,6 +21,7 @@ from flows.cli.audit import audit
 from flows.cli.init import init
 from flows.cli.options import help_or_version
 from flows.cli.privacy import ledger_app, release
+from flows.cli.publish import figure, publish
 from flows.record.progress import say
 from flows.server.processes import ServerError
 
@@ -33,7 +34,7 @@ app.callback(invoke_without_command=True)(help_or_version)
 for command in (
     *(runs.run, runs.plan, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status, runs.stop),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
-    *(release, audit, init, advise),
+    *(release, audit, init, advise, figure, publish),
 ):
     app.command()(command)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from data.store.folders import REPORTS, home
+from data.store.folders import REPORTS, atomic_write, home
 from flows.cli import options as given
 from flows.record.progress import say
 
@@ -104,17 +104,38 @@ def report(
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="Folder of a study's report, or its results.parquet.")],
-    second: Annotated[Path, typer.Argument(help="Another such folder, e.g. of another --out.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of a study's reports, or results.parquet; the first is compared with."),
+    ],
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page that lays the runs over each other.")
+    ] = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Compare two runs, beyond their error bars."""
+    """Compare runs of a study, beyond their error bars."""
     from reports.analysis.results import compare_results, describe_differences
+    from tasks.faults import SpecError
     from tasks.run.collect import read_results
 
-    tables = read_results(first), read_results(second)
-    differences = compare_results(*tables)
-    typer.echo(json.dumps(differences, indent=1) if as_json else describe_differences(differences))
+    if len(runs) < 2:
+        raise SpecError(
+            "runs must be at least two, got one; pass e.g. reports/out/housing and another folder"
+        )
+    first, *others = (read_results(run) for run in runs)
+    differences = [compare_results(first, other) for other in others]
+    if page is not None:
+        from flows.studies.results import comparison_page
+
+        atomic_write(page, comparison_page(runs))
+        say(f"{page} shows them")
+    if as_json:
+        typer.echo(json.dumps(differences[0] if len(others) == 1 else differences, indent=1))
+        return
+    for run, found in zip(runs[1:], differences, strict=True):
+        typer.echo(
+            f"{run}: {describe_differences(found)}" if len(others) > 1 else describe_differences(found)
+        )
 
 
 def status(as_json: given.AsJson = False) -> None:

@@ -1,9 +1,12 @@
 """Work on the results in a folder: options of a rerun, pages written again, verdicts on the claims."""
 
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from data.store.folders import REPORTS, read_json, sha256_file
 from flows.record.progress import say
@@ -17,11 +20,12 @@ from flows.studies.find_study import (
     study_names,
 )
 from flows.studies.steps import Outcome, Tasks
+from reports.page import StudyPage
 from tasks.cache import cache_key
 from tasks.faults import SpecError
 from tasks.limits import DEFAULT_SEED
 from tasks.report.manifest import now
-from tasks.report.write import share_report, write_index, write_report
+from tasks.report.write import page_of, share_report, write_index, write_report
 from tasks.run.collect import read_results
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import read_evidence, score, write_scorecard
@@ -55,6 +59,43 @@ def rerun_options(
         raise SpecError(f"{spec.name} has not run in {_reports(out)} yet; run: {_command(study, out)}")
     check_cell(spec, task, cell, chosen["profile"])
     return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
+
+
+def stored_page(study: str, out: Path | None) -> tuple[StudyPage, pd.DataFrame]:
+    """Return the page and the results table of a study's last run; refuse a table that is damaged."""
+    spec, results, manifest = _stored(find_study(study), _reports(out), out)
+    return page_of(spec, results, manifest)
+
+
+def comparison_page(runs: Sequence[Path]) -> bytes:
+    """Return the page of runs in their folders; refuse runs of different studies."""
+    from reports.pages.compare import ComparedRun, render_comparison
+
+    found: list[ComparedRun] = []
+    names = _distinct_names(runs)
+    for run, name in zip(runs, names, strict=True):
+        folder = run if run.is_dir() else run.parent
+        try:
+            manifest = read_json(folder / "manifest.json")
+            study = str(manifest["study"]["name"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise SpecError(
+                f"{folder} must hold the manifest.json of a run; pass folders of reports"
+            ) from None
+        if found and found[0].page.name != study:
+            raise SpecError(f"runs must be of one study, got {found[0].page.name} and {study}")
+        found.append(ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", manifest)))
+    return render_comparison(found)
+
+
+def _distinct_names(runs: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of paths that tell the runs apart."""
+    parts = [(run if run.is_dir() else run.parent).resolve().parts for run in runs]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"run {i}" for i in range(1, len(runs) + 1)]
 
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:

@@ -93,6 +93,7 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
     rules = {rule: rule_text(rule, page.rows_symbol) for rule in names["delta_rule"]}
     metrics = {name: metric_words(name, page) for name in names["metric"]}
     return {
+        "study": page.name,
         "specs": {scale: _compiled(scale) for scale in sorted({m["scale"] for m in metrics.values()})},
         "series": [_look(s) for s in series],
         "names": names,

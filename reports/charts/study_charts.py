@@ -57,14 +57,14 @@ def has_one_size(view: View) -> bool:
     return len({p.x for s in view.series(where) for p in s.points}) == 1 and len(epsilons) > 1
 
 
-def along_epsilon(view: View, series: Sequence[Series], x: float) -> list[Series]:
-    """Return series whose points lie along ε, at one size."""
-    where, found = view.headline, []
+def along_epsilon(view: View, where: Setting, series: Sequence[Series], x: float) -> list[Series]:
+    """Return series of a setting whose points lie along ε, at one size."""
+    found = []
     for one in series:
         points = [
             replace(point, x=each.epsilon)
             for each in sorted(view.settings)
-            if where is not None and (each.delta_rule, each.panel) == (where.delta_rule, where.panel)
+            if (each.delta_rule, each.panel) == (where.delta_rule, where.panel)
             for other in view.series(each)
             if other.rank == one.rank and (point := other.at(x)) is not None
         ]
@@ -74,8 +74,8 @@ def along_epsilon(view: View, series: Sequence[Series], x: float) -> list[Series
 
 def _figure(view: View, series: Sequence[Series], width: int, height: int) -> Drawing:
     page, title = view.page, view.page.axis_label
-    if has_one_size(view):
-        series, title = along_epsilon(view, series, view.headline_size or 0.0), "ε"
+    if view.headline is not None and has_one_size(view):
+        series, title = along_epsilon(view, view.headline, series, view.headline_size or 0.0), "ε"
     sizes = sorted({p.x for s in series for p in s.points})
     low, high = error_limits(series)
     flagged = [] if has_one_size(view) else flagged_sizes(tuple(series))

@@ -348,6 +348,8 @@ def attack_headline(view: AttackView) -> PageHeadline:
         choice=_panels_sentence(view),
         limits=tuple(limits),
         tiles=tuple(tiles),
+        value=best[1].mean(AUC) if best else None,
+        value_error=best[1].means[AUC][1] if best and best[1].means[AUC][1] > 0 else None,
     )
 
 

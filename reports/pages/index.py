@@ -17,7 +17,7 @@ from reports.page import StudyPage
 from reports.pages.text import render_html, template_text
 from reports.palette import SOLID, look
 from reports.words.headline import PageHeadline
-from reports.writing import duration, said, times, when
+from reports.writing import duration, num, said, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 
@@ -29,7 +29,8 @@ class Card:
     `when` is an ISO 8601 time, `seconds` the wall time (None where unknown), `href` relative to the index,
     `costs` has (ε, best private error over the one without privacy, standard error of that ratio) where the
     best private answer is clearly better than zero; `is_compared` says whether the index compares this
-    study's errors.
+    study's errors. `value` is the number that the headline is about, with its standard error; `history` its
+    values of earlier runs, the oldest first. On a site `commit` and `source` say where the run came from.
     """
 
     name: str
@@ -46,6 +47,12 @@ class Card:
     datasets: Sequence[str] = ()
     costs: Sequence[tuple[float, float, float]] = ()
     is_compared: bool = False
+    estimators: Sequence[str] = ()
+    value: float | None = None
+    value_error: float | None = None
+    commit: str = ""
+    source: str = ""
+    history: Sequence[float] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
@@ -69,6 +76,9 @@ class Card:
             datasets=[card.name for card in page.data_cards] or [page.dataset.dataset],
             costs=relative_errors(view) if is_compared else (),
             is_compared=is_compared,
+            estimators=[info.title for info in page.estimators],
+            value=headline.value,
+            value_error=headline.value_error,
         )
 
     @classmethod
@@ -129,6 +139,22 @@ def overview(cards: Sequence[Card]) -> Picture | None:
     return picture(chart, "overview", said("overview", told=told), "", png=False)
 
 
+def spark_line(values: Sequence[float]) -> Markup:
+    """Return a small line of at least three values; empty for fewer."""
+    if len(values) < 3:
+        return Markup("")
+    low, high = min(values), max(values)
+    points = " ".join(
+        f"{100 * i / (len(values) - 1):.1f},{20 - 16 * (value - low) / (high - low or 1):.1f}"
+        for i, value in enumerate(values)
+    )
+    text = f"{len(values)} runs, from {num(values[0])} to {num(values[-1])}"
+    return Markup(
+        f'<svg class="spark" viewBox="-2 0 104 24" role="img" aria-label="{text}"><title>{text}</title>'
+        f'<polyline fill="none" stroke="currentColor" stroke-width="1.5" points="{points}"/></svg>'
+    )
+
+
 def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
     """Return ``index.html``, cards by title."""
     ordered = sorted(cards, key=lambda c: (c.title, c.name))
@@ -138,11 +164,19 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
             "figure": Markup(inline(card.figure_svg, f"card{i}")) if card.figure_svg else "",
             "when": when(card.when),
             "elapsed": duration(card.seconds),
+            "spark": spark_line(card.history),
+            "words": " ".join(
+                (card.title, card.headline, card.name, *card.datasets, *card.estimators)
+            ).lower(),
         }
         for i, card in enumerate(ordered)
     ]
     filters = {
         "dataset": ("Dataset", {name: name for card in ordered for name in card.datasets}),
+        "estimator": (
+            "Estimator",
+            {name: name for name in sorted({e for card in ordered for e in card.estimators})},
+        ),
         "kind": ("What is estimated", {card.kind: card.kind for card in ordered if card.kind}),
         "source": ("Data", {card.data_source: _SOURCES.get(card.data_source, "") for card in ordered}),
     }

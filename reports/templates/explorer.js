@@ -221,6 +221,7 @@ async function draw() {
   controls(offered);
   legend(all, drawn, known);
   table();
+  figureCommand(visible);
   remember();
 }
 function point(handler, event, item) {
@@ -376,6 +377,17 @@ function csv() {
     out.push([line.look.name, line.look.calibration, row.metric, row.panel, x, ...keys.map((key) => row[key] ?? "")].map((v) => quote(String(v))).join(","));
   }
   return out.join("\n") + "\n";
+}
+
+// The command that draws the view for a paper.
+function figureCommand(visible) {
+  const quote = (value) => (/^[\w./^-]+$/.test(value) ? value : `'${String(value).replaceAll("'", "'\\''")}'`);
+  const options = { metric: state.metric, panel: state.panel, axis: state.axis, epsilon: state.epsilon, delta: state.delta_rule };
+  const start = { ...data.start, delta: data.start.delta_rule };
+  const chosen = Object.entries(options).filter(([key, value]) => value !== start[key] && value !== null && value !== "");
+  const words = chosen.map(([key, value]) => ` --${key} ${quote(String(value))}`);
+  if (state.lines) words.push(` --lines ${quote(visible.map((line) => line.look.brief).join("; "))}`);
+  $("figure-command").textContent = `dpcost figure ${data.study}${words.join("")} --format pdf --width 3.3in`;
 }
 
 // The address keeps what was chosen: "#view&epsilon=2&axis=n".

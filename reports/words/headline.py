@@ -40,6 +40,8 @@ class PageHeadline:
     noise: str = ""  # what the printed noise does
     limits: tuple[str, ...] = ()  # what theory and the data themselves allow
     tiles: tuple[Tile, ...] = ()
+    value: float | None = None  # the number that the sentence is about, with its standard error
+    value_error: float | None = None
 
 
 def condition(view: View, where: Setting) -> str:
@@ -65,6 +67,8 @@ def build_headline(view: View) -> PageHeadline:
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
         tiles=_tiles(view, cost),
+        value=ranking.best[1].mean if ranking.best else None,
+        value_error=ranking.best[1].se if ranking.best and math.isfinite(ranking.best[1].se) else None,
     )
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import re
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,13 +26,16 @@ from data.store.shared import (
     write_shared,
 )
 from reports.analysis.results import EXHIBITS
+from reports.page import StudyPage
 from reports.pages.index import Card, render_index
 from tasks.cache import UNCACHED, CacheKey, Record, cache_key, located, written
 from tasks.faults import guarded
 from tasks.report.build_page import build_page
+from tasks.report.history import history_files, with_this_run
 from tasks.report.manifest import build_manifest
 from tasks.study.spec import StudySpec
 
+_SPARK = 60  # values on the index
 _log = logging.getLogger(__name__)
 
 
@@ -48,21 +52,31 @@ def write_report(
 ) -> Record:
     """Write all files of a report except the results table, the manifest last."""
     out = results_path.parent
-    results = pd.read_parquet(results_path)
-    run = {panel.name for panel in spec.panels_at(manifest["profile"])} - set(manifest.get("not_run", {}))
-    spec = spec.without_panels({panel.name for panel in spec.panels} - run)
-    page = build_page(spec, results, manifest, load_exhibits(out))
+    page, results = page_of(spec, results_path, manifest)
     from reports.pages.study import render_study  # what draws is loaded where something is drawn
 
     files = render_study(results, page)
+    card = Card.from_json(files["card.json"])
+    entries = with_this_run(out, card, manifest)
+    files |= history_files(page, entries)
+    past = [entry.value for entry in entries if entry.profile == manifest["profile"]]
+    files["card.json"] = replace(card, history=past[-_SPARK:]).to_json().encode()
     return written(
         key,
         out / "manifest.json",
         json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
         files,
-        headline=Card.from_json(files["card.json"]).headline,
+        headline=card.headline,
         report=str(out / "report.html"),
     )
+
+
+def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tuple[StudyPage, pd.DataFrame]:
+    """Return the page and the results table of a run, with the panels that ran."""
+    results = pd.read_parquet(results_path)
+    run = {panel.name for panel in spec.panels_at(manifest["profile"])} - set(manifest.get("not_run", {}))
+    spec = spec.without_panels({panel.name for panel in spec.panels} - run)
+    return build_page(spec, results, manifest, load_exhibits(results_path.parent)), results
 
 
 def load_exhibits(folder: Path) -> dict[str, Any]:

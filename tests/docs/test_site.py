@@ -69,18 +69,6 @@ def test_the_evidence_is_of_known_estimators_and_of_no_smoke_run(generate):
     assert "preconditioned_regression" in evidence.pages()["evidence/decisions.txt"]
 
 
-def test_reports_of_tables_of_ones_own_are_not_copied(generate, tmp_path, monkeypatch):
-    gallery = generate("gallery")
-    for study, text in (("housing", "a page"), ("fair", gallery.PRIVATE)):
-        (tmp_path / "out" / study).mkdir(parents=True)
-        (tmp_path / "out" / study / "report.html").write_text(text)
-        (tmp_path / "out" / study / "manifest.json").write_text('{"profile": "smoke", "replicates": 3}')
-    monkeypatch.setattr(gallery, "REPORTS", tmp_path / "out")
-    gallery.copy_reports(tmp_path / "gallery")
-    assert [path.name for path in (tmp_path / "gallery").iterdir()] == ["housing"]
-    assert "no evidence" in gallery.pages(tmp_path / "gallery")["gallery.txt"]
-
-
 @pytest.mark.slow
 @pytest.mark.server
 def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):

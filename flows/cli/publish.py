@@ -1,0 +1,98 @@
+"""The commands that bring results to others: a figure for a paper, and a static site."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from data.store.folders import REPORTS, atomic_write
+from flows.cli import options as given
+from flows.record.progress import say
+
+
+def _inches(text: str) -> float:
+    found = re.fullmatch(r"([\d.]+) ?(in|cm|mm)", text)
+    try:
+        width = float(found[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[found[2]] if found else 0.0
+    except ValueError:
+        width = 0.0
+    if not 1 <= width <= 30:
+        raise typer.BadParameter(f"must be 1in to 30in, or in cm or mm, got {text!r}; pass e.g. 3.3in")
+    return width
+
+
+def _format(text: str) -> str:
+    from reports.charts.figure import FORMATS
+
+    if text not in FORMATS:
+        raise typer.BadParameter(f"must be one of {', '.join(FORMATS)}, got {text!r}")
+    return text
+
+
+def figure(
+    study: given.StudyArgument,
+    metric: Annotated[str, typer.Option(help="The headline's by default.")] = "",
+    panel: Annotated[str, typer.Option(help="The headline's by default.")] = "",
+    axis: Annotated[str, typer.Option(help="n, d, s, steps or epsilon; the page's by default.")] = "",
+    epsilon: Annotated[float | None, typer.Option(help="The headline's by default.")] = None,
+    delta: Annotated[str, typer.Option(help="The rule for δ, e.g. 1/n^2; the headline's by default.")] = "",
+    lines: Annotated[
+        str, typer.Option(help="Names at the ends of lines, between semicolons; the page's by default.")
+    ] = "",
+    form: Annotated[str, typer.Option("--format", parser=_format, help="pdf, svg or png.")] = "pdf",
+    width: Annotated[
+        float, typer.Option(parser=_inches, help="Of the whole figure: 3.3in, 8.4cm.")
+    ] = "6.5in",  # type: ignore[assignment]
+    out: Annotated[Path | None, typer.Option(help="File; STUDY.FORMAT by default.")] = None,
+    reports: Annotated[
+        Path | None, typer.Option(help="Folder of the reports; reports/out by default.")
+    ] = None,
+) -> None:
+    """Write the chart of a study's page for a paper, with the data behind it as CSV."""
+    from flows.studies.results import stored_page
+    from reports.charts.figure import FigureChoice, FigureError, draw_figure
+    from tasks.faults import SpecError
+
+    page, results = stored_page(study, reports)
+    choice = FigureChoice(
+        metric=metric,
+        panel=panel,
+        axis=axis,
+        epsilon=epsilon,
+        delta_rule=delta,
+        lines=tuple(name.strip() for name in lines.split(";") if name.strip()),
+        format=form,  # type: ignore[arg-type]
+        width=width,
+    )
+    try:
+        drawn, data = draw_figure(results, page, choice)
+    except FigureError as error:
+        raise SpecError(str(error)) from None
+    if page.warning:
+        say(f"note: {page.warning}")
+    path = out or Path(f"{page.name}.{form}")
+    atomic_write(path, drawn)
+    atomic_write(path.with_suffix(".csv"), data)
+    typer.echo(f"{path}, {path.with_suffix('.csv')}")
+
+
+def publish(
+    folder: Annotated[Path, typer.Argument(help="Folder of the site: empty, or a site written before.")],
+    merge: Annotated[
+        list[Path] | None, typer.Option(help="Other sites or folders of reports to put next to these.")
+    ] = None,
+    out: given.Out = None,
+) -> None:
+    """Collect the pages, tables and manifests of finished studies into a static site."""
+    from tasks.faults import SpecError
+    from tasks.report.publish import publish as write_site
+
+    others = merge or []
+    for other in others:
+        if not other.is_dir():
+            raise SpecError(f"--merge must be a folder of reports or a site, got {str(other)!r}")
+    index, studies, private = write_site(folder, [out or REPORTS, *others])
+    if private:
+        say(f"note: left out, since they are about a table of one's own: {', '.join(sorted(private))}")
+    typer.echo(f"{index}: {', '.join(studies)}")
