@@ -3,27 +3,26 @@
 Three promises. (1) A charge is committed to the disk before the caller may draw noise, so a process that is
 killed in between has spent budget and shown nothing. (2) A charge is admitted inside one transaction that
 excludes every other process, so that two at once cannot overspend. (3) An answer is stored once and replayed
-ever after: the same request costs nothing again.
+ever after: the same question costs nothing again.
 
-The ledger is one append-only chain of entries; budgets, charges and answers are read from it, and there is
-no second copy that could disagree. It lives in ``ledger.sqlite`` in ``DPCOST_HOME`` or, with a URL in
-``DPCOST_LEDGER_URL``, in a PostgreSQL database that several machines may share. How privacy losses compose is
-not known here: the caller brings that arithmetic.
+There are two tables: ``budgets``, and ``charges`` with their answers, in which each charge carries the hash
+of the one before. They lie in ``ledger.sqlite`` in ``DPCOST_HOME`` or, with a URL in ``DPCOST_LEDGER_URL``,
+in a PostgreSQL database that several machines may share. How privacy losses compose is not known here: the
+caller brings that arithmetic.
 
 What it cannot do: see that ledger and key were both deleted, or an older copy of all of it put back (note the
-head that `verify` prints, and hand it to a later `verify`, which then can); stop a person who may read
-``ledger.key``; or know that altered data stem from data it has seen (see `Fingerprinter`).
+head that `verify` prints, and hand it to a later `verify`, which then can); know what was charged in a copy
+of this home; stop a person who may write to it; or know that altered data stem from data it has seen (see
+`Fingerprinter`).
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
 >>> reader = ledger.fingerprinter(table.column_names)
 >>> for batch in table.to_batches():
 ...     reader.add(batch)
->>> request = Request("patients", reader.fingerprint(), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)
->>> charge = ledger.charge(request, fits)
->>> if charge.release is None:
-...     charge = ledger.store_release(charge.id, {"estimate": draw()})
->>> charge.release
+>>> question = Question("patients", reader.fingerprint(), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)
+>>> charge = ledger.charge(question, Cost(rho=0.001), fits)
+>>> charge.answer or ledger.store(charge, {"estimate": draw()})
 """
 
 from data.errors import (
@@ -35,10 +34,10 @@ from data.errors import (
     LedgerError,
     LedgerUnavailable,
 )
-from data.ledger.book import Ledger, open_ledger
-from data.ledger.chain import VerifyReport
-from data.ledger.charges import Charge, Request, TotalBudget, Verdict
+from data.ledger.book import VerifyReport
+from data.ledger.charges import Charge, Cost, Question, TotalBudget, Verdict
 from data.ledger.content import Fingerprint, Fingerprinter
+from data.ledger.ledger import Ledger, open_ledger
 
 __all__ = [
     "AnswerLost",
@@ -46,13 +45,14 @@ __all__ = [
     "BudgetExhausted",
     "Charge",
     "ContentRefused",
+    "Cost",
     "Fingerprint",
     "Fingerprinter",
     "Ledger",
     "LedgerBroken",
     "LedgerError",
     "LedgerUnavailable",
-    "Request",
+    "Question",
     "TotalBudget",
     "Verdict",
     "VerifyReport",

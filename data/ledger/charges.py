@@ -1,4 +1,4 @@
-"""Budgets, requests, charges, their holders and verdicts: frozen records, and their one notation as JSON."""
+"""What the ledger keeps: budgets, questions, costs and charges, as frozen records; and their JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from data.errors import LedgerError
@@ -19,6 +20,8 @@ from data.store.processes import ProcessIdentity
 
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
+PENDING, RELEASED, LOST = "pending", "released", "lost"
+HELD = "held"  # by an earlier version, until a second person would approve it
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -33,48 +36,43 @@ class TotalBudget:
 
 
 @dataclass(frozen=True)
-class Request:
-    """One question to one dataset. Two requests with the same `id` are the same question."""
+class Question:
+    """Everything that decides an answer. Two questions with the same `id` are the same."""
 
     dataset: str  # the name under which its budget was opened
     fingerprint: Fingerprint  # which data, in any order of rows
     estimator: str
-    parameters: Mapping[str, Any]  # all else that decides the answer; 1 and 1.0 are equal
+    parameters: Mapping[str, Any]  # 1 and 1.0 are equal
     epsilon: float
     delta: float
-    accounting: Mapping[str, Any] = field(default_factory=dict)  # for `fits`; no part of the question
 
     def __post_init__(self) -> None:
         require_name("dataset", self.dataset)
         require_name("estimator", self.estimator)
         epsilon, delta = require_privacy(self.epsilon, self.delta)
-        for name in ("parameters", "accounting"):
-            if not isinstance(given := getattr(self, name), Mapping):
-                raise LedgerError(f"{name} must be a mapping, got {type(given).__name__}; pass a dict")
-        values = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "parameters": plain(self.parameters, "parameters", merge_numbers=True),
-            "accounting": plain(self.accounting, "accounting"),
-        }
-        for name, value in values.items():
+        if not isinstance(self.parameters, Mapping):
+            raise LedgerError(f"parameters must be a mapping, got {type(self.parameters).__name__}")
+        parameters = plain(self.parameters, "parameters", merge_numbers=True)
+        for name, value in {"epsilon": epsilon, "delta": delta, "parameters": parameters}.items():
             object.__setattr__(self, name, value)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The sha256 of everything that decides the answer, 64 hexadecimal digits."""
-        return hashlib.sha256(canonical_json(self.question).encode()).hexdigest()
+        plain_question = asdict(self) | {"content": self.fingerprint.content}
+        del plain_question["fingerprint"]
+        return hashlib.sha256(canonical_json(plain_question).encode()).hexdigest()
 
-    @property
-    def question(self) -> dict[str, Any]:
-        return {
-            "dataset": self.dataset,
-            "content": self.fingerprint.content,
-            "estimator": self.estimator,
-            "parameters": self.parameters,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-        }
+
+@dataclass(frozen=True)
+class Cost:
+    """What an answer costs, known before it is drawn; ``facts`` are what its record says of it later."""
+
+    rho: float  # of zero-concentrated differential privacy
+    pure_epsilon: float = math.inf
+    failure: float = 0.0  # a probability, which adds to delta
+    unit: str = "row"
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -112,20 +110,27 @@ class Holder:
 
 @dataclass(frozen=True)
 class Charge:
-    """One entry of privacy loss. Once returned by `Ledger.charge`, it is on the disk."""
+    """One charge. Once returned by `Ledger.charge`, it is on the disk."""
 
-    id: str  # the request's id and, after a dash, how often it had to be charged
-    request_id: str  # Request.id
-    dataset: str
-    estimator: str
-    parameters: Mapping[str, Any]
-    epsilon: float
-    delta: float
-    accounting: Mapping[str, Any]
+    question: Question
+    attempt: int  # how often the question was charged, this time included
+    cost: Cost
     charged: str  # when; UTC, ISO 8601
     holder: Holder  # who was charged, and alone may store the answer
-    release: Mapping[str, Any] | None = None  # the stored answer; None: draw it now
-    is_held: bool = False  # the answer waits for the approval of a second person
+    state: str = PENDING
+    answer: Mapping[str, Any] | None = None  # None: draw it now
+
+    @property
+    def id(self) -> str:
+        return f"{self.question.id}-{self.attempt}"
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that was charged: what was asked, or what an earlier version charged in its place."""
+        return float(self.cost.facts.get("charged_epsilon", self.question.epsilon))
+
+    def may_be_answered(self) -> bool:
+        return self.state == PENDING and self.holder.may_answer()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -26,38 +26,56 @@ from sqlalchemy.pool import NullPool
 from data.errors import LedgerError, LedgerUnavailable
 from data.store.folders import private_folder, require_local_disk
 
-APPEND_ONLY = "the ledger is append-only"
 CONNECT_TIMEOUT = 10
 LOCK = 0x6470_636F_7374  # "dpcost"
 
-_TABLES = sa.MetaData()
-ENTRIES = sa.Table(
+TABLES = sa.MetaData()
+BUDGETS = sa.Table(
+    "dpcost_budgets",
+    TABLES,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("epsilon", sa.Double, nullable=False),
+    sa.Column("delta", sa.Double, nullable=False),
+    # key_id: of the key of the fingerprints; last: the hash of the budget's last charge
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("opened", "key_id", "last", "seal")),
+)
+CHARGES = sa.Table(
+    "dpcost_charges",
+    TABLES,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("dataset", "content", "row_order", "question")),
+    sa.Column("attempt", sa.BigInteger, nullable=False),
+    sa.Column("asked", sa.Text, nullable=False),  # JSON: estimator, parameters, epsilon, delta
+    sa.Column("rho", sa.Double, nullable=False),
+    sa.Column("pure_epsilon", sa.Double),  # none: infinite
+    sa.Column("failure", sa.Double, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("unit", "facts", "charged", "holder")),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("previous", "hash", "state")),
+    *(sa.Column(name, sa.Text) for name in ("answer", "ended")),
+    sa.Column("seal", sa.Text, nullable=False),
+    sa.UniqueConstraint("question", "attempt"),
+)
+# What an earlier version wrote, kept under another name once it was taken over (data.ledger.migration).
+_EARLIER = sa.MetaData()
+EARLIER = sa.Table(
     "dpcost_ledger",
-    _TABLES,
+    _EARLIER,
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     *(
         sa.Column(name, sa.Text, nullable=False)
         for name in ("kind", "dataset", "subject", "digest", "previous", "hash", "body")
     ),
-    sa.Index("dpcost_ledger_by_dataset", "dataset", "kind", "seq"),
-    sa.Index("dpcost_ledger_by_subject", "subject", "kind", "seq"),
 )
-HEAD = sa.Table(
+EARLIER_HEAD = sa.Table(
     "dpcost_ledger_head",
-    _TABLES,
+    _EARLIER,
     sa.Column("n_entries", sa.BigInteger, nullable=False),
     *(sa.Column(name, sa.Text, nullable=False) for name in ("hash", "key_id", "mac")),
 )
-for _column, _once in (("dataset", "open"), ("subject", "release")):
-    _is_kind = ENTRIES.c.kind == _once
-    sa.Index(
-        f"dpcost_ledger_{_once.removesuffix('e')}ed_once",
-        ENTRIES.c[_column],
-        unique=True,
-        sqlite_where=_is_kind,
-        postgresql_where=_is_kind,
-    )
+BEFORE = EARLIER.to_metadata(sa.MetaData(), name="dpcost_ledger_before")
 
+_VERIFY = "run dpcost ledger verify"
 _BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"
 _FORBIDDEN = "is forbidden; make the file and its folder readable and writable"
 _SQLITE_FAULTS = {
@@ -75,7 +93,7 @@ _SQLITE_FAULTS = {
 _POSTGRESQL_FAULTS = {  # by SQLSTATE
     "55P03": _BUSY,
     "25006": "is read-only; connect to the primary server",
-    "42501": "is forbidden ({reason}); grant this user the right to create and write tables",
+    "42501": "is forbidden; grant this user the right to create and write tables",
     "53100": "cannot grow, for the server's disk is full; free some space there",
 }
 
@@ -86,36 +104,35 @@ class Database(ABC):
     place: str
     name: str
     _engine: sa.Engine
-    # Statements that create, lift and restore the triggers against slips.
-    _triggers: tuple[str, ...]
-    _lifted: tuple[str, ...]
-    _restored: tuple[str, ...]
+    # Takes over what an earlier version wrote, in a transaction of its own.
+    migrate: Callable[[sa.Connection], None]
 
     @contextmanager
     def writing(self) -> Iterator[tuple[sa.Connection, bool]]:
         """Exclude every other writer; commit at the end, or undo everything after an error.
 
-        The tables are created if there are none; the second value says so.
+        The tables are created if there are none; the second value says whether the ledger is new.
         """
         with self._transaction(write=True) as connection:
-            is_new = not sa.inspect(connection).has_table(ENTRIES.name)
-            if is_new:
-                _TABLES.create_all(connection, checkfirst=False)
-                self._run(connection, self._triggers)
-            yield connection, is_new
+            present = sa.inspect(connection).get_table_names()
+            if CHARGES.name not in present:
+                TABLES.create_all(connection, checkfirst=False)
+            if EARLIER.name in present:
+                self.migrate(connection)
+            yield connection, not {CHARGES.name, EARLIER.name} & {*present}
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection | None]:
         """Show one state of the ledger, or ``None`` where none was ever written."""
         with self._transaction(write=False) as connection:
-            yield connection if sa.inspect(connection).has_table(ENTRIES.name) else None
-
-    @contextmanager
-    def without_triggers(self, connection: sa.Connection) -> Iterator[None]:
-        """Let a restored backup take the place of entries, within a transaction of `writing`."""
-        self._run(connection, self._lifted)
-        yield
-        self._run(connection, self._restored)
+            present = sa.inspect(connection).get_table_names()
+            if EARLIER.name not in present:
+                yield connection if CHARGES.name in present else None
+                return
+        with self.writing():
+            pass
+        with self._transaction(write=False) as connection:
+            yield connection
 
     def reserve(self, size: int) -> None:  # noqa: B027
         """Take so many bytes of the disk for what is written later, where the disk is this machine's."""
@@ -144,24 +161,12 @@ class Database(ABC):
                     connection.commit()
         except DBAPIError as error:
             advice, transient = self._advice(error, phase)
-            raise LedgerUnavailable(f"the ledger {self.place} {advice}", transient=transient) from error.orig
-
-    @staticmethod
-    def _run(connection: sa.Connection, statements: tuple[str, ...]) -> None:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
+            # Not the driver's own words: they may quote what is stored.
+            raise LedgerUnavailable(f"the ledger {self.place} {advice}", transient=transient) from None
 
 
 class SQLiteDatabase(Database):
     """The tables in a file; it and its folder are created by the first writing."""
-
-    _triggers = tuple(
-        f"CREATE TRIGGER {table}_no_{event} BEFORE {event} ON {table} "
-        f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
-        for table, event in ((ENTRIES, "update"), (ENTRIES, "delete"), (HEAD, "delete"))
-    )
-    _lifted = tuple(f"DROP TRIGGER IF EXISTS {trigger.split()[2]}" for trigger in _triggers)
-    _restored = _triggers
 
     def __init__(self, path: Path, *, lock_timeout: float) -> None:
         self._path = path.resolve()
@@ -169,9 +174,7 @@ class SQLiteDatabase(Database):
         # Without `isolation_level`, Python begins no transactions of its own.
         self._engine = sa.create_engine(
             "sqlite://",
-            creator=lambda: sqlite3.connect(
-                f"{self._path.as_uri()}?mode=rwc", uri=True, timeout=lock_timeout, isolation_level=None
-            ),
+            creator=lambda: _connection(f"{self._path.as_uri()}?mode=rwc", timeout=lock_timeout),
             poolclass=NullPool,
         )
 
@@ -245,35 +248,18 @@ class SQLiteDatabase(Database):
 
     def _begin(self, connection: sa.Connection, *, write: bool) -> None:
         if write:
-            pragmas = ("journal_mode=DELETE", "synchronous=EXTRA", "fullfsync=1")
-            self._run(connection, tuple(f"PRAGMA {pragma}" for pragma in pragmas))
+            for pragma in ("journal_mode=DELETE", "synchronous=EXTRA", "fullfsync=1"):
+                connection.exec_driver_sql(f"PRAGMA {pragma}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
     def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
         code = getattr(error.orig, "sqlite_errorname", None) or ""
         advice = _SQLITE_FAULTS.get("_".join(code.split("_")[:2]))
-        return advice or f"cannot be used ({error.orig}); run dpcost ledger verify", advice == _BUSY
+        return advice or f"cannot be used ({code or 'no reason given'}); {_VERIFY}", advice == _BUSY
 
 
 class PostgreSQLDatabase(Database):
     """The tables in a PostgreSQL database; a driver's name in the URL is ignored."""
-
-    _triggers = (
-        "CREATE FUNCTION dpcost_ledger_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$",
-        *(
-            f"CREATE TRIGGER {table}_{event.split()[0].lower()} BEFORE {event} ON {table} "
-            f"FOR EACH {each} EXECUTE FUNCTION dpcost_ledger_append_only()"
-            for table, event, each in (
-                (ENTRIES, "UPDATE OR DELETE", "ROW"),
-                (ENTRIES, "TRUNCATE", "STATEMENT"),
-                (HEAD, "DELETE", "ROW"),
-                (HEAD, "TRUNCATE", "STATEMENT"),
-            )
-        ),
-    )
-    _lifted = tuple(f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in (ENTRIES, HEAD))
-    _restored = tuple(f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in (ENTRIES, HEAD))
 
     def __init__(self, url: str, *, lock_timeout: float) -> None:
         example = "pass e.g. postgresql://user@host:5432/dpcost"
@@ -316,14 +302,22 @@ class PostgreSQLDatabase(Database):
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
 
     def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
-        reason = " ".join(str(error.orig).split())
-        advice = _POSTGRESQL_FAULTS.get(getattr(error.orig, "sqlstate", None) or "")
-        if advice:
-            return advice.format(reason=reason), advice == _BUSY
+        code = getattr(error.orig, "sqlstate", None) or ""
+        if advice := _POSTGRESQL_FAULTS.get(code):
+            return advice, advice == _BUSY
         if phase == "connecting":
+            reason = " ".join(str(error.orig).split())
             return f"cannot be reached ({reason}); start the server, or correct DPCOST_LEDGER_URL", True
         if phase == "committing":
-            return f"was lost at the commit ({reason}); ask again to learn whether the entry stands", True
+            return "was lost at the commit; ask again to learn whether the charge stands", True
         if isinstance(error, OperationalError | InterfaceError):
-            return f"was lost before the commit ({reason}); nothing was written, so try again", True
-        return f"cannot be used ({reason}); run dpcost ledger verify", False
+            return "was lost before the commit; nothing was written, so try again", True
+        return f"cannot be used ({code or 'no reason given'}); {_VERIFY}", False
+
+
+def _connection(address: str, *, timeout: float) -> sqlite3.Connection:
+    # Without `isolation_level`, Python begins no transactions of its own.
+    connection = sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)
+    # Damaged text is for the ledger's own check to find.
+    connection.text_factory = lambda content: content.decode(errors="surrogateescape")
+    return connection

@@ -11,9 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from data.ledger import AnswerLost, BudgetExhausted, Fingerprint, Ledger, Request, Verdict
+from data.ledger import AnswerLost, BudgetExhausted, Cost, Fingerprint, Ledger, Question, Verdict
 
 EPSILON = 1 / 1024
+COST = Cost(rho=0.001, unit="row", facts={"events": [1.5]})
 
 
 def main(home, url, notes, budget, wanted):
@@ -31,24 +32,25 @@ def main(home, url, notes, budget, wanted):
     for question in json.loads(wanted):
         if question in done:
             continue
-        request = Request(
+        request = Question(
             "patients", Fingerprint("a" * 64, "b" * 64), "dp_mean", {"question": question}, EPSILON, 0.0
         )
         note(step="wanted", question=question)
         try:
             try:
-                charge = ledger.charge(request, fits)
+                charge = ledger.charge(request, COST, fits)
             except AnswerLost:
                 note(step="lost", question=question)
-                charge = ledger.charge(request, fits, again=True)
+                charge = ledger.charge(request, COST, fits, again=True)
         except BudgetExhausted:
             note(step="refused", question=question)
             continue
         note(step="charged", question=question, charge=charge.id)
-        if charge.release is None:
+        answer = charge.answer
+        if answer is None:
             time.sleep(random.random() * 0.004)
-            charge = ledger.store_release(charge.id, {"noise": secrets.randbits(64)})
-        note(step="shown", question=question, charge=charge.id, noise=charge.release["noise"])
+            answer = ledger.store(charge, {"noise": secrets.randbits(64)})
+        note(step="shown", question=question, charge=charge.id, noise=answer["noise"])
 
 
 def read_notes(path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from data.ledger import Fingerprint, Ledger, Request, Verdict
+from data.ledger import Fingerprint, Ledger, Question, Verdict
 from data.store.folders import private_folder
 
 EVERY_PLACE = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
@@ -26,23 +26,17 @@ class Place:
     def ledger(self, **options):
         return Ledger(self.home, self.url, **options)
 
-    def run(self, *statements, belted=False):
+    def run(self, *statements):
         """Run SQL behind the ledger's back; return the rows of the last statement."""
         if self.url:
             import psycopg
 
             with psycopg.connect(self.url) as connection:
-                for table in () if belted else ("dpcost_ledger", "dpcost_ledger_head"):
-                    connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
                 for statement in statements:
                     cursor = connection.execute(statement)
                 return cursor.fetchall() if cursor.description else []
         connection = sqlite3.connect(self.home / "ledger.sqlite")
         try:
-            if not belted:
-                triggers = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
-                for (name,) in triggers.fetchall():
-                    connection.execute(f"DROP TRIGGER {name}")
             for statement in statements:
                 rows = connection.execute(statement).fetchall()
             connection.commit()
@@ -115,8 +109,8 @@ def additive(epsilon, delta):
 
     def fits(previous, new):
         spent_epsilon = math.fsum(charge.epsilon for charge in previous)
-        spent_delta = math.fsum(charge.delta for charge in previous)
-        within = (spent_epsilon + new.epsilon) / epsilon, (spent_delta + new.delta) / delta
+        spent_delta = math.fsum(charge.question.delta for charge in previous)
+        within = (spent_epsilon + new.epsilon) / epsilon, (spent_delta + new.question.delta) / delta
         return Verdict(max(within) <= 1 + 1e-12, spent_epsilon, spent_delta)
 
     return fits
@@ -134,6 +128,6 @@ def ask():
             "delta": 1e-6,
             **changes,
         }
-        return Request(dataset, Fingerprint(content * 64, content * 64), **asked)
+        return Question(dataset, Fingerprint(content * 64, content * 64), **asked)
 
     return ask

@@ -1,30 +1,32 @@
-import json
 import shutil
+import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 
 from data.errors import StoreError
 from data.ledger import LedgerBroken, LedgerError
+from tests.data.ledger.charging import COST
 
 
 @pytest.fixture
 def backed_up(ledger, tmp_path, fits, ask):
     """Return a ledger of one charge and its backup."""
-    ledger.store_release(ledger.charge(ask(), fits).id, {"estimate": [1.5, "\udc80"]})
+    ledger.store(ledger.charge(ask(), COST, fits), {"estimate": [1.5, "\udc80"]})
     ledger.backup(tmp_path / "copy")
     return ledger, tmp_path / "copy"
 
 
-def entries(ledger):
-    return ledger.verify().n_entries
+def counts(ledger):
+    report = ledger.verify()
+    return report.n_datasets, report.n_charges, report.n_releases
 
 
 def test_a_backup_has_all_of_it_and_is_its_owners_alone(backed_up, place):
     ledger, copy = backed_up
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.home.stat().st_mode) == 0o700
-    assert json.loads(copy.read_bytes())["head"][1] == ledger.verify().head
     assert ledger.restore(copy) == ledger.verify()
 
 
@@ -36,21 +38,22 @@ def test_a_lost_home_comes_back_with_its_answers(backed_up, place, fits, ask):
         with pytest.raises(LedgerError, match=r"ledger\.key is missing"):
             ledger.show()
     assert ledger.restore(copy).head == head
-    assert ledger.charge(ask(), fits).release == {"estimate": [1.5, "\udc80"]}
+    assert ledger.charge(ask(), COST, fits).answer == {"estimate": [1.5, "\udc80"]}
     assert stat.S_IMODE((place.home / "ledger.key").stat().st_mode) == 0o600
-    assert entries(ledger) == 4
+    assert counts(ledger) == (1, 1, 1)
 
 
 def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up, fits, ask):
     ledger, copy = backed_up
-    ledger.charge(ask(parameters={"value_bound": 3.0}), fits)
-    with pytest.raises(LedgerError, match=r"has 5 entries, and the backup .* lacks some of them .*it has 4"):
+    head = ledger.head()
+    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
+    with pytest.raises(LedgerError, match=r"has 2 charges, and the backup lacks some of them.*it has 1"):
         ledger.restore(copy)
     with pytest.raises(LedgerError, match="would be forgotten"):
-        ledger.restore(copy, noted=json.loads(copy.read_bytes())["head"][1])
-    assert entries(ledger) == 5
-    assert ledger.restore(copy, forget_newer=True).n_entries == 4
-    ledger.charge(ask(parameters={"value_bound": 3.0}), fits)
+        ledger.restore(copy, noted=head)
+    assert counts(ledger) == (1, 2, 1)
+    assert ledger.restore(copy, forget_newer=True).n_charges == 1
+    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
     assert ledger.verify().ok
 
 
@@ -58,12 +61,12 @@ def test_a_later_backup_replaces_an_earlier_one_and_nothing_else(backed_up, tmp_
     ledger, copy = backed_up
     early = tmp_path / "early"
     shutil.copy(copy, early)
-    ledger.charge(ask(parameters={"value_bound": 3.0}), fits)
+    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
     ledger.backup(copy)
     ledger.restore(early, forget_newer=True)
-    with pytest.raises(LedgerBroken, match=r"holds a backup .* with entries that the ledger lacks"):
+    with pytest.raises(LedgerBroken, match=r"holds a backup with charges or answers that the ledger lacks"):
         ledger.backup(copy)
-    assert ledger.restore(copy).n_entries == 5
+    assert ledger.restore(copy).n_charges == 2
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(LedgerError, match="is no backup of a ledger"):
         ledger.backup(tmp_path / "notes")
@@ -74,9 +77,9 @@ def test_the_noted_head_tells_an_older_backup(backed_up, tmp_path, place, fits, 
     ledger, copy = backed_up
     early = tmp_path / "early"
     shutil.copy(copy, early)
-    ledger.charge(ask(parameters={"value_bound": 3.0}), fits)
+    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
     head = ledger.backup(copy).head
-    place.run("UPDATE dpcost_ledger_head SET mac = 'x'")
+    place.run("UPDATE dpcost_charges SET rho = 0")
     with pytest.raises(LedgerError, match=r"nobody can tell whether it had more .*--noted"):
         ledger.restore(copy)
     with pytest.raises(LedgerError, match="is not in the backup"):
@@ -93,25 +96,28 @@ def test_a_deleted_or_damaged_file_is_replaced_and_kept(backed_up, place, conten
     path.write_bytes(content)
     with pytest.raises(LedgerError, match="nobody can tell whether it had more"):
         ledger.restore(copy)
-    assert ledger.restore(copy, forget_newer=True).n_entries == 4
+    assert ledger.restore(copy, forget_newer=True).n_charges == 1
     aside = [each.read_bytes() for each in place.home.glob("*.damaged-*")]
     assert aside == ([content] if content else [])
 
 
-@pytest.mark.parametrize("change", ["body", "cut", "key"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE dpcost_charges SET rho = 0",
+        "UPDATE dpcost_charges SET answer = NULL",
+        "DELETE FROM dpcost_charges",
+        "UPDATE dpcost_budgets SET epsilon = 9",
+    ],
+)
 def test_an_edited_backup_is_refused(backed_up, change):
     ledger, copy = backed_up
-    content = json.loads(copy.read_bytes())
-    if change == "body":
-        content["entries"][0][-1] = content["entries"][0][-1].replace("1.0", "9.0")
-    elif change == "cut":
-        content["entries"].pop()
-    else:
-        content["key"] = "0" * 64
-    copy.write_text(json.dumps(content))
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute(change)
+        connection.commit()
     with pytest.raises(LedgerBroken, match="is not as it was written"):
         ledger.restore(copy, forget_newer=True)
-    assert entries(ledger) == 4
+    assert counts(ledger) == (1, 1, 1)
 
 
 def test_another_ledgers_home_is_left_alone(backed_up, place, tmp_path):
@@ -122,7 +128,7 @@ def test_another_ledgers_home_is_left_alone(backed_up, place, tmp_path):
     other.open_dataset("patients", 1.0, 1e-5)
     with pytest.raises(LedgerError, match="is the key of another ledger"):
         other.restore(copy, forget_newer=True)
-    assert entries(other) == 1
+    assert counts(other) == (1, 0, 0)
     assert not list((tmp_path / "other").glob("tmp*"))
 
 
@@ -136,6 +142,6 @@ def test_what_cannot_be_backed_up_is_one_sentence(place, tmp_path):
         ledger.backup(tmp_path / "file" / "copy")
     with pytest.raises(LedgerError, match="cannot be read"):
         ledger.restore(tmp_path / "missing")
-    place.run("UPDATE dpcost_ledger SET kind = 'bind'")
+    place.run("UPDATE dpcost_budgets SET epsilon = 2")
     with pytest.raises(LedgerBroken, match="so it is not backed up"):
         ledger.backup(tmp_path / "copy")

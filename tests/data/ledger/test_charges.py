@@ -5,10 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data.ledger import AnswerLost, AnswerPending, BudgetExhausted, ContentRefused, LedgerError, open_ledger
-from data.ledger.charges import Holder
+from data.ledger import (
+    AnswerLost,
+    AnswerPending,
+    BudgetExhausted,
+    ContentRefused,
+    Cost,
+    LedgerError,
+    open_ledger,
+)
+from data.ledger.charges import Charge, Holder
 from data.store import processes
 from data.store.processes import ProcessIdentity
+from tests.data.ledger.charging import COST
 
 
 @pytest.fixture
@@ -22,36 +31,37 @@ def dead(monkeypatch):
 
 
 def test_a_charge_is_released_once_and_replayed(ledger, place, fits, ask):
-    charge = ledger.charge(ask(), fits)
-    assert charge.release is None
+    charge = ledger.charge(ask(), COST, fits)
+    assert charge.answer is None
     payload = {"estimate": [0.1 + 0.2, -0.0, 1e-300], "seed": None}
-    assert ledger.store_release(charge.id, payload).release == payload
-    again = place.ledger().charge(ask(), fits)
-    assert again.release == payload
-    assert str(again.release["estimate"]) == str(payload["estimate"])
+    assert ledger.store(charge, payload) == payload
+    again = place.ledger().charge(ask(), COST, fits)
+    assert again.answer == payload
+    assert str(again.answer["estimate"]) == str(payload["estimate"])
     assert again.id == charge.id
     assert len(ledger.charges("patients")) == 1
 
 
 def test_an_answer_is_written_once(ledger, fits, ask):
-    charge = ledger.charge(ask(), fits)
-    ledger.store_release(charge.id, {"estimate": 1.5})
-    ledger.store_release(charge.id, {"estimate": 1.5})
+    charge = ledger.charge(ask(), COST, fits)
+    ledger.store(charge, {"estimate": 1.5})
+    ledger.store(charge, {"estimate": 1.5})
     with pytest.raises(LedgerError, match="another answer already; show that one"):
-        ledger.store_release(charge.id, {"estimate": 2.5})
-    assert ledger.charge(ask(), fits).release == {"estimate": 1.5}
+        ledger.store(charge, {"estimate": 2.5})
+    assert ledger.charge(ask(), COST, fits).answer == {"estimate": 1.5}
     assert ledger.verify().n_releases == 1
 
 
-def test_an_unknown_charge_is_refused(ledger):
-    for call in (lambda: ledger.store_release("x-1", {}), lambda: ledger.give_up("x-1", "")):
-        with pytest.raises(LedgerError, match="no charge 'x-1' in this ledger"):
+def test_an_unknown_charge_is_refused(ledger, ask):
+    unknown = Charge(ask(), 1, COST, "", Holder.here())
+    for call in (lambda: ledger.store(unknown, {}), lambda: ledger.give_up(unknown)):
+        with pytest.raises(LedgerError, match=r"no charge '.*-1' in this ledger"):
             call()
 
 
 def test_a_budget_is_opened_once(ledger):
     assert ledger.open_dataset("patients", 1, 1e-5) == ledger.budget("patients")
-    assert ledger.verify().n_entries == 1
+    assert ledger.verify().n_datasets == 1
     for epsilon, delta in ((2, 1e-5), (0.5, 1e-5), (1, 1e-6)):
         with pytest.raises(LedgerError, match=r"epsilon 1 and delta 1e-05, got .* never changed"):
             ledger.open_dataset("patients", epsilon, delta)
@@ -60,7 +70,7 @@ def test_a_budget_is_opened_once(ledger):
 def test_a_dataset_must_be_opened(place, fits, ask):
     ledger = place.ledger()
     for use in (
-        lambda: ledger.charge(ask(), fits),
+        lambda: ledger.charge(ask(), COST, fits),
         lambda: ledger.show("patients"),
         lambda: ledger.budget("patients"),
     ):
@@ -71,37 +81,38 @@ def test_a_dataset_must_be_opened(place, fits, ask):
 
 def test_a_budget_cannot_be_overspent(ledger, fits, ask):
     for bound in (1, 2, 3):
-        ledger.charge(ask(parameters={"value_bound": bound}), fits)
+        ledger.charge(ask(parameters={"value_bound": bound}), COST, fits)
     with pytest.raises(BudgetExhausted) as caught:
-        ledger.charge(ask(parameters={"value_bound": 4}), fits)
+        ledger.charge(ask(parameters={"value_bound": 4}), COST, fits)
     numbers = ("epsilon 1, delta 1e-05", "epsilon 0.9, delta 3e-06 in 3 charges", "epsilon 0.3, delta 1e-06")
     assert all(each in str(caught.value) for each in numbers)
     assert isinstance(caught.value, ValueError)
-    assert ledger.charge(ask(epsilon=0.1), fits).epsilon == 0.1
+    assert ledger.charge(ask(epsilon=0.1), COST, fits).epsilon == 0.1
     assert ledger.verify().n_charges == 4
 
 
 def test_an_exhausted_budget_still_replays(ledger, fits, ask):
-    charge = ledger.charge(ask(epsilon=1.0), fits)
-    ledger.store_release(charge.id, {"estimate": 7})
-    assert ledger.charge(ask(epsilon=1.0), fits).release == {"estimate": 7}
+    charge = ledger.charge(ask(epsilon=1.0), COST, fits)
+    ledger.store(charge, {"estimate": 7})
+    assert ledger.charge(ask(epsilon=1.0), COST, fits).answer == {"estimate": 7}
 
 
 def test_an_error_of_the_arithmetic_charges_nothing(ledger, ask):
     with pytest.raises(ZeroDivisionError):
-        ledger.charge(ask(), lambda previous, new: 1 / 0)
+        ledger.charge(ask(), COST, lambda previous, new: 1 / 0)
     with pytest.raises(TypeError, match="must return a Verdict, got bool"):
-        ledger.charge(ask(), lambda previous, new: True)
+        ledger.charge(ask(), COST, lambda previous, new: True)
     assert ledger.charges("patients") == []
-    assert ledger.verify().n_entries == 1
+    assert ledger.verify().n_charges == 0
 
 
 def test_the_arithmetic_sees_what_was_charged(ledger, fits, ask):
-    first = ledger.charge(ask(accounting={"rho": 0.02}), fits)
+    cost = Cost(rho=0.02, pure_epsilon=0.2, failure=1e-9, unit="user", facts={"events": [1.5]})
+    first = ledger.charge(ask(), cost, fits)
     seen = []
-    new = ledger.charge(ask(epsilon=0.1), lambda *charges: seen.append(charges) or fits(*charges))
+    new = ledger.charge(ask(epsilon=0.1), COST, lambda *charges: seen.append(charges) or fits(*charges))
     assert seen == [([first], new)]
-    assert first.accounting == {"rho": 0.02}
+    assert (first.cost, new.cost) == (cost, COST)
     assert ledger.charges("patients") == [first, new]
 
 
@@ -123,19 +134,19 @@ def test_the_same_question_has_the_same_id(ask):
     written = ask(parameters={"a": 1, "b": [2.0, {"c": True}]})
     assert written.id == ask(parameters={"b": (np.int64(2), {"c": True}), "a": np.float32(1)}).id
     assert written.id != ask(parameters={"a": True, "b": [2.0, {"c": True}]}).id
-    assert written.id == ask(parameters=written.parameters, accounting={"rho": 1}).id
+    assert written.id == ask(parameters=written.parameters).id
     resorted = replace(written.fingerprint, order="f" * 64)
     assert written.id == replace(written, fingerprint=resorted).id
 
 
 def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
-    ledger.charge(ask(), fits)
+    ledger.charge(ask(), COST, fits)
     with pytest.raises(ContentRefused, match=r"'patients' was charged for so far.*--new-content"):
-        ledger.charge(ask("b"), fits)
-    ledger.charge(ask("b"), fits, allow_new_content=True)
-    ledger.charge(ask("b", parameters={}), fits)
+        ledger.charge(ask("b"), COST, fits)
+    ledger.charge(ask("b"), COST, fits, allow_new_content=True)
+    ledger.charge(ask("b", parameters={}), COST, fits)
     with pytest.raises(BudgetExhausted, match="in 3 charges"):
-        ledger.charge(ask("c"), fits, allow_new_content=True)
+        ledger.charge(ask("c"), COST, fits, allow_new_content=True)
     (shown,) = ledger.show()
     assert [each["new_content"] for each in shown["contents"]] == [False, True]
     assert ledger.verify().ok
@@ -143,89 +154,89 @@ def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
 
 def test_known_rows_under_another_name_are_refused(ledger, fits, ask):
     ledger.open_dataset("copy", 1.0, 1e-5)
-    ledger.charge(ask(), fits)
+    ledger.charge(ask(), COST, fits)
     for allow in (False, True):
         with pytest.raises(ContentRefused, match=r"known as 'patients' and cannot have .* as 'copy'"):
-            ledger.charge(ask(dataset="copy"), fits, allow_new_content=allow)
-    ledger.charge(ask("b", dataset="copy"), fits)
+            ledger.charge(ask(dataset="copy"), COST, fits, allow_new_content=allow)
+    ledger.charge(ask("b", dataset="copy"), COST, fits)
     assert ledger.verify().ok
 
 
 def test_a_refused_first_charge_binds_nothing(ledger, fits, ask):
     ledger.open_dataset("copy", 1.0, 1e-5)
     with pytest.raises(BudgetExhausted):
-        ledger.charge(ask(epsilon=5), fits)
-    ledger.charge(ask(dataset="copy"), fits)
+        ledger.charge(ask(epsilon=5), COST, fits)
+    ledger.charge(ask(dataset="copy"), COST, fits)
 
 
 def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
-    first = ledger.charge(ask(), fits)
+    first = ledger.charge(ask(), COST, fits)
     dead()
     with pytest.raises(AnswerLost, match=r"epsilon 0\.3, delta 1e-06.*asking again"):
-        ledger.charge(ask(), fits)
-    second = ledger.charge(ask(), fits, again=True)
-    assert (second.request_id, second.id) == (first.request_id, f"{first.request_id}-2")
+        ledger.charge(ask(), COST, fits)
+    second = ledger.charge(ask(), COST, fits, again=True)
+    assert second.id == f"{first.question.id}-2"
     assert [charge.epsilon for charge in ledger.charges("patients")] == [0.3, 0.3]
-    ledger.store_release(second.id, {"estimate": 2})
-    assert ledger.charge(ask(), fits, again=True).release == {"estimate": 2}
+    ledger.store(second, {"estimate": 2})
+    assert ledger.charge(ask(), COST, fits, again=True).answer == {"estimate": 2}
     assert [charge["state"] for charge in ledger.show("patients")[0]["charges"]] == ["lost", "released"]
     assert ledger.verify().ok
 
 
 def test_paying_again_needs_budget(ledger, fits, ask, dead):
-    ledger.charge(ask(epsilon=0.6), fits)
+    ledger.charge(ask(epsilon=0.6), COST, fits)
     dead()
     with pytest.raises(BudgetExhausted):
-        ledger.charge(ask(epsilon=0.6), fits, again=True)
+        ledger.charge(ask(epsilon=0.6), COST, fits, again=True)
 
 
 def test_nobody_else_may_answer(ledger, fits, ask, dead):
-    charge = ledger.charge(ask(), fits)
+    charge = ledger.charge(ask(), COST, fits)
     dead()
-    for call in (lambda: ledger.store_release(charge.id, {}), lambda: ledger.give_up(charge.id, "")):
+    for call in (lambda: ledger.store(charge, {}), lambda: ledger.give_up(charge)):
         with pytest.raises(LedgerError, match=r"was made to process .* which alone may answer it"):
             call()
 
 
 def test_a_charge_can_be_given_up(ledger, fits, ask):
-    charge = ledger.charge(ask(), fits)
-    ledger.give_up(charge.id, "no convergence")
+    charge = ledger.charge(ask(), COST, fits)
+    ledger.give_up(charge)
     with pytest.raises(LedgerError, match="was given up"):
-        ledger.store_release(charge.id, {})
+        ledger.store(charge, {})
     with pytest.raises(AnswerLost):
-        ledger.charge(ask(), fits)
-    second = ledger.charge(ask(), fits, again=True)
-    ledger.store_release(second.id, {})
+        ledger.charge(ask(), COST, fits)
+    second = ledger.charge(ask(), COST, fits, again=True)
+    ledger.store(second, {})
     with pytest.raises(LedgerError, match="was answered and cannot be given up"):
-        ledger.give_up(second.id, "")
+        ledger.give_up(second)
     assert ledger.verify().ok
 
 
 def test_the_thread_that_was_charged_does_not_wait_for_itself(ledger, fits, ask):
-    ledger.charge(ask(), fits)
+    ledger.charge(ask(), COST, fits)
     with pytest.raises(AnswerLost):
-        ledger.charge(ask(), fits)
+        ledger.charge(ask(), COST, fits)
 
 
 def test_another_thread_waits_for_the_answer(place, ledger, fits, ask):
-    charge = ledger.charge(ask(), fits)
+    charge = ledger.charge(ask(), COST, fits)
     found = []
-    waiting = threading.Thread(target=lambda: found.append(place.ledger().charge(ask(), fits)))
+    waiting = threading.Thread(target=lambda: found.append(place.ledger().charge(ask(), COST, fits)))
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
-    ledger.store_release(charge.id, {"estimate": 3})
+    ledger.store(charge, {"estimate": 3})
     waiting.join(10)
-    assert found[0].release == {"estimate": 3}
+    assert found[0].answer == {"estimate": 3}
 
 
 def test_the_waiting_ends(place, ledger, fits, ask):
-    ledger.charge(ask(), fits)
+    ledger.charge(ask(), COST, fits)
     caught = []
 
     def wait():
         with pytest.raises(AnswerPending, match=r"is being answered by process .*longer than 0.1 s") as error:
-            place.ledger(answer_timeout=0.1).charge(ask(), fits, again=True)
+            place.ledger(answer_timeout=0.1).charge(ask(), COST, fits, again=True)
         caught.append(error.value)
 
     waiting = threading.Thread(target=wait)
@@ -236,17 +247,17 @@ def test_the_waiting_ends(place, ledger, fits, ask):
 
 
 def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger, fits, ask, monkeypatch):
-    first = ledger.charge(ask(), fits)
+    first = ledger.charge(ask(), COST, fits)
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(processes.socket, "gethostname", lambda: "elsewhere")
         other = place.ledger(answer_timeout=0.1)
         with pytest.raises(AnswerLost):
-            other.charge(ask(), fits)
-        second = other.charge(ask(), fits, again=True)
-        other.store_release(second.id, {"estimate": 2})
+            other.charge(ask(), COST, fits)
+        second = other.charge(ask(), COST, fits, again=True)
+        other.store(second, {"estimate": 2})
     with pytest.raises(LedgerError, match="taken for lost and charged again by another process"):
-        ledger.store_release(first.id, {"estimate": 1})
-    assert ledger.charge(ask(), fits).release == {"estimate": 2}
+        ledger.store(first, {"estimate": 1})
+    assert ledger.charge(ask(), COST, fits).answer == {"estimate": 2}
 
 
 def test_a_process_is_told_from_a_later_one_and_from_a_dead_one():
@@ -264,14 +275,14 @@ def test_a_process_is_told_from_a_later_one_and_from_a_dead_one():
 
 def test_what_is_shown_is_plain_data(ledger, fits, ask):
     ledger.open_dataset("others", 2.0, 0.0)
-    charge = ledger.charge(ask(), fits)
+    charge = ledger.charge(ask(), COST, fits)
     others, patients = ledger.show("others")[0], ledger.show("patients")[0]
     assert ledger.show() == [patients, others]
     assert others["charges"] == others["contents"] == []
     assert (patients["epsilon"], patients["epsilon_charged"], patients["delta_charged"]) == (1.0, 0.3, 1e-6)
     (shown,) = patients["charges"]
-    told = shown["id"], shown["estimator"], shown["parameters"]
-    assert told == (charge.id, "dp_mean", {"value_bound": 2})
+    assert (shown["id"], shown["estimator"], shown["answer"]) == (charge.id, "dp_mean", None)
+    assert shown["parameters"] == {"value_bound": 2}
 
 
 @pytest.mark.parametrize(
@@ -288,7 +299,7 @@ def test_what_is_shown_is_plain_data(ledger, fits, ask):
         ({"dataset": ""}, "dataset must be"),
         ({"dataset": "a\u200bb"}, "dataset must be"),
         ({"estimator": 3}, "estimator must be"),
-        ({"parameters": [1]}, "parameters must be a mapping, got list; pass a dict"),
+        ({"parameters": [1]}, "parameters must be a mapping, got list"),
         ({"parameters": {"a": {1: 2}}}, "the keys of parameters.a must be text"),
         ({"parameters": {"a": [1, float("nan")]}}, r"parameters.a\[1\] must be made of .* got nan; convert"),
         ({"parameters": {"X": np.ones(2)}}, "parameters.X must be made of .* got ndarray; convert .*tolist"),
@@ -301,11 +312,11 @@ def test_a_bad_request_is_one_sentence(ask, change, message):
 
 
 def test_a_bad_answer_is_refused(ledger, fits, ask):
-    charge = ledger.charge(ask(), fits)
-    with pytest.raises(LedgerError, match=r"payload\.estimate must be made of"):
-        ledger.store_release(charge.id, {"estimate": float("inf")})
-    with pytest.raises(LedgerError, match=r"payload\.estimate .* got ndarray; convert") as caught:
-        ledger.store_release(charge.id, {"estimate": np.array([1.23456])})
+    charge = ledger.charge(ask(), COST, fits)
+    with pytest.raises(LedgerError, match=r"answer\.estimate must be made of"):
+        ledger.store(charge, {"estimate": float("inf")})
+    with pytest.raises(LedgerError, match=r"answer\.estimate .* got ndarray; convert") as caught:
+        ledger.store(charge, {"estimate": np.array([1.23456])})
     assert "1.23" not in str(caught.value)
     assert ledger.verify().n_releases == 0
 
@@ -313,7 +324,7 @@ def test_a_bad_answer_is_refused(ledger, fits, ask):
 def test_names_of_all_languages_are_kept(place, fits, ask):
     ledger = place.ledger()
     ledger.open_dataset("Größe 数 'x'", 1.0, 1e-5)
-    ledger.charge(ask(dataset="Größe 数 'x'", parameters={"column": "\x00\ud800"}), fits)
+    ledger.charge(ask(dataset="Größe 数 'x'", parameters={"column": "\x00\ud800"}), COST, fits)
     assert ledger.show()[0]["charges"][0]["parameters"] == {"column": "\x00\ud800"}
     assert ledger.verify().ok
 
@@ -325,28 +336,3 @@ def test_the_environment_names_the_place(monkeypatch, tmp_path):
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DPCOST_LEDGER_URL", "postgresql://me:secret@host:5433/books")
     assert open_ledger().place == "host:5433/books"
-
-
-def test_an_answer_is_held_until_another_person_approves_it(ledger, fits, ask):
-    charge = ledger.charge(ask(), fits, hold_by="ann")
-    with pytest.raises(LedgerError):
-        ledger.approve(charge.id, "ben")  # there is no answer yet
-    assert ledger.store_release(charge.id, {"estimate": 1.0}).is_held
-    assert ledger.charge(ask(), fits).is_held  # asking without hold opens nothing
-    assert ledger.show("patients")[0]["charges"][0]["state"] == "held"
-    with pytest.raises(LedgerError, match="ann"):
-        ledger.approve(charge.id, "ann")
-    assert not ledger.approve(charge.id, "ben").is_held
-    shown = ledger.charge(ask(), fits)
-    assert (shown.is_held, shown.release) == (False, {"estimate": 1.0})
-    with pytest.raises(LedgerError, match="already"):
-        ledger.approve(charge.id, "ben")
-    assert ledger.verify().ok
-
-
-def test_an_answer_that_is_not_held_has_nothing_to_approve(ledger, fits, ask):
-    charge = ledger.charge(ask(), fits)
-    ledger.store_release(charge.id, {"estimate": 1.0})
-    with pytest.raises(LedgerError):
-        ledger.approve(charge.id, "ben")
-    assert not ledger.charge(ask(), fits, hold_by="ann").is_held

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.ledger import Fingerprinter, Ledger, LedgerBroken, LedgerError
-from data.ledger.secret import load_keys
+from data.ledger.key import load_keys
 from data.tables.reading import load_numbers
 
 KEY = b"k" * 32

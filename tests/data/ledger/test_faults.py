@@ -9,6 +9,7 @@ import pytest
 
 from data.errors import DataError
 from data.ledger import Ledger, LedgerError, LedgerUnavailable
+from tests.data.ledger.charging import COST
 
 NOBODY = 65534
 
@@ -51,7 +52,7 @@ def test_a_read_only_file(without_rights, fits, ask):
     (without_rights / "ledger.sqlite").chmod(0o444)
     ledger = Ledger(without_rights)
     refused(
-        lambda: ledger.charge(ask(), fits),
+        lambda: ledger.charge(ask(), COST, fits),
         "ledger.sqlite is read-only; make the file and its folder writable",
     )
     assert ledger.verify().ok
@@ -60,7 +61,7 @@ def test_a_read_only_file(without_rights, fits, ask):
 
 def test_a_read_only_folder(without_rights, fits, ask):
     without_rights.chmod(0o555)
-    refused(lambda: Ledger(without_rights).charge(ask(), fits), "is read-only; make the file and")
+    refused(lambda: Ledger(without_rights).charge(ask(), COST, fits), "is read-only; make the file and")
     missing = Ledger(without_rights / "below")
     refused(lambda: missing.open_dataset("a", 1, 0), "cannot be created .*set DPCOST_HOME to another")
 
@@ -85,7 +86,7 @@ def test_a_damaged_file_and_one_that_is_no_ledger(home, fits, ask, damage, messa
     path = home / "ledger.sqlite"
     path.write_bytes(damage(path.read_bytes()))
     ledger = Ledger(home)
-    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), fits)):
+    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), COST, fits)):
         refused(use, message)
 
 
@@ -100,17 +101,17 @@ def test_a_full_disk_charges_nothing(home, fits, ask, monkeypatch):
     class Small(sqlite3.Connection):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
-            self.execute("PRAGMA max_page_count = 12")
+            self.execute("PRAGMA max_page_count = 14")
 
     connect = sqlite3.connect
     ledger = Ledger(home)
-    ledger.store_release(ledger.charge(ask(), fits).id, {"estimate": 1})
+    ledger.store(ledger.charge(ask(), COST, fits), {"estimate": 1})
     with monkeypatch.context() as full:
         full.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, factory=Small, **o))
         large = ask(parameters={"X": "x" * 100_000})
-        refused(lambda: ledger.charge(large, fits), "for the disk is full; free some space")
+        refused(lambda: ledger.charge(large, COST, fits), "for the disk is full; free some space")
     assert len(ledger.charges("patients")) == 1
-    assert ledger.charge(ask(), fits).release == {"estimate": 1}
+    assert ledger.charge(ask(), COST, fits).answer == {"estimate": 1}
     assert ledger.verify().ok
 
 
@@ -121,17 +122,18 @@ def test_no_charge_is_made_without_room_for_its_answer(home, fits, ask, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
         refused(
-            lambda: Ledger(home).charge(ask(), fits), r"has no 1 MB left for the answer .*nothing was charged"
+            lambda: Ledger(home).charge(ask(), COST, fits),
+            r"has no 1 MB left for the answer .*nothing was charged",
         )
     assert Ledger(home).charges("patients") == []
     assert not list(home.glob("*-reserve"))
-    assert Ledger(home).charge(ask(), fits).release is None
+    assert Ledger(home).charge(ask(), COST, fits).answer is None
     assert [path.stat().st_mode & 0o777 for path in home.glob("*-reserve")] == [0o600]
 
 
 def test_an_answer_is_stored_on_a_disk_that_filled_up_since_the_charge(home, fits, ask, monkeypatch):
     ledger = Ledger(home)
-    charge = ledger.charge(ask(), fits)
+    charge = ledger.charge(ask(), COST, fits)
     store, calls = Ledger._store, []
 
     def full_at_first(self, *arguments):
@@ -141,20 +143,20 @@ def test_an_answer_is_stored_on_a_disk_that_filled_up_since_the_charge(home, fit
         return store(self, *arguments)
 
     monkeypatch.setattr(Ledger, "_store", full_at_first)
-    assert ledger.store_release(charge.id, {"estimate": 1}).release == {"estimate": 1}
+    assert ledger.store(charge, {"estimate": 1}) == {"estimate": 1}
     assert calls == [["ledger.sqlite-reserve"], []]
-    assert ledger.charge(ask(), fits).release == {"estimate": 1}
+    assert ledger.charge(ask(), COST, fits).answer == {"estimate": 1}
 
 
 def test_a_locked_ledger_is_waited_for_and_refused(home, fits, ask):
     other = sqlite3.connect(home / "ledger.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     error = refused(
-        lambda: Ledger(home, lock_timeout=0.1).charge(ask(), fits), "is in use by other processes"
+        lambda: Ledger(home, lock_timeout=0.1).charge(ask(), COST, fits), "is in use by other processes"
     )
     assert error.transient
     other.close()
-    Ledger(home).charge(ask(), fits)
+    Ledger(home).charge(ask(), COST, fits)
 
 
 def test_an_empty_file_is_an_unwritten_ledger(tmp_path):
@@ -187,7 +189,7 @@ def test_the_driver_is_ours_whatever_the_url_names_and_a_missing_one_is_named(tm
 def test_postgresql_away_is_one_sentence(tmp_path, closed_port, fits, ask):
     pytest.importorskip("psycopg")
     ledger = Ledger(tmp_path, f"postgresql://me:secret@127.0.0.1:{closed_port}/books")
-    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), fits)):
+    for use in (ledger.show, ledger.verify, lambda: ledger.charge(ask(), COST, fits)):
         error = refused(
             use, r"127.0.0.1:\d+/books cannot be reached .*start the server, or correct DPCOST_LEDGER_URL"
         )
@@ -210,11 +212,11 @@ def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, as
         return fits(previous, new)
 
     error = refused(
-        lambda: ledger.charge(ask(), cut), "was lost before the commit .*nothing was written, so try"
+        lambda: ledger.charge(ask(), COST, cut), "was lost before the commit .*nothing was written, so try"
     )
     assert error.transient
     assert ledger.charges("patients") == []
-    assert ledger.charge(ask(), fits).release is None
+    assert ledger.charge(ask(), COST, fits).answer is None
 
 
 @pytest.mark.server
@@ -224,10 +226,10 @@ def test_a_locked_postgresql_ledger_is_waited_for_and_refused(tmp_path, new_sche
     impatient = Ledger(tmp_path, new_schema, lock_timeout=0.1)
 
     def meanwhile(previous, new):
-        refused(lambda: impatient.charge(ask(epsilon=0.1), fits), "is in use by other processes")
+        refused(lambda: impatient.charge(ask(epsilon=0.1), COST, fits), "is in use by other processes")
         return fits(previous, new)
 
-    ledger.charge(ask(), meanwhile)
+    ledger.charge(ask(), COST, meanwhile)
     assert len(ledger.charges("patients")) == 1
 
 

@@ -95,13 +95,12 @@ def test_no_overspending_and_nothing_lost_among_processes_that_are_killed(place,
     )  # more was wanted, and not one more was admitted
     assert len(committed) == len(charges) == N_ALLOWED
     assert {note["charge"] for note in said if "charge" in note} <= committed  # no committed charge vanished
-    assert {charge.parameters["question"] for charge in charges} <= {
+    assert {charge.question.parameters["question"] for charge in charges} <= {
         note["question"] for note in said if note["step"] == "wanted"
     }
 
     shown = {(note["charge"], note["noise"]) for note in said if note["step"] == "shown"}
-    released = place.run("SELECT subject, body FROM dpcost_ledger WHERE kind = 'release'", belted=True)
-    stored = {charge: json.loads(body)["payload"] for charge, body in released}
+    stored = {charge.id: charge.answer for charge in charges}
     assert all(stored[charge] == {"noise": noise} for charge, noise in shown)  # no answer without a charge
     assert max(Counter(charge for charge, _ in shown).values()) == 1  # one answer to a question, whoever asks
     shared = [note for note in said if note["step"] == "shown" and note["question"] < N_SHARED]
@@ -112,4 +111,4 @@ def test_no_overspending_and_nothing_lost_among_processes_that_are_killed(place,
     assert states["lost"] <= N_KILLS
     report = ledger.verify()
     assert report.ok, report.problems
-    print(f"{n_killed} kills, {dict(states)}, {report.n_entries} entries")
+    print(f"{n_killed} kills, {dict(states)}, {report.n_charges} charges")

@@ -37,7 +37,7 @@ def test_its_charges_are_shown_at_what_they_cost(home):
         for charge, before in zip(shown["charges"], expected["charges"], strict=True):
             assert charge["id"] == before["id"]
             assert charge["epsilon"] == before["epsilon"]
-            assert charge["accounting"]["rho"] == before["rho"]
+            assert charge["cost"]["rho"] == before["rho"]
 
 
 def test_its_backup_is_restored(tmp_path):

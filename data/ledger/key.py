@@ -1,9 +1,8 @@
 """The ledger's key: 32 random bytes in ``home/ledger.key`` that only their owner can read.
 
-It serves two ends. Fingerprints of the data are keyed, because with a plain hash a reader of the ledger
-could test guesses: with one row unknown, hashing every candidate table tells which one was charged. And the
-hashes of the chain are keyed, because otherwise a person who edits an entry could recompute all that
-follow.
+Fingerprints of the data are keyed with it, because with a plain hash a reader of the ledger could test
+guesses: with one row unknown, hashing every candidate table tells which one was charged. Below the key stand
+the ledgers that were written with it, so that one that was deleted is missed.
 """
 
 from __future__ import annotations
@@ -25,9 +24,19 @@ KEY_BYTES = 32
 class Keys:
     """Keys that are derived from the ledger's key, one for each use; the id discloses nothing about it."""
 
-    chain: bytes
+    chain: bytes  # of the chain of an earlier version
     fingerprint: bytes
     id: str
+
+
+def keys_of(digits: str) -> Keys:
+    secret = bytes.fromhex(digits)
+    if len(secret) != KEY_BYTES:
+        raise ValueError
+    chain, fingerprint, number = (
+        hmac.digest(secret, b"dpcost ledger: " + use, "sha256") for use in (b"chain", b"fingerprint", b"id")
+    )
+    return Keys(chain, fingerprint, number.hex()[:16])
 
 
 def load_keys(home: Path, *, create: bool) -> Keys:
@@ -41,7 +50,7 @@ def load_keys(home: Path, *, create: bool) -> Keys:
     try:
         with open(path, encoding="utf-8") as handle:
             mode = os.fstat(handle.fileno()).st_mode
-            secret = bytes.fromhex(handle.readline())
+            keys = keys_of(handle.readline())
     except FileNotFoundError:
         raise LedgerError(
             f"{path} is missing, and the ledger cannot be read or written without it; restore it from a "
@@ -50,23 +59,20 @@ def load_keys(home: Path, *, create: bool) -> Keys:
     except OSError as error:
         raise LedgerError(f"{path} cannot be read ({error.strerror}); make it readable to you") from None
     except ValueError:
-        secret = b""
-    if len(secret) != KEY_BYTES:
-        raise LedgerError(f"{path} is damaged; it must hold {2 * KEY_BYTES} hexadecimal digits: restore it")
+        raise LedgerError(
+            f"{path} is damaged; it must hold {2 * KEY_BYTES} hexadecimal digits: restore it"
+        ) from None
     if mode & 0o077:
         raise LedgerError(
             f"{path} has mode {mode & 0o777:o} and must be 600, for others must not read it; "
             f"run chmod 600 {path}"
         )
-    return Keys(_derive(secret, "chain"), _derive(secret, "fingerprint"), _derive(secret, "id").hex()[:16])
+    return keys
 
 
 def key_digits(home: Path) -> str:
     """Return the hexadecimal digits of the key, for a backup; empty if there is none."""
-    try:
-        return (home / "ledger.key").read_text(encoding="utf-8").partition("\n")[0]
-    except (OSError, ValueError):
-        return ""
+    return next(iter(_lines(home)), "")
 
 
 def restore_key(home: Path, digits: str) -> None:
@@ -81,41 +87,40 @@ def restore_key(home: Path, digits: str) -> None:
         )
 
 
-def was_used(home: Path, place: str) -> bool:
-    """Say whether a ledger at this place was written with the key of this home."""
-    try:
-        return place in (home / "ledger.key").read_text(encoding="utf-8").splitlines()[1:]
-    except (OSError, ValueError):  # `load_keys` says so where the key is needed
-        return False
+def was_used(home: Path, name: str) -> bool:
+    """Say whether a ledger of this name was written with the key of this home."""
+    return name in _lines(home)[1:]
 
 
-def mark_used(home: Path, place: str) -> None:
-    """Note in the key's file that a ledger at this place was written with it, once.
+def mark_used(home: Path, name: str) -> None:
+    """Note in the key's file that a ledger was written with it, once.
 
     Call it when the ledger's first transaction is on the disk: a process that is killed in between leaves a
     ledger without a note, and never a note without a ledger.
     """
-    path = home / "ledger.key"
-    if not was_used(home, place):
+    if not was_used(home, name):
         # What was committed stands without the note, too; the next transaction writes it.
-        with suppress(OSError), open(path, "a", encoding="utf-8") as handle:
-            handle.write(f"{place}\n")
+        with suppress(OSError), open(home / "ledger.key", "a", encoding="utf-8") as handle:
+            handle.write(f"{name}\n")
             handle.flush()
             os.fsync(handle.fileno())
 
 
-def require_unused(home: Path, place: str) -> None:
-    """Refuse an empty ledger at a place where, as the key says, one was written: charges are forgotten."""
-    if was_used(home, place):
+def require_unused(home: Path, name: str) -> None:
+    """Refuse an empty ledger where, as the key says, one was written: charges are forgotten."""
+    if was_used(home, name):
         raise LedgerBroken(
-            f"{home / 'ledger.key'} was used for a ledger in {place}, and there is none: it was deleted, "
+            f"{home / 'ledger.key'} was used for a ledger in {name}, and there is none: it was deleted, "
             "emptied or moved, and what was spent is not known; restore it from a backup (or move the "
             "key away, too, if these data were never answered about)"
         )
 
 
-def _derive(secret: bytes, use: str) -> bytes:
-    return hmac.digest(secret, b"dpcost ledger: " + use.encode(), "sha256")
+def _lines(home: Path) -> list[str]:
+    try:
+        return (home / "ledger.key").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):  # `load_keys` says so where the key is needed
+        return []
 
 
 def _create(path: Path, digits: str) -> None:
