@@ -46,7 +46,7 @@ class ReleasePlan:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Release:
+class HardenedAnswer:
     """A private answer: the estimate, its interval if requested, and its ε at the requested δ."""
 
     estimate: FloatArray
@@ -128,7 +128,7 @@ def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
         estimator.check_data(sample, params)
 
 
-def draw_release(plan: ReleasePlan, sample: Sample) -> Release:
+def draw_release(plan: ReleasePlan, sample: Sample) -> HardenedAnswer:
     """Draw the answer of a plan that has been charged, on data that were validated before the charge.
 
     Nothing is shown where a value does not fit the grid of its noise.
@@ -145,7 +145,7 @@ def charged_answer(
     cost: Spending,
     epsilon: float,
     before: Spending = _NOTHING,
-) -> Release:
+) -> HardenedAnswer:
     """Draw an answer, and withhold it if its events cost, after those ``before``, anything but ``cost``."""
     released = run(estimator, sample, params, transcript)
     if before + spending(transcript.events) != cost:
@@ -153,7 +153,7 @@ def charged_answer(
             "the events drawn differ from the events charged, so the answer is withheld; report this"
         )
     interval = interval_of(released, transcript)
-    return Release(
+    return HardenedAnswer(
         estimate=released[..., 0],
         interval=None if interval is None else interval[..., 0],
         epsilon=epsilon,

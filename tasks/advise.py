@@ -26,7 +26,7 @@ from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
 from tasks.faults import SpecError
 from tasks.problems.problem import DrawsFromPopulation, Estimation
-from tasks.release.draw import spending_of
+from tasks.release.spending import spending_of
 from tasks.rules import delta_at
 from tasks.run.resources import one_blas_thread
 from tasks.study.panel import EstimatorSpec, Panel
@@ -273,7 +273,7 @@ class _Curve:
         for strength in self.strengths:
             try:
                 answer = table.answer(self.item.name, self.params, strength)
-                found.append(float(table.draw.measure(answer.estimate)[0]))
+                found.append(float(np.atleast_2d(table.draw.measure(answer.estimate))[0, 0]))
             except InputError as error:
                 self.refusal = str(error)
                 found.append(math.nan)

@@ -187,15 +187,6 @@ class Ledger:
                 book.end(charge, RELEASED, answer)
         return answer
 
-    def give_up(self, charge: Charge) -> None:
-        """Write down that a charge of this process will not be answered; its budget stays spent."""
-        with self._writing() as book:
-            charge = _charge_of(book, charge.id)
-            if charge.state == RELEASED:
-                raise LedgerError(f"charge {charge.id} was answered and cannot be given up; show the answer")
-            _require_open(book, charge)
-            book.end(charge, LOST)
-
     def budget(self, name: str) -> TotalBudget:
         """Return the total budget of a dataset, or refuse a name that was never opened."""
         with self._reading() as book:
@@ -222,6 +213,10 @@ class Ledger:
         with self._reading() as book:
             budgets = book.budgets() if name is None else [_budget_of(book, name)]
             return [_overview(budget, book.charges(dataset=budget.name)) for budget in budgets]
+
+    def was_charged(self, question: Question) -> bool:
+        with self._reading() as book:
+            return bool(book.charges(question=question.id))
 
     def head(self) -> str:
         """Return the head of the chain, which `verify` finds again later."""
@@ -367,16 +362,14 @@ def _require_fits(budget: TotalBudget, previous: Sequence[Charge], new: Charge, 
 
 
 def _require_open(book: Book, charge: Charge) -> None:
-    """Check that this process holds the charge, and that it was neither given up nor charged again."""
+    """Check that this process holds the charge, and that it was not charged again since."""
     if not charge.holder.is_this_process:
         holder = charge.holder.process
         raise LedgerError(
             f"charge {charge.id} was made to process {holder.pid} on {holder.host}, which alone may answer "
             "it; charge the request in this process"
         )
-    if charge.state != PENDING:
-        raise LedgerError(f"charge {charge.id} was given up; charge the request again")
-    if book.charges(question=charge.question.id)[-1].id != charge.id:
+    if charge.state != PENDING or book.charges(question=charge.question.id)[-1].id != charge.id:
         raise LedgerError(
             f"charge {charge.id} was taken for lost and charged again by another process; ask for its answer"
         )

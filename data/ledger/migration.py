@@ -72,27 +72,16 @@ def migrate(connection: sa.Connection, home: Path, place: str) -> None:
 
 def _charge(entry: _Entry, order: str, events: list[_Entry]) -> Charge:
     body = entry.body
-    accounting = dict(body["accounting"])
-    answer, is_held, is_lost, made = None, False, False, 0
-    for event in events:
-        answer = event.body["payload"] if event.kind == "release" else answer
-        is_held = event.kind == "hold" or (is_held and event.kind != "approve")
-        is_lost = is_lost or event.kind == "lost"
-        made += event.kind == "attempt"
-    reserved = accounting.pop("attempts", None)
-    charged = float(body["epsilon"])
-    if reserved and (answer is not None or is_lost) and not is_held:
-        spent = (
-            reserved[made - 1] if made else dict.fromkeys(("epsilon", "rho", "pure_epsilon", "failure"), 0.0)
-        )
-        accounting |= {name: value for name, value in spent.items() if name != "epsilon"}
-        charged = float(spent["epsilon"])
-    pure = accounting.get("pure_epsilon")
-    others = {name: value for name, value in accounting.items() if name not in ("facts", "releases")}
-    unit = {name: others.pop(name, None) for name in ("rho", "pure_epsilon", "failure", "unit")}["unit"]
-    facts = dict(accounting.get("facts", {}))
-    if charged != float(body["epsilon"]):
-        facts["charged_epsilon"] = charged
+    answer = next((event.body["payload"] for event in events if event.kind == "release"), None)
+    kinds = [event.kind for event in events]
+    is_held = "hold" in kinds and "approve" not in kinds
+    cost, facts = dict(body["accounting"]), dict(body["accounting"].get("facts", {}))
+    if "attempts" in cost and not is_held and (answer is not None or "lost" in kinds):
+        made = kinds.count("attempt")
+        nothing = {"epsilon": 0.0, "rho": 0.0, "pure_epsilon": 0.0, "failure": 0.0}
+        cost |= cost["attempts"][made - 1] if made else nothing
+        facts["charged_epsilon"] = float(cost["epsilon"])
+    state = RELEASED if answer is not None else LOST if "lost" in kinds else PENDING
     return Charge(
         question=Question(
             entry.dataset,
@@ -101,21 +90,15 @@ def _charge(entry: _Entry, order: str, events: list[_Entry]) -> Charge:
         ),
         attempt=body["attempt"],
         cost=Cost(
-            rho=float(accounting["rho"]),
-            pure_epsilon=float("inf") if pure is None else float(pure),
-            failure=float(accounting["failure"]),
-            unit=unit or "row",
+            rho=float(cost["rho"]),
+            pure_epsilon=float("inf") if cost["pure_epsilon"] is None else float(cost["pure_epsilon"]),
+            failure=float(cost["failure"]),
+            unit=cost.get("unit", "row"),
             facts=facts,
         ),
         charged=body["time"],
         holder=Holder(ProcessIdentity(**body["holder"]["process"]), body["holder"]["thread"]),
-        state=HELD
-        if is_held and answer
-        else RELEASED
-        if answer is not None
-        else LOST
-        if is_lost
-        else PENDING,
+        state=HELD if is_held and answer is not None else state,
         answer=answer,
     )
 

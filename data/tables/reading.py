@@ -122,14 +122,20 @@ class StreamedTable:
         digests = [hashlib.blake2b() for _ in self._columns]
         with opened_table(self._path) as (_, batches):
             for batch in batches:
-                piece = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
+                try:
+                    piece = {name: canonical_cells(batch.column(name)).numbers for name in self._columns}
+                except (KeyError, TypeError):  # a column is gone, or holds lists now
+                    raise self._changed() from None
                 _update(digests, piece)
                 yield piece
         if [digest.digest() for digest in digests] != self._checked:
-            raise DataError(
-                f"{self._path} changed while it was read, so nothing is released of it; try again when it is "
-                "at rest"
-            )
+            raise self._changed()
+
+    def _changed(self) -> DataError:
+        return DataError(
+            f"{self._path} changed while it was read, so nothing is released of it; try again when it is at "
+            "rest"
+        )
 
 
 def _update(digests: list[Any], piece: Numbers) -> None:

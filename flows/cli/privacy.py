@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
@@ -19,7 +19,7 @@ from flows.cli.options import AsJson, Engine, Workers
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
     from data.tables.reading import Source
-    from tasks.study.spec import StudySpec
+    from tasks.release.plan import PlannedRelease
 
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 
@@ -56,12 +56,12 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.record.progress import counter
-    from tasks.release.draw import release as release_one
     from tasks.release.record import write_record
+    from tasks.release.release import release as release_one
 
     source = data if is_address(data) else Path(data)
     with _where_sums_are_made(engine, workers, source):
-        answer = release_one(
+        released = release_one(
             open_ledger(home()),
             estimator,
             source,
@@ -72,34 +72,36 @@ def release(
             again=again,
             allow_new_content=new_content,
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
-            confirm=partial(_confirm_intervals, estimator, epsilon, delta, yes),
+            before_charge=partial(_confirm_intervals, yes),
         )
     if record:
-        write_record(answer.record, record)
-    if as_json:
-        typer.echo(json.dumps({k: v for k, v in asdict(answer).items() if k != "record"}, indent=1))
-        return
-    width = max([24, *(2 + len(column) for column in answer.estimate)])
-    if answer.interval:
-        level = f"{100 * answer.record['release']['level']:g} %"
-        typer.echo(f"{'':<{width}}{'estimate':>14}{f'{level} from':>14}{'to':>14}")
-    for column, value in answer.estimate.items():
-        ends = answer.interval.get(column)
-        shown = "" if ends is None else "".join(f"{'?' if end is None else f'{end:.6g}':>14}" for end in ends)
-        typer.echo(f"{column:<{width}}{value:>14.6g}{shown}")
-    if answer.interval_note:
-        typer.echo(answer.interval_note)
-    if answer.public_shape is not None:
-        typer.echo(f"the shape of the public rows was {'' if answer.public_shape else 'not '}used")
-    how = "the stored answer to the same request, at no cost" if answer.replayed else "drawn now and charged"
-    typer.echo(f"\n({answer.epsilon:g}, {answer.delta:g})-differentially private; {how}")
-    typer.echo(str(answer.risk["sentence"]))
-    typer.echo(
-        f"spent of the budget: epsilon {answer.spent_epsilon:.4g} of {answer.budget_epsilon:g} "
-        f"at delta {answer.budget_delta:g}"
+        write_record(released.record, record)
+    shown = released.to_dict()
+    typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
+
+
+def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
+    """Yield what a release says on a terminal."""
+    estimate, interval = shown["estimate"], shown["interval"]
+    width = max([24, *(2 + len(column) for column in estimate)])
+    if interval and level:
+        yield f"{'':<{width}}{'estimate':>14}{f'{100 * level:g} % from':>14}{'to':>14}"
+    for column, value in estimate.items():
+        ends = ("?" if end is None else f"{end:.6g}" for end in interval.get(column, ()))
+        yield f"{column:<{width}}{value:>14.6g}" + "".join(f"{end:>14}" for end in ends)
+    if shown["interval_note"]:
+        yield shown["interval_note"]
+    if shown["public_shape"] is not None:
+        yield f"the shape of the public rows was {'' if shown['public_shape'] else 'not '}used"
+    how = "the stored answer to this request, at no cost" if shown["replayed"] else "drawn now and charged"
+    yield f"\n({shown['epsilon']:g}, {shown['delta']:g})-differentially private; {how}"
+    yield str(shown["risk"]["sentence"])
+    yield (
+        f"spent of the budget: epsilon {shown['spent_epsilon']:.4g} of {shown['budget_epsilon']:g} "
+        f"at delta {shown['budget_delta']:g}"
     )
-    if answer.spent_note:
-        typer.echo(answer.spent_note)
+    if shown["spent_note"]:
+        yield shown["spent_note"]
 
 
 def _where_sums_are_made(
@@ -130,33 +132,28 @@ def _leave_release(sentence: str) -> NoReturn:
     os._exit(1)
 
 
-def _confirm_intervals(
-    estimator: str,
-    epsilon: float,
-    delta: float,
-    yes: bool,
-    study: "StudySpec",
-    columns: Sequence[str],
-    keywords: Mapping[str, Any],
-) -> None:
+def _confirm_intervals(yes: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations how many intervals to expect, and ask whether to charge."""
     from flows.record.progress import say
     from tasks.advise import expected_intervals
     from tasks.faults import SpecError
 
-    if not keywords["interval"]:
+    request = plan.request
+    if request.study is None or not plan.keywords.get("interval"):
         return
-    found, k = expected_intervals(study, estimator, keywords, epsilon, delta, columns)
-    told = "no coefficient will have an interval"
+    budget = request.epsilon, request.delta
+    columns, name = request.config.columns.x, request.estimator.name
+    expected, k = expected_intervals(request.study, name, plan.keywords, *budget, columns)
+    forecast = "no coefficient will have an interval"
     if k:
-        expected, least, most = (round(each) for each in found)
-        told = f"{expected} of {k} coefficients will have an interval (made-up tables: {least} to {most})"
-    say(f"expected from public declarations: {told}")
+        mean, least, most = (round(each) for each in expected)
+        forecast = f"{mean} of {k} coefficients will have an interval (made-up tables: {least} to {most})"
+    say(f"expected from public declarations: {forecast}")
     if yes:
         return
     if not sys.stdin.isatty():
         raise SpecError("nothing was charged, for nobody can be asked here; add --yes if that is enough")
-    if not typer.confirm(f"charge epsilon {epsilon:g}?", err=True):
+    if not typer.confirm(f"charge epsilon {request.epsilon:g}?", err=True):
         raise SpecError("nothing was charged; more rows, more epsilon or fewer columns give more intervals")
 
 
@@ -199,7 +196,7 @@ def _file_of(study: Path) -> Path | None:
 def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
     """Show budgets and charges."""
     from data.ledger import open_ledger
-    from tasks.release.draw import charged_unit, spent_epsilon, why_more
+    from tasks.release.spending import charged_unit, spent_epsilon, why_more
 
     ledger = open_ledger(home())
     rows: list[dict[str, Any]] = []
@@ -256,7 +253,7 @@ def ledger_restore(
 
 def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
     """Print a report on a whole ledger, and the head that shows later that nothing was rolled back."""
-    shown = f"{sentence}: {report.n_entries} entries, {report.n_charges} charges\nhead {report.head}"
+    shown = f"{sentence}: {report.n_charges} charges of {report.n_datasets} datasets\nhead {report.head}"
     typer.echo(json.dumps(asdict(report), indent=1) if as_json else shown)
 
 
@@ -272,7 +269,7 @@ def ledger_verify(
     if as_json:
         typer.echo(json.dumps(asdict(report), indent=1))
     elif report.ok:
-        typer.echo(f"the ledger is whole: {report.n_entries} entries, head {report.head or '(empty)'}")
+        typer.echo(f"the ledger is whole: {report.n_charges} charges, head {report.head or '(empty)'}")
     else:
         typer.echo("the ledger is NOT whole:\n" + "\n".join(f"  {problem}" for problem in report.problems))
     if not report.ok:

@@ -13,28 +13,18 @@ test a guess of the last against it.
 """
 
 import json
-import platform
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import dpalgos
 from data.ledger import Charge
 from data.store.folders import atomic_write
-from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.risk import risk_of_events
-from dpalgos.catalog import Estimator
+from dpalgos.accounting.events import Relation
 from tasks.faults import SpecError
-from tasks.release.config import ReleaseConfig, is_bound
-from tasks.study.spec import StudySpec
+from tasks.release.plan import EVENT_FIELDS, PlannedRelease
+from tasks.release.request import is_bound
 
 VERSION = 1
-# What is said of events with equal numbers; another version may have stored more.
-_OF_EVENT = ("label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity")
 _GOES_BACK = {
     Relation.CENTRAL: "data sets of the same number of rows that differ in one row, replaced by any other",
     Relation.USER: "data sets of the same users that differ in all rows of one user, replaced by any others",
@@ -42,55 +32,14 @@ _GOES_BACK = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """The answer of a release, as shown."""
-
-    estimate: dict[str, float]
-    epsilon: float  # what this answer was charged, as delta
-    delta: float
-    replayed: bool  # the stored answer to the same request, which cost nothing
-    charge: str  # its number in the ledger
-    spent_epsilon: float  # the dataset's total
-    budget_epsilon: float
-    budget_delta: float
-    spent_note: str  # why the total is more than the sum of the charges, if it is
-    interval: dict[str, list[float | None]]  # where the request has a level; null where none is honest
-    interval_note: str  # why some have none
-    risk: dict[str, Any]  # what the events let an attacker learn: `dpalgos.accounting.risk.AttackRisk`
-    public_shape: bool | None  # whether the shape of the public rows was used; None where there are none
-    record: dict[str, Any] = field(default_factory=dict)  # what can be published
-
-
-def facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[str, Any]:
-    """Return what a later version might say otherwise of a release, to be stored with its charge."""
-    return {
-        "rho": rho,
-        "events": _entries(events),
-        "risk": risk_of_events(events, delta).to_dict(),
-        "software": {
-            "dpcost": _version("dpcost") or dpalgos.__version__,
-            "opendp": _version("opendp"),
-            "numpy": _version("numpy"),
-            "python": platform.python_version(),
-        },
-    }
-
-
 def record_of(
-    answer: Answer,
-    estimator: Estimator,
-    asked: ReleaseConfig,
-    study: StudySpec | None,
-    n_units: int,
-    facts: dict[str, Any],
-    charge: Charge,
-    head: str,
+    plan: PlannedRelease, shown: Mapping[str, Any], facts: dict[str, Any], charge: Charge, head: str
 ) -> dict[str, Any]:
-    """Return the record of a release; ``facts`` are what `facts_at_charge` returned then."""
+    """Return the record of a release; ``facts`` are those of its charge."""
+    asked, estimator, n_units = plan.request.config, plan.request.estimator, plan.rows.n_units
     relation = estimator.relation or Relation.CENTRAL
     unit = relation.unit_of_privacy
-    events = [{name: each.get(name) for name in _OF_EVENT} for each in facts["events"]]
+    events = [{name: each.get(name) for name in EVENT_FIELDS} for each in facts["events"]]
     columns = ", ".join(filter(None, (*asked.columns.x, asked.columns.y)))
     by = f"; users by the column {asked.columns.user_id}" if asked.columns.user_id else ""
     deployment = {
@@ -101,7 +50,7 @@ def record_of(
             "publication_date": charge.charged[:10],
         },
         "dp_flavor": {
-            "name": "Approximate DP" if charge.delta else "Pure DP",
+            "name": "Approximate DP" if shown["delta"] else "Pure DP",
             "input_metric": f"number of {unit}s that are replaced",
             "bound_on_input_distance": f"one {unit}",
             "output_measure": "hockey-stick divergence, (ε, δ)",
@@ -112,8 +61,8 @@ def record_of(
             "privacy_unit": unit.capitalize(),
             "privacy_unit_description": f"{relation.neighboring_relation}: {_GOES_BACK[relation]}{by}",
             "privacy_parameters": {
-                "epsilon": answer.epsilon,
-                "delta": charge.delta,
+                "epsilon": shown["epsilon"],
+                "delta": shown["delta"],
                 "rho": facts["rho"],
             },
             "privacy_parameters_description": "a fixed guarantee, charged before anything was drawn",
@@ -129,8 +78,8 @@ def record_of(
         "accounting": {
             "post_processing": "units of the file, public ranges, intervals from released numbers",
             "composition": "zero-concentrated privacy losses add up over all releases of "
-            f"{asked.dataset.name!r} (fully adaptive composition): {answer.spent_epsilon:.4g} of ε = "
-            f"{answer.budget_epsilon:g} at δ = {answer.budget_delta:g} is spent",
+            f"{asked.dataset.name!r} (fully adaptive composition): {shown['spent_epsilon']:.4g} of ε = "
+            f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g} is spent",
         },
         "implementation": {
             "pre_processing_eda_hyperparameter_tuning": "columns, bounds and settings were declared before "
@@ -144,19 +93,19 @@ def record_of(
         "estimator": estimator.name,
         "reference": estimator.reference,
         "level": asked.params.get("interval"),
-        "answer": _numbers(answer),
-        "interval_note": answer.interval_note,
-        "public_shape": answer.public_shape,
+        "answer": _numbers(shown),
+        "interval_note": shown["interval_note"],
+        "public_shape": shown["public_shape"],
         "events": events,
-        "public": list(_public(asked, study, facts, n_units, unit)),
+        "public": list(_public(plan, facts, unit)),
         "risk": facts["risk"],
         "ledger": {
             "charge": charge.id,
             "charged": charge.charged,
             "epsilon_charged": charge.epsilon,
-            "epsilon_spent": answer.spent_epsilon,
-            "epsilon_budget": answer.budget_epsilon,
-            "delta_budget": answer.budget_delta,
+            "epsilon_spent": shown["spent_epsilon"],
+            "epsilon_budget": shown["budget_epsilon"],
+            "delta_budget": shown["budget_delta"],
             "head": head,
         },
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
@@ -182,51 +131,28 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
         ) from None
 
 
-def _entries(events: Sequence[Event]) -> list[dict[str, Any]]:
-    counts: dict[tuple[Any, ...], int] = {}
-    for event in events:
-        sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
-        key = (
-            event.label,
-            type(event).__name__.removesuffix("Event"),
-            *(getattr(event, name, None) for name in ("noise_multiplier", "epsilon", "delta")),
-            None if sensitivity is None else float(np.max(sensitivity)),
-        )
-        counts[key] = counts.get(key, 0) + getattr(event, "count", 1)
-    return [dict(zip(_OF_EVENT, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()]
-
-
-def _public(
-    asked: ReleaseConfig, study: StudySpec | None, facts: Mapping[str, Any], n_units: int, unit: str
-) -> Iterator[dict[str, str]]:
+def _public(plan: PlannedRelease, facts: Mapping[str, Any], unit: str) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
+    asked, table = plan.request.config, plan.request.table
 
     def fact(what: str, value: object, source: str) -> dict[str, str]:
         return {"what": what, "value": str(value), "source": source}
 
-    yield fact(f"number of {unit}s", n_units, "shared by all neighboring data")
+    yield fact(f"number of {unit}s", plan.rows.n_units, "shared by all neighboring data")
     for name, value in {**asked.bounds, **asked.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
     if public := facts.get("public_rows"):
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
-    table = study.analyst_table if study else None
     for column in table.columns if table else ():
         if column.name in {*asked.columns.x, asked.columns.y}:
             known = ", ".join(column.categories) or f"{column.lower:g} to {column.upper:g}"
             yield fact(f"column {column.name}", known, column.source)
 
 
-def _numbers(answer: Answer) -> list[dict[str, Any]]:
-    ends = {name: answer.interval.get(name, (None, None)) for name in answer.estimate}
+def _numbers(shown: Mapping[str, Any]) -> list[dict[str, Any]]:
+    ends = {name: shown["interval"].get(name, (None, None)) for name in shown["estimate"]}
     return [
         {"name": name, "estimate": value, "lower": ends[name][0], "upper": ends[name][1]}
-        for name, value in answer.estimate.items()
+        for name, value in shown["estimate"].items()
     ]
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

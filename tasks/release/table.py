@@ -35,7 +35,7 @@ from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows, refuse_private_file
-from tasks.release.config import ReleaseConfig
+from tasks.release.request import ReleaseRequest
 
 AT_CENTERS = "at the centers"
 
@@ -193,6 +193,11 @@ class ReleaseRows(TableInUnits):
         return self.public.design(units, intercept=len(self.units.names) > len(units))
 
     @property
+    def n_units(self) -> int:
+        """How many rows or users are protected, which is public."""
+        return self.n_users or self.n_rows
+
+    @property
     def n_users(self) -> int | None:
         return None if self.users is None else int(self.users.max()) + 1
 
@@ -214,11 +219,11 @@ class _SeenRows:
 def read_rows(
     ledger: Ledger,
     data: Source,
-    asked: ReleaseConfig,
-    analyst_table: AnalystTable | None,
+    request: ReleaseRequest,
     progress: Callable[[int], None] | None,
 ) -> ReleaseRows:
     """Read and check the file once; of a Parquet file without users keep no number."""
+    asked, analyst_table = request.config, request.table
     x, y, user_id = asked.columns.x, asked.columns.y, asked.columns.user_id
     if is_folder(data) and (user_id or analyst_table):
         raise SpecError(

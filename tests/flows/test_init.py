@@ -24,8 +24,8 @@ from reports.pages.study import render_study
 from tasks.bring import analyst_parquet
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
-from tasks.release.config import ReleaseConfig, read_config
-from tasks.release.draw import release
+from tasks.release.release import release
+from tasks.release.request import read_config
 from tasks.release.table import known_as
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
@@ -62,7 +62,7 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     assert 'name = "region"\ncategories = ["?"]' in written
     assert 'name = "age"\nlower = "?"' in written
     assert '# left out, since it is empty: "notes"' in written
-    asked = read_config(tmp_path / "mine-release.toml", ReleaseConfig).columns
+    asked = read_config(tmp_path / "mine-release.toml").columns
     assert (asked.x, asked.y) == ((), "cost")
     assert '# x = ["age", "region", "smoker", "visits"]    # if not all but "cost" that' in written
 

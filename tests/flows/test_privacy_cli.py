@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from small_project import sentence
 
-import tasks.release.draw
+import dpalgos.hardened_release
+import tasks.release.release
 
 CONFIG = """
 [dataset]
@@ -237,9 +238,7 @@ def test_an_edited_ledger_is_noticed(dpcost, data, config, home):
     opened(dpcost)
     assert ask(dpcost, data, config())[0] == 0
     with sqlite3.connect(home / "ledger.sqlite") as connection:
-        connection.execute("DROP TRIGGER dpcost_ledger_no_update")
-        edited = "UPDATE dpcost_ledger SET body = replace(body, '0.5', '0.1') WHERE kind = 'charge'"
-        assert connection.execute(edited).rowcount == 1
+        assert connection.execute("UPDATE dpcost_charges SET rho = rho / 5").rowcount == 1
     status, out, _ = dpcost("ledger", "verify")
     assert status == 1
     assert "NOT whole" in out
@@ -252,7 +251,7 @@ def test_a_backup_comes_back_and_an_older_one_only_when_asked(dpcost, tmp_path):
     status, out, _ = dpcost("ledger", "backup", copy)
     assert status == 0
     head = json.loads(dpcost("ledger", "verify", "--json")[1])["head"]
-    assert f"1 entries, 0 charges\nhead {head}" in out
+    assert f"0 charges of 1 datasets\nhead {head}" in out
     assert "keep it as secret" in out
     dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)
     assert "add --forget-newer if the older state is meant" in sentence(dpcost("ledger", "restore", copy))
@@ -280,12 +279,12 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     def dearer(name, n_rows, n_features, keywords, **others):
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
 
-    plan = tasks.release.draw.plan_release
+    plan = dpalgos.hardened_release.plan_release
     opened(dpcost)
-    monkeypatch.setattr(tasks.release.draw, "plan_release", dearer)
+    monkeypatch.setattr(dpalgos.hardened_release, "plan_release", dearer)
     status, out, err = ask(dpcost, data, config())
     assert status == 1
-    assert "internal error, AssertionError in tasks/release/draw.py" in err
+    assert "internal error, AssertionError in tasks/release/plan.py" in err
     assert not out
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
 
@@ -293,7 +292,6 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
 def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
     dpcost, data, config, monkeypatch
 ):
-    import dpalgos.hardened_release
     from data.ledger import open_ledger
     from data.store.folders import home as home_folder
 
@@ -305,14 +303,14 @@ def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
             raise RuntimeError("no entropy")
 
     opened(dpcost)
-    plan = tasks.release.draw.plan_release
+    plan = tasks.release.release.plan_release
 
     def planned(*arguments, **options):
         made = plan(*arguments, **options)
         monkeypatch.setattr(dpalgos.hardened_release, "SecureTranscript", Broken)
         return made
 
-    monkeypatch.setattr(tasks.release.draw, "plan_release", planned)
+    monkeypatch.setattr(tasks.release.release, "plan_release", planned)
     status, out, _ = ask(dpcost, data, config())
     assert status == 1
     assert not out
@@ -356,7 +354,7 @@ def test_the_record_of_a_stored_answer_names_the_software_that_drew_it(
     opened(dpcost)
     software = []
     for installed in ("1.2.3", "9.9.9"):
-        monkeypatch.setattr("tasks.release.record.version", lambda package, installed=installed: installed)
+        monkeypatch.setattr("tasks.release.plan.version", lambda package, installed=installed: installed)
         assert ask(dpcost, data, config(), "--record", tmp_path / installed)[0] == 0
         record = json.loads((tmp_path / installed / "release.json").read_text())
         software.append(record["release"]["software"])

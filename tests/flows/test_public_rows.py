@@ -8,14 +8,13 @@ from small_project import STUDY as SMALL_STUDY
 
 import dpalgos
 from data.ledger import open_ledger
-from dpalgos import InputError
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
 from tasks.faults import SpecError
 from tasks.problems.problem import Estimation
 from tasks.problems.registered_table import ReferenceAnswer, partial_estimation
-from tasks.release.draw import release
+from tasks.release.release import release
 from tasks.study.panel import EstimatorSpec, with_public_rows
 from tests.flows.test_declared_release import BOUNDS, CATEGORIES, people
 from tests.tasks.blocks import made_block, made_cell
@@ -170,7 +169,7 @@ def public_rows_of_releases(monkeypatch):
         seen.append(plan.params.public_X)
         return draw_release(plan, sample)
 
-    monkeypatch.setattr("tasks.release.draw.draw_release", draw)
+    monkeypatch.setattr("tasks.release.release.draw_release", draw)
     return seen
 
 
@@ -194,24 +193,27 @@ def test_a_study_runs_the_estimator_with_and_without_public_rows(tmp_path):
 
 def test_a_release_takes_public_rows_and_its_record_names_them(tmp_path, ledger, public_rows_of_releases):
     file = study(tmp_path)
-    assert asked(tmp_path, ledger).public_shape is None
+    assert asked(tmp_path, ledger).to_dict()["public_shape"] is None
     assert public_rows_of_releases.pop() is None
     people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
     config = tmp_path / "mine-release.toml"
     edited(config, "[columns]", PUBLIC + "[columns]")
     first = asked(tmp_path, ledger)
     assert not first.replayed
-    assert first.public_shape in (True, False)
+    assert first.to_dict()["public_shape"] in (True, False)
     (given,) = public_rows_of_releases
     of_study = find_study(str(with_public(file))).head_panel.problem.public_X
     np.testing.assert_array_equal(given[np.lexsort(given.T)], of_study[np.lexsort(of_study.T)])
     (fact,) = [fact for fact in first.record["release"]["public"] if fact["what"] == "public rows"]
     assert fact["value"].startswith("200 of public.csv, sha256 ")
     assert fact["source"] == "volunteers, none of them in the table"
-    assert first.record["release"]["public_shape"] == first.public_shape
+    assert first.record["release"]["public_shape"] == first.to_dict()["public_shape"]
     again = asked(tmp_path, ledger)
     assert again.replayed
-    assert (again.estimate, again.public_shape) == (first.estimate, first.public_shape)
+    assert (again.estimate, again.to_dict()["public_shape"]) == (
+        first.estimate,
+        first.to_dict()["public_shape"],
+    )
 
 
 def test_another_public_table_is_another_question_and_the_same_one_is_not(tmp_path, ledger):
@@ -270,19 +272,6 @@ def test_estimators_that_take_no_public_rows_refuse_them_in_a_release(tmp_path, 
     said = refusal(asked, tmp_path, ledger, estimator="adassp")
     assert "public must be left out for adassp" in said
     assert ledger.charges("mine") == []
-
-
-def test_moments_of_the_ledger_and_public_rows_are_not_taken_together(tmp_path, ledger):
-    """Either knows the shape of the rows; a release that asked about both would cost other than planned."""
-    study(tmp_path)
-    people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
-    config = tmp_path / "mine-release.toml"
-    edited(config, "[columns]", PUBLIC + "[columns]")
-    asked(tmp_path, ledger)
-    edited(config, "[params]", '[params]\nreuse = "ledger"')
-    with pytest.raises(InputError, match="reuse must be left out"):
-        asked(tmp_path, ledger)
-    assert len(ledger.charges("mine")) == 1
 
 
 def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):

@@ -1,5 +1,6 @@
 """``dpcost release`` of a Parquet file: rows are streamed, checked before the charge, and have to stay."""
 
+import importlib
 import json
 import multiprocessing
 import os
@@ -16,7 +17,7 @@ import pytest
 from small_project import sentence
 
 import dpalgos
-import tasks.release.draw
+import tasks.release.release
 from data.formats.row_groups import RowBlocks
 from data.tables.reading import StreamedTable
 from dpalgos.rows.partitions import PartitionedRows
@@ -114,14 +115,16 @@ def swap(path, table):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.parametrize(("moment", "n_charges"), [("check_data", 0), ("draw_release", 1)])
+@pytest.mark.parametrize(("moment", "n_charges"), [("plan.check_data", 0), ("release.draw_release", 1)])
 def test_a_file_swapped_after_it_was_fingerprinted_is_not_answered(
     dpcost, parquet, tmp_path, monkeypatch, moment, n_charges
 ):
     """Before the charge it costs nothing; between charge and draw the charge stays, and nothing is shown."""
     table = rides().assign(even=np.arange(20_000) % 2)
     plain_parquet(table, parquet)
-    original, times = getattr(tasks.release.draw, moment), []
+    module, function = moment.split(".")
+    module = importlib.import_module(f"tasks.release.{module}")
+    original, times = getattr(module, function), []
 
     def after_a_swap(*arguments):
         before = parquet.stat()
@@ -131,7 +134,7 @@ def test_a_file_swapped_after_it_was_fingerprinted_is_not_answered(
         times.append((after.st_ino, after.st_size, after.st_mtime_ns))
         return original(*arguments)
 
-    monkeypatch.setattr(tasks.release.draw, moment, after_a_swap)
+    monkeypatch.setattr(module, function, after_a_swap)
     glm = REGRESSION.replace('y = "cost"', 'y = "even"').replace(
         "response_bound = 5.0\n", '[params]\nfamily = "logistic"\n'
     )
@@ -188,13 +191,13 @@ def test_a_folder_is_the_same_data_as_a_file(dpcost, folder, parquet, tmp_path):
 def test_a_file_of_a_folder_that_changes_after_the_charge_is_not_answered(
     dpcost, folder, tmp_path, monkeypatch, name
 ):
-    original = tasks.release.draw.draw_release
+    original = tasks.release.release.draw_release
 
     def after_a_swap(*arguments):
         swap(folder / name, pd.read_parquet(folder / name).assign(hours=1.0))
         return original(*arguments)
 
-    monkeypatch.setattr(tasks.release.draw, "draw_release", after_a_swap)
+    monkeypatch.setattr(tasks.release.release, "draw_release", after_a_swap)
     status, out, err = ask(dpcost, folder, tmp_path)
     assert status == 2
     assert "changed while it was read, so nothing is released of it" in err

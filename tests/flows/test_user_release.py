@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from small_project import sentence
 
-import tasks.release.draw
+import tasks.release.release
 
 MEAN = """
 [dataset]
@@ -105,9 +105,9 @@ def test_a_budget_has_one_unit(dpcost, visits, tmp_path, estimator, columns, bou
 def test_an_id_that_is_written_in_several_ways_is_one_user(dpcost, tmp_path, monkeypatch, spellings):
     """Otherwise half of a person's rows would be protected as if the other half were another person's."""
     drawn = []
-    real = tasks.release.draw.draw_release
+    real = tasks.release.release.draw_release
     monkeypatch.setattr(
-        tasks.release.draw, "draw_release", lambda plan, sample: drawn.append(sample) or real(plan, sample)
+        tasks.release.release, "draw_release", lambda plan, sample: drawn.append(sample) or real(plan, sample)
     )
     person = np.repeat(np.arange(1, 501), len(spellings))
     table = pd.DataFrame({"hours": 1.0, "steps": 2.0}, index=range(len(person)))

@@ -12,9 +12,11 @@ from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
 from tasks.faults import SpecError
-from tasks.release.config import ReleaseConfig, public_keywords, read_config, read_release
-from tasks.release.draw import release
+from tasks.release.release import release
+from tasks.release.request import public_keywords, read_config, read_request
 from tasks.release.table import AT_CENTERS
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
 
@@ -51,7 +53,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     assert max(spec.grid.n) == 54
     assert spec.head_panel.problem.covariates == ("dose", "weight")
     assert "p001" not in file.read_text()
-    release = read_config(tmp_path / "mine-release.toml", ReleaseConfig)
+    release = read_config(tmp_path / "mine-release.toml")
     assert (release.columns.user_id, release.columns.x) == ("patient", ())
 
 
@@ -194,7 +196,7 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
         interval=0.95,
     )
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    asked = ledger.charges("mine")[0].parameters
+    asked = ledger.charges("mine")[0].question.parameters
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
     assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
 
@@ -203,10 +205,10 @@ def test_settings_of_the_release_file_replace_the_studys(tmp_path):
     study(tmp_path)
     file = tmp_path / "mine-release.toml"
     edited(file, "[bounds]", "[bounds]\nvalue_bound = 1.5")
-    bounds = read_release(file, "user_level_mean")[0].bounds
+    bounds = read_request(file, "user_level_mean", **BUDGET).config.bounds
     assert bounds == {"value_bound": 1.5, "concentration_radius": pytest.approx(2 * 3**0.5)}
     edited(file, 'form = "clipped per user"', 'form = "winsorized"')
-    assert "dataset.form" in refusal(read_release, file, "user_level_mean")
+    assert "dataset.form" in refusal(read_request, file, "user_level_mean", **BUDGET)
 
 
 def test_no_form_is_offered_that_the_number_of_users_rules_out(tmp_path):
@@ -222,10 +224,10 @@ def test_no_form_is_offered_that_the_number_of_users_rules_out(tmp_path):
 def test_all_open_lines_and_all_missing_bounds_of_a_release_are_named_at_once(tmp_path, home):
     file = tmp_path / "release.toml"
     file.write_text('[dataset]\nname = "?"\n[columns]\nx = ["a"]\ny = "b"\n[bounds]\nradius = "?"\n')
-    said = refusal(read_release, file, "user_level_regression")
+    said = refusal(read_request, file, "user_level_regression", **BUDGET)
     assert "name in line 2" in said
     assert "radius in line 7" in said
     with pytest.raises(SpecError) as refused:
-        public_keywords({}, {}, "user_level_regression", "")
+        public_keywords({}, {}, "user_level_regression")
     for name in ("bounds.gradient_bound", "bounds.radius", "params.loss", "params.step_size"):
         assert name in str(refused.value)

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import dpalgos
-import tasks.release.draw
+import tasks.release.release
 from data.ledger import open_ledger
-from tasks.release.config import is_bound
+from tasks.release.request import is_bound
 from tests.independent.accountant import epsilon_of_rho, rho_of
 
 N_FAST = 60
@@ -128,14 +128,14 @@ def ask(command_line, tmp_path, monkeypatch):
     table = pd.DataFrame(rng.uniform(0, 1, (120, 3)), columns=COLUMNS[:3])
     table.assign(sick=rng.integers(0, 2, 120), id=np.arange(120) // 4).to_csv(tmp_path / "d.csv", index=False)
     drawn = []
-    real = tasks.release.draw.draw_release
+    real = tasks.release.release.draw_release
 
     def watched(plan, sample):
         made = real(plan, sample)
         drawn.append(made.events)
         return made
 
-    monkeypatch.setattr(tasks.release.draw, "draw_release", watched)
+    monkeypatch.setattr(tasks.release.release, "draw_release", watched)
 
     assert command_line("ledger", "open", "people", "--epsilon", 1e6, "--delta", 0.1)[0] == 0
 
@@ -191,9 +191,8 @@ def try_configurations(ask, home, seeds):
     )  # nothing refused was charged, nothing shown was not
     for charge in charges:
         rho, pure, failure = seen[charge.id]
-        stated = charge.accounting
-        assert (stated["rho"], stated["failure"]) == pytest.approx((rho, failure))
-        assert (stated["pure_epsilon"] or math.inf) == pytest.approx(pure)
+        assert (charge.cost.rho, charge.cost.failure) == pytest.approx((rho, failure))
+        assert charge.cost.pure_epsilon == pytest.approx(pure)
     return answered, refused
 
 

@@ -4,6 +4,8 @@ from tests.mutants.changes import argument, call, condition, name, number, opera
 from tests.mutants.fault import Fault
 
 _BACKUP = "tests/data/ledger/test_backup.py"
+_CHAIN = "tests/data/ledger/test_chain.py"
+_WRITTEN_BEFORE = "tests/data/ledger/test_written_before.py"
 _CACHE_KEYS = "tests/tasks/test_cache_keys.py"
 _DECLARED_RELEASE = "tests/flows/test_declared_release.py"
 _PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
@@ -15,31 +17,51 @@ _TASKS = "tests/tasks/test_tasks.py"
 
 APPLICATION_FAULTS = {
     "data/ledger/backup.py": {
-        "an older backup is put over newer charges": Fault("_replace", condition("hashes", "False"), _BACKUP),
-        "an edited backup is put back": Fault("restore_backup", without("_require_whole"), _BACKUP),
+        "an older backup is put over newer charges": Fault(
+            "_replace", condition("_continues", "False"), _BACKUP
+        ),
+        "answers are no part of what a backup continues": Fault(
+            "_continues", operation("answered", "True"), _BACKUP
+        ),
+        "an edited backup is put back": Fault("restore_backup", condition("problems", "False"), _BACKUP),
         "a backup of a ledger that was rolled back replaces a later one": Fault(
             "write_backup", condition("exists", "False"), _BACKUP
         ),
     },
     "data/ledger/book.py": {
+        "an edited charge is not seen": Fault("_hash", returns("row['hash']"), _CHAIN),
+        "an edited answer is not seen": Fault("_seal", returns("row['seal']"), _CHAIN),
+        "charges that were cut off are not missed": Fault(
+            "Book.problems", condition("last_of", "False"), _CHAIN
+        ),
+    },
+    "data/ledger/database.py": {
+        "a message quotes what is stored": Fault(
+            "SQLiteDatabase._advice", returns("(str(error.orig), False)"), _CHAIN
+        ),
+    },
+    "data/ledger/ledger.py": {
         "a charge is made without room for its answer": Fault(
             "Ledger.charge", without("reserve"), "tests/data/ledger/test_faults.py"
         ),
-    },
-    "data/ledger/charging_rules.py": {
-        "a person approves an own answer": Fault(
-            "approve", operation("by", "False"), "tests/data/ledger/test_charges.py"
-        ),
-        "an answer that is held is shown": Fault(
-            "_with_release", call("_is_held", "False"), "tests/data/ledger/test_charges.py"
-        ),
         "a budget never ends": Fault(
-            "require_fits", condition("accepted", "True"), f"{_PRIVACY_CLI}::test_the_budget_ends"
+            "_require_fits", condition("accepted", "True"), f"{_PRIVACY_CLI}::test_the_budget_ends"
         ),
         "a renamed copy gets a budget of its own": Fault(
-            "bind",
-            condition("ContentRefused", "False", nth=0),
+            "_require_content",
+            condition("names", "False", nth=0),
             f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",
+        ),
+        "an answer that is held is shown": Fault(
+            "find_existing_charge", operation("RELEASED", "last.answer is not None", nth=0), _WRITTEN_BEFORE
+        ),
+    },
+    "data/ledger/migration.py": {
+        "attempts that were not begun stay charged": Fault(
+            "_charge", condition("is_held", "False", nth=0), _WRITTEN_BEFORE
+        ),
+        "an edited ledger of an earlier version is taken over": Fault(
+            "_checked_entries", condition("digest", "False"), _WRITTEN_BEFORE
         ),
     },
     "data/prepare/genotype_groups.py": {
@@ -158,25 +180,27 @@ APPLICATION_FAULTS = {
             "tests/flows/test_users_of_a_table.py::test_a_wrong_declaration_of_users_is_one_sentence",
         ),
     },
-    "tasks/release/draw.py": {
+    "tasks/release/plan.py": {
         "units are no part of the question": Fault(
-            "release",
+            "_parameters",
             name(".declared", "{{}}"),
             f"{_DECLARED_RELEASE}::test_the_same_question_is_free_and_other_units_are_another_question",
         ),
         "public rows are no part of the question": Fault(
-            "release",
+            "_parameters",
             condition("sha256", "False"),
             f"{_PUBLIC_ROWS}::test_another_public_table_is_another_question_and_the_same_one_is_not",
         ),
         "a plan is not compared with the request": Fault(
-            "release",
+            "plan_release",
             without("_check_plan"),
             f"{_PRIVACY_CLI}::test_a_plan_that_is_not_what_was_asked_is_never_charged",
         ),
+    },
+    "tasks/release/release.py": {
         "the same question is answered anew": Fault(
             "release",
-            operation(".release", "False", nth=0),
+            operation("or", "ledger.store(charge, draw(plan))"),
             f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",
         ),
     },

@@ -54,9 +54,8 @@ def test_an_answer_is_written_once(ledger, fits, ask):
 
 def test_an_unknown_charge_is_refused(ledger, ask):
     unknown = Charge(ask(), 1, COST, "", Holder.here())
-    for call in (lambda: ledger.store(unknown, {}), lambda: ledger.give_up(unknown)):
-        with pytest.raises(LedgerError, match=r"no charge '.*-1' in this ledger"):
-            call()
+    with pytest.raises(LedgerError, match=r"no charge '.*-1' in this ledger"):
+        ledger.store(unknown, {})
 
 
 def test_a_budget_is_opened_once(ledger):
@@ -193,23 +192,8 @@ def test_paying_again_needs_budget(ledger, fits, ask, dead):
 def test_nobody_else_may_answer(ledger, fits, ask, dead):
     charge = ledger.charge(ask(), COST, fits)
     dead()
-    for call in (lambda: ledger.store(charge, {}), lambda: ledger.give_up(charge)):
-        with pytest.raises(LedgerError, match=r"was made to process .* which alone may answer it"):
-            call()
-
-
-def test_a_charge_can_be_given_up(ledger, fits, ask):
-    charge = ledger.charge(ask(), COST, fits)
-    ledger.give_up(charge)
-    with pytest.raises(LedgerError, match="was given up"):
+    with pytest.raises(LedgerError, match=r"was made to process .* which alone may answer it"):
         ledger.store(charge, {})
-    with pytest.raises(AnswerLost):
-        ledger.charge(ask(), COST, fits)
-    second = ledger.charge(ask(), COST, fits, again=True)
-    ledger.store(second, {})
-    with pytest.raises(LedgerError, match="was answered and cannot be given up"):
-        ledger.give_up(second)
-    assert ledger.verify().ok
 
 
 def test_the_thread_that_was_charged_does_not_wait_for_itself(ledger, fits, ask):

@@ -1,0 +1,180 @@
+"""The plan of a release: every check, the question, and its cost. No ledger, and no noise.
+
+Whatever can be wrong with a request or with its rows is refused here, where nothing has been charged. What
+happens afterwards, `tasks.release.release.draw`, cannot be refused for what the rows hold.
+"""
+
+import logging
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+import dpalgos
+from data.ledger import Cost, Question
+from data.tables.reading import PartitionedTable, StreamedTable
+from dpalgos import Sample, hardened_release
+from dpalgos.accounting.events import Event
+from dpalgos.accounting.risk import risk_of_events
+from dpalgos.hardened_release import ReleasePlan, check_data
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.partitions import PartitionedRows
+from tasks.faults import SpecError
+from tasks.release.request import ReleaseRequest, public_keywords
+from tasks.release.table import ReleaseRows
+from tasks.run.resources import each_computed
+
+_log = logging.getLogger(__name__)
+
+# What is stored of events with equal numbers; another version may have stored more.
+EVENT_FIELDS = ("label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlannedRelease:
+    """A release that can be charged and drawn."""
+
+    request: ReleaseRequest
+    rows: ReleaseRows
+    keywords: dict[str, Any]  # public ones, without the budget
+    drawing: ReleasePlan
+    sample: Sample
+    question: Question
+    cost: Cost
+
+
+def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
+    """Check everything, and return what will be asked, what it costs, and how it is drawn."""
+    config, name = request.config, request.estimator.name
+    declared = public_keywords(config.bounds, config.params, name)
+    keywords = {**declared, "epsilon": request.epsilon, "delta": request.delta}
+    if rows.public:
+        _log.warning("%s", rows.public.sentence)
+        keywords["public_X"] = rows.public_X
+    drawing, sample = _drawing(name, keywords, rows)
+    _check_plan(drawing, request)
+    _warn_of_large_delta(request.delta, rows)
+    check_data(drawing.estimator, drawing.params, sample)
+    facts = _facts_at_charge(drawing.events, drawing.cost.rho, request.delta)
+    if rows.public:
+        facts["public_rows"] = rows.public.facts
+    question = Question(
+        dataset=config.dataset.name,
+        fingerprint=rows.content,
+        estimator=name,
+        parameters=_parameters(request, rows),
+        epsilon=request.epsilon,
+        delta=request.delta,
+    )
+    cost = Cost(
+        rho=drawing.cost.rho,
+        pure_epsilon=drawing.cost.pure_epsilon,
+        failure=drawing.cost.failure,
+        unit=request.unit,
+        facts=facts,
+    )
+    return PlannedRelease(
+        request=request,
+        rows=rows,
+        keywords=declared,
+        drawing=drawing,
+        sample=sample,
+        question=question,
+        cost=cost,
+    )
+
+
+def _parameters(request: ReleaseRequest, rows: ReleaseRows) -> dict[str, Any]:
+    """Return what decides the answer next to rows, estimator and budget."""
+    columns, config = request.config.columns, request.config
+    return {
+        "x": list(columns.x),
+        "y": columns.y,
+        **({"user_id": columns.user_id} if columns.user_id else {}),
+        **rows.units.declared,
+        **config.bounds,
+        **config.params,
+        **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),
+    }
+
+
+def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
+    """Plan the drawing and return its data: streamed where file and estimator allow it, else in memory.
+
+    The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
+    """
+    shape, table = (rows.n_rows, len(rows.units.names)), rows.X
+    if isinstance(table, PartitionedTable | StreamedTable):
+        try:
+            plan = hardened_release.plan_release(name, *shape, keywords, streamed=True)
+            if isinstance(table, PartitionedTable):
+                return plan, Sample(PartitionedRows(table.partitions, each_computed))
+            return plan, Sample(StreamedRows(table, rows.n_rows))
+        except StreamRefused:
+            if isinstance(table, PartitionedTable):
+                raise SpecError(
+                    f"{name} with these parameters needs all rows in memory, so --data must be one file, "
+                    "got a folder; choose an estimator that passes over the rows, or write them into one file"
+                ) from None
+    plan = hardened_release.plan_release(name, *shape, keywords, n_users=rows.n_users)
+    X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
+    return plan, Sample(X, y, user_ids=rows.users, moved=rows.moved)
+
+
+def _check_plan(plan: ReleasePlan, request: ReleaseRequest) -> None:
+    """Stop before the charge if the plan differs from the request, which would be a fault of the program."""
+    budget = request.epsilon, request.delta
+    planned = getattr(plan.params, "epsilon", None), getattr(plan.params, "delta", None)
+    if planned != budget or not plan.cost.epsilon(request.delta) <= request.epsilon:
+        raise AssertionError(f"planned {planned} at {plan.cost.epsilon(request.delta)}, asked {budget}")
+
+
+def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
+    n, units = rows.n_users or rows.n_rows, "users" if rows.n_users else "rows"
+    if delta * n >= 1:
+        _log.warning(
+            "delta %g is not below 1/%d, one over the number of %s: publishing a whole one of them at random "
+            "would satisfy it; take a delta well below, e.g. %.0e",
+            *(delta, n, units, 1 / n**2),
+        )
+
+
+def _facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[str, Any]:
+    """Return what a later version might say otherwise of a release, to be stored with its charge."""
+    return {
+        "rho": rho,
+        "events": _entries(events),
+        "risk": risk_of_events(events, delta).to_dict(),
+        "software": {
+            "dpcost": _version("dpcost") or dpalgos.__version__,
+            "opendp": _version("opendp"),
+            "numpy": _version("numpy"),
+            "python": platform.python_version(),
+        },
+    }
+
+
+def _entries(events: Sequence[Event]) -> list[dict[str, Any]]:
+    counts: dict[tuple[Any, ...], int] = {}
+    for event in events:
+        sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
+        key = (
+            event.label,
+            type(event).__name__.removesuffix("Event"),
+            *(getattr(event, name, None) for name in ("noise_multiplier", "epsilon", "delta")),
+            None if sensitivity is None else float(np.max(sensitivity)),
+        )
+        counts[key] = counts.get(key, 0) + getattr(event, "count", 1)
+    return [
+        dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
+    ]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,169 @@
+"""One private answer about an analyst's data: requested, planned, charged to the ledger, then drawn.
+
+The order is what protects: everything that can be wrong is checked and the cost is known before the charge;
+the charge is on the disk before noise is drawn; the answer is in the ledger before it is shown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data.errors import DataError
+from data.ledger import Charge, Ledger, TotalBudget
+from data.tables.reading import Source
+from dpalgos.hardened_release import draw_release
+from dpalgos.intervals.half_widths import NOTE, WHY, why_none
+from dpalgos.typing import FloatArray
+from tasks.problems.public_rows import PUBLIC_SHAPE
+from tasks.release.plan import PlannedRelease, plan_release
+from tasks.release.record import record_of
+from tasks.release.request import read_request
+from tasks.release.spending import fits_into, spent_epsilon, why_more
+from tasks.release.table import read_rows
+from tasks.run.resources import one_blas_thread
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Release:
+    """A release: what was planned, its charge, the stored answer, and the state of the budget since."""
+
+    plan: PlannedRelease
+    charge: Charge
+    answer: Mapping[str, Any]
+    budget: TotalBudget
+    charges: Sequence[Charge]  # all of the dataset
+    head: str  # of the ledger
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it is the stored answer to the same question, which cost nothing."""
+        return self.charge.answer is not None
+
+    @property
+    def estimate(self) -> dict[str, float]:
+        """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
+        stored, position = self.answer["estimate"], {}
+        for j, column in enumerate(self.plan.rows.units.names):
+            position[column] = j, 0
+
+        def place(name: str) -> tuple[int, int]:
+            column, _, k = name.rpartition(", class ")
+            return position[name] if name in position else (position[column][0], int(k))
+
+        return {name: stored[name] for name in sorted(stored, key=place)}
+
+    @property
+    def interval(self) -> dict[str, list[float | None]]:
+        """The ends by column, where there is a level; None where none is honest."""
+        return dict(self.answer.get("interval", {}))
+
+    @property
+    def level(self) -> float | None:
+        return self.plan.keywords.get("interval")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is said of the answer, as it was stored with the charge."""
+        # A charge of a version that did not store them has today's, without the software of then.
+        return {**self.plan.cost.facts, "software": {}, **self.charge.cost.facts}
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What can be published of it."""
+        return record_of(self.plan, self.to_dict(), self.facts, self.charge, self.head)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as it is shown."""
+        return {
+            "estimate": self.estimate,
+            "epsilon": self.plan.request.epsilon,
+            "delta": self.plan.request.delta,
+            "replayed": self.replayed,
+            "charge": self.charge.id,
+            "spent_epsilon": spent_epsilon(self.charges, self.budget.delta),
+            "budget_epsilon": self.budget.epsilon,
+            "budget_delta": self.budget.delta,
+            "spent_note": why_more(self.charges, self.budget.delta),
+            "interval": self.interval,
+            "interval_note": str(self.answer.get("interval_note", "")),
+            "risk": self.facts["risk"],
+            "public_shape": self.answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
+        }
+
+
+def release(
+    ledger: Ledger,
+    estimator: str,
+    data: Source,
+    config: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    interval: float | None = None,
+    again: bool = False,
+    allow_new_content: bool = False,
+    progress: Callable[[int], None] | None = None,
+    before_charge: Callable[[PlannedRelease], None] | None = None,
+) -> Release:
+    """Release one answer, or replay the stored one.
+
+    Refusals (SpecError, InputError, DataError) show no value of the data. ``interval`` is the confidence
+    level of an interval per column, which the same ε pays for; None: none. ``progress`` is called with the
+    number of rows read so far. ``before_charge`` is called with the plan of a question that was never
+    charged; it raises to charge nothing.
+    """
+    one_blas_thread()
+    request = read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval)
+    budget = ledger.budget(request.config.dataset.name)
+    plan = plan_release(request, read_rows(ledger, data, request, progress))
+    if before_charge and not ledger.was_charged(plan.question):
+        before_charge(plan)
+    charge = ledger.charge(
+        plan.question, plan.cost, fits_into(budget), again=again, allow_new_content=allow_new_content
+    )
+    answer = charge.answer or ledger.store(charge, draw(plan))
+    return Release(
+        plan=plan,
+        charge=charge,
+        answer=answer,
+        budget=budget,
+        charges=ledger.charges(budget.name),
+        head=ledger.head(),
+    )
+
+
+def draw(plan: PlannedRelease) -> dict[str, Any]:
+    """Draw the answer of a plan that was charged, and return it as plain data in the units of the file.
+
+    Nothing in here is refused for what the rows hold. A file that is not any more what was planned is
+    refused; noise may have been drawn by then, so that the charge stays.
+    """
+    units = plan.rows.units
+    try:
+        drawn = draw_release(plan.drawing, plan.sample)
+    except DataError as error:
+        raise DataError(
+            f"{error}; what was charged stays spent, since noise may have been drawn: to pay once more, add "
+            "--again"
+        ) from None
+    answer: dict[str, Any] = {"estimate": _named(units.names, units.of(drawn.estimate))}
+    if PUBLIC_SHAPE in drawn.diagnostics:
+        answer[PUBLIC_SHAPE] = bool(drawn.diagnostics[PUBLIC_SHAPE].all())
+    if drawn.interval is not None:
+        pairs = units.of(drawn.interval.T)
+        ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
+        answer["interval"] = dict(zip(units.names, ends, strict=True))
+        if NOTE in drawn.diagnostics:
+            answer["interval_note"] = why_none(drawn.diagnostics[WHY], units.names)
+    return answer
+
+
+def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:
+    """Return the numbers of an estimate by column, and by class where there are any."""
+    if estimate.ndim == 1:
+        return dict(zip(columns, map(float, estimate), strict=True))
+    rows = zip(columns, estimate, strict=True)
+    return {f"{name}, class {k}": float(value) for name, row in rows for k, value in enumerate(row)}

@@ -1,0 +1,227 @@
+"""The request for a release: the columns, public bounds and settings of a TOML file, read and completed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from dpalgos import InputError, get_estimator
+from dpalgos.catalog import Estimator
+from dpalgos.params import check_settings, describe
+from tasks.faults import SpecError
+from tasks.problems.analyst_table import AnalystTable
+from tasks.problems.public_rows import PublicTable
+from tasks.strict import Strict, field_fault
+from tasks.study.panel import takes_public_rows
+from tasks.study.spec import StudySpec
+from tasks.study.study_file import load_study, read_toml, refuse_unfinished
+
+_BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
+
+
+class _Dataset(Strict):
+    name: str
+    study: str = ""
+    form: str = ""
+
+
+class _Columns(Strict):
+    x: tuple[str, ...] = Field(default=(), min_length=1)
+    y: str | None = None
+    user_id: str | None = None
+
+
+class ReleaseConfig(Strict):
+    """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
+
+    ``dataset.study`` is the path of a study file that declares the columns: they are put into its public
+    units, a regression gets an intercept, and columns, bounds and settings that are left out here are the
+    study's (of ``dataset.form``, where it has several forms). ``public`` are rows for an estimator that takes
+    public ones; a study's form that takes some brings the study's.
+    """
+
+    dataset: _Dataset
+    columns: _Columns
+    public: PublicTable | None = None
+    bounds: dict[str, Any] = Field(default={})
+    params: dict[str, Any] = Field(default={})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRequest:
+    """What is asked: an estimator, a budget, and a release file that is complete."""
+
+    estimator: Estimator
+    epsilon: float
+    delta: float
+    config: ReleaseConfig
+    study: StudySpec | None
+
+    @property
+    def table(self) -> AnalystTable | None:
+        """The declaration of the columns, if a study file has one."""
+        return self.study.analyst_table if self.study else None
+
+    @property
+    def unit(self) -> str:
+        """What one budget protects: a row, or a user by a column."""
+        return f"user by {self.config.columns.user_id}" if self.config.columns.user_id else "row"
+
+
+def read_request(
+    path: Path, estimator: str, *, epsilon: float, delta: float, interval: float | None = None
+) -> ReleaseRequest:
+    """Read a release file; add what its study declares; refuse what does not fit the estimator."""
+    config, study = read_config(path), None
+    if config.public:
+        config = config.model_copy(update={"public": config.public.resolved_from(path)})
+    if config.dataset.study:
+        study = load_study(path.parent / config.dataset.study)
+        if study.analyst_table is None:
+            raise SpecError(
+                f"dataset.study must be a study file with its own [data], got {config.dataset.study!r}"
+            )
+        config = _completed(config, study, study.analyst_table, estimator)
+    config = _with_public_rows(config, study, estimator)
+    if interval is not None:
+        if "interval" in config.params and config.params["interval"] != interval:
+            raise SpecError(
+                f"params.interval must agree with --interval {interval:g}, got {config.params['interval']!r}"
+            )
+        config = config.model_copy(update={"params": {**config.params, "interval": interval}})
+    _check_columns(get_estimator(estimator), config.columns)
+    return ReleaseRequest(
+        estimator=get_estimator(estimator), epsilon=epsilon, delta=delta, config=config, study=study
+    )
+
+
+def read_config(path: Path) -> ReleaseConfig:
+    content, plain = read_toml(path)
+    refuse_unfinished(path.name, content.decode())
+    try:
+        return ReleaseConfig(**plain)
+    except ValidationError as error:
+        faults = [field_fault(".".join(map(str, fault["loc"])), fault) for fault in error.errors()]
+        raise SpecError(f"{path.name}: {'; '.join(faults)}; see docs/guide/releases.md") from None
+
+
+def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, estimator: str) -> ReleaseConfig:
+    """Add the study's columns where none are named, and the settings that it measured the estimator with."""
+    declared = tuple(column.name for column in table.columns if column.name != config.columns.y)
+    columns = config.columns if config.columns.x else config.columns.model_copy(update={"x": declared})
+    forms = {
+        item.form: item
+        for item in study.estimators_of(study.head_panel)
+        if item.name == estimator and "tight" in item.calibrations
+    }
+    form = config.dataset.form or (next(iter(forms)) if len(forms) == 1 else "")
+    if form not in forms and (forms or form):
+        known = ", ".join(map(repr, forms)) or "none"
+        raise SpecError(
+            f"dataset.form must be one of {config.dataset.study} for {estimator} ({known}), got {form!r}"
+        )
+    settings: dict[str, Any] = {}
+    if forms:
+        coordinates = sum(len(table.ingested(name)) for name in columns.x) + bool(columns.y)
+        sizes = {**study.head_panel.problem.sizes(table.units[0]), "d": coordinates}
+        settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
+        settings = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()
+        }
+    bounds = {key: value for key, value in settings.items() if is_bound(key) and key not in config.params}
+    params = {key: value for key, value in settings.items() if not is_bound(key) and key not in config.bounds}
+    return config.model_copy(
+        update={
+            "columns": columns,
+            "bounds": {**bounds, **config.bounds},
+            "params": {**params, **config.params},
+        }
+    )
+
+
+def _with_public_rows(config: ReleaseConfig, study: StudySpec | None, estimator: str) -> ReleaseConfig:
+    """Read ``public_X = "sample"``, a study's word, as the study's table of public rows."""
+    public, params = config.public, dict(config.params)
+    if "public_X" in params:
+        if params.pop("public_X") != "sample":
+            raise SpecError(
+                'params.public_X must be "sample" in a file, got something else; write public rows to a CSV '
+                "file, and name it under [public] with the reason why they are public"
+            )
+        public = public or (study.public if study else None)
+        if public is None:
+            raise SpecError("params.public_X must be left out without a table of public rows; add [public]")
+    if public and not takes_public_rows(estimator, {}):
+        raise SpecError(
+            f"public must be left out for {estimator}, which takes no public rows, got {public.data}"
+        )
+    return config.model_copy(update={"public": public, "params": params})
+
+
+def _check_columns(estimator: Estimator, columns: _Columns) -> None:
+    if not columns.x:
+        raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
+    names = [*columns.x, *filter(None, (columns.y, columns.user_id))]
+    for name in names:
+        if names.count(name) > 1:
+            raise SpecError(f"columns must name each column once, got {name!r} twice; take one out")
+    name = estimator.name
+    if not estimator.private:
+        return  # the plan says so
+    if estimator.task == "mean" and columns.y:
+        raise InputError(f"columns.y must be left out for {name}, which estimates a mean")
+    if columns.user_id and estimator.unit_of_privacy != "user":
+        raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
+    if estimator.task != "mean" and not columns.y:
+        raise InputError(f"columns.y is needed for {name}; name the response's column")
+
+
+def public_keywords(bounds: dict[str, Any], params: dict[str, Any], estimator: str) -> dict[str, Any]:
+    """Return bounds and settings as keywords; a bound must be declared where it counts as public."""
+    for table, settings in (("bounds", bounds), ("params", params)):
+        check_settings(table, settings, _BUDGET_INSTEAD)
+    if faults := list(_keyword_faults(bounds, params, estimator)):
+        raise SpecError("; and ".join(faults))
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in {**bounds, **params}.items()
+    }
+
+
+def _keyword_faults(bounds: dict[str, Any], params: dict[str, Any], estimator: str) -> Iterator[str]:
+    for name, value in bounds.items():
+        numbers = value if isinstance(value, list) else [value]
+        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
+            yield (
+                f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
+                "would be a release of its own, so declare one from general knowledge"
+            )
+        elif isinstance(value, list) and len(value) == 2 and not value[0] <= value[1]:
+            yield f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
+    for name in filter(is_bound, params):
+        yield (
+            f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
+            "that does not come from the data"
+        )
+    needed = [item["name"] for item in describe(get_estimator(estimator).parameters) if item["required"]]
+    missing = [name for name in needed if name not in {*bounds, *params, "epsilon", "delta"}]
+    if undeclared := [f"bounds.{name}" for name in missing if is_bound(name)]:
+        yield (
+            f"{', '.join(undeclared)} must be declared public for {estimator}, got none; add numbers that do "
+            "not come from the data"
+        )
+    if unset := [f"params.{name}" for name in missing if not is_bound(name)]:
+        yield f"{', '.join(unset)} must be set for {estimator}, got none; add them"
+
+
+def is_bound(keyword: str) -> bool:
+    """Whether a keyword is a claim about the data, which must be public."""
+    return keyword.endswith(("_bound", "_bounds", "_norm", "_radius")) or keyword in (
+        "center",
+        "lower",
+        "upper",
+        "radius",
+        "samples_per_user",
+    )

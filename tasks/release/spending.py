@@ -1,0 +1,58 @@
+"""What the charges of one dataset cost together, and whether one more fits into its budget."""
+
+from collections.abc import Callable, Sequence
+
+from data.ledger import Charge, TotalBudget, Verdict
+from dpalgos import InputError
+from dpalgos.accounting.composition import Spending
+
+
+def spending_of(charges: Sequence[Charge]) -> Spending:
+    """Return the total cost of charges, lost answers included."""
+    total = Spending()
+    for charge in charges:
+        cost = charge.cost
+        total = total + Spending(rho=cost.rho, pure_epsilon=cost.pure_epsilon, failure=cost.failure)
+    return total
+
+
+def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
+    return spending_of(charges).epsilon(delta)
+
+
+def why_more(charges: Sequence[Charge], delta: float) -> str:
+    """Say why charges cost more together than their ε add up to; empty where they do not."""
+    total, added = spent_epsilon(charges, delta), sum(charge.epsilon for charge in charges)
+    n_pure = sum(charge.cost.pure_epsilon < float("inf") for charge in charges)
+    if not 0 < n_pure < len(charges) or total <= added * (1 + 1e-9):
+        return ""
+    return (
+        f"together the charges cost epsilon {total:.4g}, more than the {added:.4g} to which they add up: "
+        f"{n_pure} of {len(charges)} are of pure ε, which next to Gaussian ones counts as ρ = ε²/2; keep to "
+        "one kind of noise"
+    )
+
+
+def charged_unit(charges: Sequence[Charge]) -> str | None:
+    """Return the unit of privacy of all charges: a row, or a user by a column; None without charges."""
+    return charges[0].cost.unit if charges else None
+
+
+def fits_into(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], Verdict]:
+    """Return the arithmetic by which the ledger admits a charge to a budget."""
+
+    def fits(charges: Sequence[Charge], new: Charge) -> Verdict:
+        if (spent := charged_unit(charges)) not in (None, new.cost.unit):
+            raise InputError(
+                f"the budget of {budget.name!r} protects each {spent}, got a release that protects each "
+                f"{new.cost.unit}, and the two do not add up; keep to one unit, or let the owner open a "
+                "budget for the other"
+            )
+        return Verdict(
+            accepted=spent_epsilon([*charges, new], budget.delta) <= budget.epsilon * (1 + 1e-9),
+            spent_epsilon=spent_epsilon(charges, budget.delta),
+            spent_delta=budget.delta if charges else 0.0,
+            note=why_more([*charges, new], budget.delta),
+        )
+
+    return fits

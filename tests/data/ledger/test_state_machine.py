@@ -1,0 +1,144 @@
+"""Whatever is done to a ledger, in whatever order: it says what a plain dictionary says."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from data.ledger import (
+    AnswerLost,
+    BudgetExhausted,
+    ContentRefused,
+    Fingerprint,
+    Ledger,
+    LedgerError,
+    Question,
+    Verdict,
+)
+from data.store import processes
+from tests.data.ledger.charging import COST
+
+EPSILON, TOTAL = 1 / 8, 1.0
+NAMES, CONTENTS, BOUNDS = ("one", "two"), ("a" * 64, "b" * 64), (1, 2, 3, 4, 5, 6)
+
+
+def fits(previous, new):
+    spent = sum(charge.epsilon for charge in previous)
+    return Verdict(spent + new.epsilon <= TOTAL, spent, 0.0)
+
+
+class Ledgers(RuleBasedStateMachine):
+    """A ledger, and what it must know: charges of each name, answers, the content that is bound to a name."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.home, self.boot, self.heads = self.folder / "home", 0, []
+        self.original = processes._boot_id
+        processes._boot_id = lambda: f"boot {self.boot}"
+        self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
+        self.bound, self.backup = {}, None
+
+    @property
+    def ledger(self):
+        return Ledger(self.home)
+
+    @rule(name=st.sampled_from(NAMES))
+    def open(self, name):
+        self.ledger.open_dataset(name, TOTAL, 0.0)
+        self.opened.add(name)
+
+    @rule(
+        name=st.sampled_from(NAMES),
+        content=st.sampled_from(CONTENTS),
+        bound=st.sampled_from(BOUNDS),
+        again=st.booleans(),
+        new=st.booleans(),
+    )
+    def charge(self, name, content, bound, again, new):
+        question = Question(name, Fingerprint(content, content), "dp_mean", {"bound": bound}, EPSILON, 0.0)
+        mine = [key for key in self.charged if self.charged[key] == name]
+        earlier = [key for key in mine if key.startswith(question.id)]
+        try:
+            charge = self.ledger.charge(question, COST, fits, again=again, allow_new_content=new)
+        except AnswerLost:
+            assert earlier[-1] not in self.answers
+            assert not again
+        except BudgetExhausted:
+            assert len(mine) == TOTAL / EPSILON
+        except ContentRefused:
+            others = self.bound.get(content, name) != name
+            assert others or (name in self.bound.values() and content not in self.bound and not new)
+        except LedgerError:
+            assert name not in self.opened
+        else:
+            if charge.answer is not None:
+                assert charge.answer == self.answers[charge.id]
+                return
+            assert charge.id not in self.charged
+            assert not earlier or again
+            self.charged[charge.id] = name
+            self.pending[charge.id] = charge
+            self.bound[content] = name
+
+    @rule(answer=st.floats(allow_nan=False, allow_infinity=False), data=st.data())
+    def store(self, answer, data):
+        if not self.pending:
+            return
+        charge = self.pending.pop(data.draw(st.sampled_from(sorted(self.pending))))
+        try:
+            assert self.ledger.store(charge, {"estimate": answer}) == {"estimate": answer}
+            self.answers[charge.id] = {"estimate": answer}
+        except LedgerError:  # another charge for the same question, or another process, has its place
+            later = [key for key in self.charged if key.rpartition("-")[0] == charge.question.id]
+            assert later[-1] != charge.id or charge.holder.process.boot_id != f"boot {self.boot}"
+
+    @rule()
+    def restart(self):
+        """Every process that was charged is gone."""
+        self.boot += 1
+
+    @rule()
+    def back_up(self):
+        if self.opened:
+            self.ledger.backup(self.folder / "backup")
+            self.backup = dict(self.charged), dict(self.answers), set(self.opened)
+
+    @rule()
+    def restore(self):
+        if self.backup is None:
+            return
+        try:
+            self.ledger.restore(self.folder / "backup")
+        except LedgerError:
+            assert self.backup != (self.charged, self.answers, self.opened)
+        else:
+            assert self.backup == (self.charged, self.answers, self.opened)
+
+    @invariant()
+    def nothing_is_forgotten(self):
+        ledger = self.ledger
+        for name in self.opened:
+            charges = ledger.charges(name)
+            assert [charge.id for charge in charges] == [k for k, of in self.charged.items() if of == name]
+            assert sum(charge.epsilon for charge in charges) <= TOTAL
+            assert {c.id: c.answer for c in charges if c.answer is not None} == {
+                key: self.answers[key]
+                for key, of in self.charged.items()
+                if of == name and key in self.answers
+            }
+        report = ledger.verify()
+        assert report.ok
+        self.heads.append(report.head)
+        assert all(ledger.verify(head).ok for head in self.heads[-3:])
+
+    def teardown(self):
+        processes._boot_id = self.original
+        shutil.rmtree(self.folder)
+
+
+TestLedgers = Ledgers.TestCase
+TestLedgers.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
