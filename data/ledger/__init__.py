@@ -21,7 +21,7 @@ of this home; stop a person who may write to it; or know that altered data stem 
 >>> for batch in table.to_batches():
 ...     reader.add(batch)
 >>> question = Question("patients", reader.fingerprint(), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)
->>> charge = ledger.charge(question, Cost(rho=0.001), fits)
+>>> charge = ledger.charge(question, PrivacyCost(rho=0.001), fits)
 >>> charge.answer or ledger.store(charge, {"estimate": draw()})
 """
 
@@ -35,7 +35,7 @@ from data.errors import (
     LedgerUnavailable,
 )
 from data.ledger.book import VerifyReport
-from data.ledger.charges import Charge, Cost, Question, TotalBudget, Verdict
+from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget, Verdict
 from data.ledger.content import Fingerprint, Fingerprinter
 from data.ledger.ledger import Ledger, open_ledger
 
@@ -45,13 +45,13 @@ __all__ = [
     "BudgetExhausted",
     "Charge",
     "ContentRefused",
-    "Cost",
     "Fingerprint",
     "Fingerprinter",
     "Ledger",
     "LedgerBroken",
     "LedgerError",
     "LedgerUnavailable",
+    "PrivacyCost",
     "Question",
     "TotalBudget",
     "Verdict",

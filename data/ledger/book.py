@@ -21,7 +21,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from data.errors import LedgerBroken, LedgerError
-from data.ledger.charges import PENDING, RELEASED, Charge, Cost, Holder, Question, TotalBudget, canonical_json
+from data.ledger.charges import (
+    PENDING,
+    RELEASED,
+    Charge,
+    Holder,
+    PrivacyCost,
+    Question,
+    TotalBudget,
+    canonical_json,
+)
 from data.ledger.content import Fingerprint
 from data.ledger.database import BEFORE, BUDGETS, CHARGES
 from data.store.processes import ProcessIdentity
@@ -220,7 +229,7 @@ def _charge_of(row: Row) -> Charge:
     return Charge(
         question=Question(row["dataset"], Fingerprint(row["content"], row["row_order"]), **asked),
         attempt=row["attempt"],
-        cost=Cost(
+        cost=PrivacyCost(
             row["rho"],
             float("inf") if pure is None else pure,
             row["failure"],

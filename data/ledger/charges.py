@@ -65,7 +65,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Cost:
+class PrivacyCost:
     """What an answer costs, known before it is drawn; ``facts`` are what its record says of it later."""
 
     rho: float  # of zero-concentrated differential privacy
@@ -114,7 +114,7 @@ class Charge:
 
     question: Question
     attempt: int  # how often the question was charged, this time included
-    cost: Cost
+    cost: PrivacyCost
     charged: str  # when; UTC, ISO 8601
     holder: Holder  # who was charged, and alone may store the answer
     state: str = PENDING

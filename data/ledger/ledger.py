@@ -30,8 +30,8 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
-    Cost,
     Holder,
+    PrivacyCost,
     Question,
     TotalBudget,
     Verdict,
@@ -114,7 +114,7 @@ class Ledger:
     def charge(
         self,
         question: Question,
-        cost: Cost,
+        cost: PrivacyCost,
         fits: Fits,
         *,
         allow_new_content: bool = False,
@@ -405,8 +405,8 @@ def _plain_charge(charge: Charge) -> dict[str, Any]:
     }
 
 
-def _plain_cost(cost: Cost) -> Cost:
-    return Cost(cost.rho, cost.pure_epsilon, cost.failure, cost.unit, plain(cost.facts, "facts"))
+def _plain_cost(cost: PrivacyCost) -> PrivacyCost:
+    return PrivacyCost(cost.rho, cost.pure_epsilon, cost.failure, cost.unit, plain(cost.facts, "facts"))
 
 
 def _room_for_answer(question: Question) -> int:

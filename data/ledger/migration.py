@@ -25,8 +25,8 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
-    Cost,
     Holder,
+    PrivacyCost,
     Question,
     TotalBudget,
     canonical_json,
@@ -89,7 +89,7 @@ def _charge(entry: _Entry, order: str, events: list[_Entry]) -> Charge:
             **{name: body[name] for name in ("estimator", "parameters", "epsilon", "delta")},
         ),
         attempt=body["attempt"],
-        cost=Cost(
+        cost=PrivacyCost(
             rho=float(cost["rho"]),
             pure_epsilon=float("inf") if cost["pure_epsilon"] is None else float(cost["pure_epsilon"]),
             failure=float(cost["failure"]),

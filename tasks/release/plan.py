@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import dpalgos
-from data.ledger import Cost, Question
+from data.ledger import PrivacyCost, Question
 from data.tables.reading import PartitionedTable, StreamedTable
 from dpalgos import Sample, hardened_release
 from dpalgos.accounting.events import Event
@@ -43,7 +43,7 @@ class PlannedRelease:
     drawing: ReleasePlan
     sample: Sample
     question: Question
-    cost: Cost
+    cost: PrivacyCost
 
 
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
@@ -69,7 +69,7 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         epsilon=request.epsilon,
         delta=request.delta,
     )
-    cost = Cost(
+    cost = PrivacyCost(
         rho=drawing.cost.rho,
         pure_epsilon=drawing.cost.pure_epsilon,
         failure=drawing.cost.failure,

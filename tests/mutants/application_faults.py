@@ -49,7 +49,7 @@ APPLICATION_FAULTS = {
         ),
         "a renamed copy gets a budget of its own": Fault(
             "_require_content",
-            condition("names", "False", nth=0),
+            condition("names", "False", nth=1),
             f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",
         ),
         "an answer that is held is shown": Fault(

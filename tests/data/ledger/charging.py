@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from data.ledger import AnswerLost, BudgetExhausted, Cost, Fingerprint, Ledger, Question, Verdict
+from data.ledger import AnswerLost, BudgetExhausted, Fingerprint, Ledger, PrivacyCost, Question, Verdict
 
 EPSILON = 1 / 1024
-COST = Cost(rho=0.001, unit="row", facts={"events": [1.5]})
+COST = PrivacyCost(rho=0.001, unit="row", facts={"events": [1.5]})
 
 
 def main(home, url, notes, budget, wanted):

@@ -10,8 +10,8 @@ from data.ledger import (
     AnswerPending,
     BudgetExhausted,
     ContentRefused,
-    Cost,
     LedgerError,
+    PrivacyCost,
     open_ledger,
 )
 from data.ledger.charges import Charge, Holder
@@ -106,7 +106,7 @@ def test_an_error_of_the_arithmetic_charges_nothing(ledger, ask):
 
 
 def test_the_arithmetic_sees_what_was_charged(ledger, fits, ask):
-    cost = Cost(rho=0.02, pure_epsilon=0.2, failure=1e-9, unit="user", facts={"events": [1.5]})
+    cost = PrivacyCost(rho=0.02, pure_epsilon=0.2, failure=1e-9, unit="user", facts={"events": [1.5]})
     first = ledger.charge(ask(), cost, fits)
     seen = []
     new = ledger.charge(ask(epsilon=0.1), COST, lambda *charges: seen.append(charges) or fits(*charges))
