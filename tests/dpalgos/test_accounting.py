@@ -1,18 +1,24 @@
 """Accounting: calibration and composition, exact for Gaussian releases and close to it for others."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from dpalgos.accounting.budget import SplitBudget, concentrated_rho
 from dpalgos.accounting.composition import (
+    Spending,
+    adaptive_epsilon,
     budget_shares,
     certified_epsilon,
     common_relation,
     renyi_epsilon,
     sketch_renyi,
+    spending,
 )
 from dpalgos.accounting.events import (
+    ApproximateEvent,
     BoundedRangeEvent,
     FailureEvent,
     GaussianEvent,
@@ -211,3 +217,25 @@ def test_a_gaussian_release_costs_a_little_more_than_exactly(noise_multiplier, d
 def test_pure_releases_of_large_budgets_cost_about_their_sum():
     proved = pld_epsilon((Cost("pure", 30.0, 3), Cost("pure", 7.0, 1)), 1e-12)
     assert 97 * (1 - 1e-9) <= proved <= 97 * (1 + 3e-4)
+
+
+def test_adaptive_calls_are_summed_and_not_composed_as_one():
+    """Exact composition of other than Gaussian releases needs all of them fixed beforehand."""
+    calls = [[PureEvent(label=name, epsilon=0.3, sensitivity=1.0, count=20)] for name in "ab"]
+    together = adaptive_epsilon(calls, DELTA)
+    assert together == pytest.approx((spending(calls[0]) + spending(calls[1])).epsilon(DELTA))
+    assert together > certified_epsilon([*calls[0], *calls[1]], DELTA) * 1.01
+    assert adaptive_epsilon(calls[:1], DELTA) == certified_epsilon(calls[0], DELTA)
+
+
+def test_the_failures_of_two_spendings_add_up():
+    one, two = Spending(rho=0.1, failure=3e-6), Spending(rho=0.2, failure=2e-6)
+    assert (one + two).failure == pytest.approx(5e-6)
+    assert (one + two).epsilon(4e-6) == np.inf
+
+
+def test_of_disjoint_groups_the_dearest_one_is_charged_whatever_their_order():
+    cheap = ApproximateEvent(label="a", epsilon=0.1, delta=1e-7, group=0)
+    dear = ApproximateEvent(label="b", epsilon=0.5, delta=1e-6, group=1)
+    for events in ([cheap, dear], [dear, cheap]):
+        assert spending(events) == spending([dataclasses.replace(dear, group=None)])

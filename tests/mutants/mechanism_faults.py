@@ -82,6 +82,21 @@ MECHANISM_FAULTS = {
             "_without_failures", operation("-", "{left}"), _BOTH_ACCOUNTANTS
         ),
         "selections cost half in the odometer": Fault("_cost", number(8, 16), _HARDENED_RELEASE),
+        "two adaptive calls are composed as one": Fault(
+            "adaptive_epsilon",
+            number(1, 2),
+            f"{_ACCOUNTING}::test_adaptive_calls_are_summed_and_not_composed_as_one",
+        ),
+        "of two failures the larger one counts": Fault(
+            "Spending.__add__",
+            argument("Spending", "failure", "max(self.failure, other.failure)"),
+            f"{_ACCOUNTING}::test_the_failures_of_two_spendings_add_up",
+        ),
+        "of disjoint groups the cheapest is charged": Fault(
+            "spending",
+            tuple(call("max", "min({0})", nth=0) for _ in range(3)),
+            f"{_ACCOUNTING}::test_of_disjoint_groups_the_dearest_one_is_charged_whatever_their_order",
+        ),
     },
     "dpalgos/accounting/gaussian_dp.py": {
         "the Gaussian tail is one-sided": Fault(
