@@ -156,25 +156,6 @@ def estimate(
 
 @overload
 def estimate(
-    name: Literal["coinpress_whitened_mean"],
-    X: object,
-    y: object = None,
-    *,
-    rng: np.random.Generator,
-    epsilon: float,
-    delta: float,
-    calibration: str = ...,
-    mean_bound: float,
-    std_bound: float,
-    n_rounds: int = ...,
-    replicates: int = 1,
-    row_mask: object = None,
-    user_ids: object = None,
-) -> Result:
-    """CoinPress in coordinates in which rounds for the covariance have made all spreads alike."""
-
-@overload
-def estimate(
     name: Literal["double_noise_newton_glm"],
     X: object,
     y: object = None,

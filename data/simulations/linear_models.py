@@ -104,14 +104,21 @@ def sign_regression(
     *,
     sparsity: int,
     coef_norm: Literal["absolute", "euclidean"] = "absolute",
+    correlation: float = 0.0,
 ) -> Simulated:
     """Draw covariates uniform on {±1}^d, equal coefficients on the first few, noise uniform on [−1, 1].
 
     The absolute or the Euclidean norm of the coefficients is 1; |y| is at most 2, or 1 + √``sparsity``.
+    ``correlation`` is that of every two columns: an entry is its row's common sign with the root of it as
+    probability, else a sign of its own.
     """
     support = min(sparsity, d)
     truth = np.zeros(d)
     truth[:support] = support ** (-1.0 if coef_norm == "absolute" else -0.5)
     X = rng.integers(0, 2, (n, d), dtype=np.int8) * 2.0 - 1
+    if correlation:
+        common = rng.integers(0, 2, (n, 1), dtype=np.int8) * 2.0 - 1
+        X = np.where(rng.random((n, d)) < np.sqrt(correlation), common, X)
     y = X[:, :support] @ truth[:support] + rng.uniform(-1, 1, n)
-    return Simulated(X=X, y=y, truth=truth, noise_std=3**-0.5, information=np.full(d, 1 / 3))
+    information = None if correlation else np.full(d, 1 / 3)
+    return Simulated(X=X, y=y, truth=truth, noise_std=3**-0.5, information=information)

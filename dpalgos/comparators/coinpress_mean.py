@@ -22,8 +22,7 @@ Calibrations
 ``interval`` reserves a share of μ² for the mean squares of the last round's clipped offsets and the shares of
 rows by size (:mod:`dpalgos.intervals.half_widths`).
 
-Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike;
-``coinpress_whitened_mean`` finds it first.
+Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike.
 
 Reference: Biswas, Dong, Kamath & Ullman (2020), CoinPress: practical private mean and covariance estimation,
 Algorithms 1 and 2.

@@ -10,9 +10,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.comparators.coinpress_whitened_mean import whitening
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
-from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
 
@@ -231,39 +230,3 @@ def test_random_batches_are_the_whole_gradient_on_average():
     spread = answers.std(axis=1) / np.sqrt(300)
     assert (np.abs(answers.mean(axis=1) - coef) < 5 * spread + 0.01).all()
     assert (answers.std(axis=1) > 0).all()
-
-
-def skewed_spreads(n, seed=0):
-    rng = np.random.default_rng(seed)
-    mixing = np.diag([10.0, 1.0, 0.1]) @ np.array([[1.0, 0, 0], [0.8, 0.6, 0], [0, 0.8, 0.6]])
-    return rng.standard_normal((n, 3)) @ mixing.T + np.array([5.0, -0.5, 0.05]), mixing
-
-
-def test_without_noise_whitened_rows_have_unit_covariance():
-    X, mixing = skewed_spreads(100_000)
-    silence = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
-    arguments = {"std_bound": 20.0, "noise_multiplier": 1e-3, "n_rounds": 8, "label": "covariance"}
-    A = whitening(silence, Sample(X), **arguments)[0]
-    np.testing.assert_allclose(A @ mixing @ mixing.T @ A.T, np.eye(3), atol=0.1)
-
-
-def test_whitening_pays_where_spreads_differ():
-    X, mixing = skewed_spreads(8000)
-    scale = np.linalg.inv(mixing)
-    plain, whitened = (
-        typical_error(name, X @ scale.T, None, scale @ X.mean(axis=0), mean_bound=20.0, std_bound=20.0)
-        for name in ("coinpress_mean", "coinpress_whitened_mean")
-    )
-    assert whitened < 0.2 * plain
-
-
-def test_a_row_without_a_partner_moves_no_covariance():
-    X, _ = skewed_spreads(7)
-    arguments = {"std_bound": 1.0, "noise_multiplier": 1.0, "n_rounds": 1, "label": "covariance"}
-    values = []
-    for last in (0.0, 1e6):
-        X[-1] = last
-        silence = RecordingTranscript(NoNoise([np.random.default_rng(0)]))
-        whitening(silence, Sample(X), **arguments)
-        values.append(silence.values[0])
-    np.testing.assert_array_equal(*values)

@@ -145,16 +145,6 @@ ESTIMATOR_FAULTS = {
             "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),
     },
-    "dpalgos/comparators/coinpress_whitened_mean.py": {
-        "differences of rows are not clipped": Fault(
-            "_clipped_grams", without("maximum"), neighbors("coinpress_whitened_mean-tight")
-        ),
-        "whitened rows are centered at their own mean": Fault(
-            "_offsets",
-            operation("-", "{left} - {left}.mean(axis=1, keepdims=True)"),
-            (*neighbors("coinpress_whitened_mean-tight"), "tests/dpalgos/test_peers.py"),
-        ),
-    },
     "dpalgos/comparators/double_noise_newton_glm.py": {
         "a direction moves by half of what it does": Fault(
             "direction_sensitivity", returns("{all} / 2"), neighbors("double_noise_newton_glm-tight")

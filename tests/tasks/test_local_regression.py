@@ -51,6 +51,13 @@ def test_a_sparsity_is_needed():
         problem.check(100, "linear_regression")
 
 
+def test_signs_are_correlated_as_stated():
+    data = simulator("sign_regression")(np.random.default_rng(0), 40_000, 4, sparsity=2, correlation=0.25)
+    assert set(np.unique(data.X)) == {-1.0, 1.0}
+    expected = np.full((4, 4), 0.25) + 0.75 * np.eye(4)
+    np.testing.assert_allclose(np.corrcoef(data.X.T), expected, atol=0.03)
+
+
 def test_signs_and_bounded_responses():
     for norm, largest in (("absolute", 2.0), ("euclidean", 1 + np.sqrt(3))):
         data = simulator("sign_regression")(np.random.default_rng(0), 4000, 6, sparsity=3, coef_norm=norm)
