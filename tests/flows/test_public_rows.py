@@ -16,8 +16,8 @@ from tasks.problems.problem import Estimation
 from tasks.problems.registered_table import ReferenceAnswer, partial_estimation
 from tasks.release.release import release
 from tasks.study.panel import EstimatorSpec, with_public_rows
-from tests.flows.test_declared_release import BOUNDS, CATEGORIES, people
 from tests.tasks.blocks import made_block, made_cell
+from tests.tasks.release.test_declared_columns import BOUNDS, CATEGORIES, people
 
 PUBLIC = '\n[public]\ndata = "public.csv"\nsource = "volunteers, none of them in the table"\n'
 FORM = "public rows"

@@ -7,12 +7,12 @@ _BACKUP = "tests/data/ledger/test_backup.py"
 _CHAIN = "tests/data/ledger/test_chain.py"
 _WRITTEN_BEFORE = "tests/data/ledger/test_written_before.py"
 _CACHE_KEYS = "tests/tasks/test_cache_keys.py"
-_DECLARED_RELEASE = "tests/flows/test_declared_release.py"
-_PRIVACY_CLI = "tests/flows/test_privacy_cli.py"
+_DECLARED_RELEASE = "tests/tasks/release/test_declared_columns.py"
+_RELEASE = "tests/tasks/release/test_release.py"
 _PUBLIC_ROWS = "tests/flows/test_public_rows.py"
 _SHARED_REPORTS = "tests/tasks/test_shared_reports.py"
 _STORED = "tests/flows/test_stored.py"
-_STREAMED_RELEASE = "tests/flows/test_streamed_release.py"
+_STREAMED_RELEASE = "tests/tasks/release/test_streamed_rows.py"
 _TASKS = "tests/tasks/test_tasks.py"
 
 APPLICATION_FAULTS = {
@@ -45,12 +45,12 @@ APPLICATION_FAULTS = {
             "Ledger.charge", without("reserve"), "tests/data/ledger/test_faults.py"
         ),
         "a budget never ends": Fault(
-            "_require_fits", condition("accepted", "True"), f"{_PRIVACY_CLI}::test_the_budget_ends"
+            "_require_fits", condition("accepted", "True"), f"{_RELEASE}::test_the_budget_ends"
         ),
         "a renamed copy gets a budget of its own": Fault(
             "_require_content",
             condition("names", "False", nth=1),
-            f"{_PRIVACY_CLI}::test_a_renamed_copy_gets_no_new_budget",
+            f"{_RELEASE}::test_a_renamed_copy_gets_no_new_budget",
         ),
         "an answer that is held is shown": Fault(
             "find_existing_charge", operation("RELEASED", "last.answer is not None", nth=0), _WRITTEN_BEFORE
@@ -113,7 +113,7 @@ APPLICATION_FAULTS = {
                 "cells_of({0}, pa.record_batch("
                 "[[f'id {{one}}' for one in {1}[{2}].to_pylist()]], [{2}]), {2}, '')",
             ),
-            "tests/flows/test_user_release.py::test_an_id_that_is_written_in_several_ways_is_one_user",
+            "tests/tasks/release/test_whole_users.py::test_an_id_that_is_written_in_several_ways_is_one_user",
         ),
     },
     "data/tables/reading.py": {
@@ -194,17 +194,23 @@ APPLICATION_FAULTS = {
         "a plan is not compared with the request": Fault(
             "plan_release",
             without("_check_plan"),
-            f"{_PRIVACY_CLI}::test_a_plan_that_is_not_what_was_asked_is_never_charged",
+            f"{_RELEASE}::test_a_plan_that_is_not_what_was_asked_is_never_charged",
         ),
     },
     "tasks/release/release.py": {
         "the same question is answered anew": Fault(
             "release",
             operation("or", "ledger.store(charge, draw(plan))"),
-            f"{_PRIVACY_CLI}::test_a_release_is_charged_once_and_replayed",
+            f"{_RELEASE}::test_a_release_is_charged_once_and_replayed",
         ),
     },
     "tasks/release/table.py": {
+        "progress shows how many rows users have": Fault(
+            "read_rows",
+            condition("progress", "progress"),
+            "tests/tasks/release/test_kills.py::"
+            "test_progress_tells_how_many_rows_were_read_unless_that_is_private",
+        ),
         "a row with a gap adds to a released regression": Fault(
             "table_as_declared",
             call("zeros", "np.ones({0})", nth=1),

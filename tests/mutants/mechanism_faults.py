@@ -319,7 +319,7 @@ MECHANISM_FAULTS = {
         "a config may set delta": Fault(
             "_OF_THE_RUN",
             text("delta", "no keyword"),
-            "tests/flows/test_privacy_cli.py::test_refused_requests_cost_nothing",
+            "tests/tasks/release/test_refusals.py",
         ),
     },
     "dpalgos/release/checks.py": {

@@ -14,7 +14,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_project import sentence
 
 import dpalgos
 import tasks.release.release
@@ -23,6 +22,7 @@ from data.tables.reading import StreamedTable
 from dpalgos.rows.partitions import PartitionedRows
 from flows.server.dask_workers import own_workers
 from tasks.run.resources import each_computed
+from tests.flows.small_project import sentence
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
 MEAN = CONFIG + "[bounds]\nvalue_bound = 20.0\n"

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import edited, study_of
 
 import dpalgos
 from data.errors import DataError
@@ -15,6 +14,7 @@ from flows.studies.find_study import find_study
 from tasks.faults import SpecError
 from tasks.release.release import release
 from tasks.release.table import AT_CENTERS, table_as_declared
+from tests.flows.analyst_tables import edited, study_of
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}

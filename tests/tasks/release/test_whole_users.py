@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from small_project import sentence
 
 import tasks.release.release
+from tests.flows.small_project import sentence
 
 MEAN = """
 [dataset]

@@ -1,0 +1,299 @@
+"""``dpcost release`` and ``dpcost ledger``, as a user types them: charged once, replayed, recorded."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpalgos.hardened_release
+import tasks.release.release
+from tests.flows.small_project import sentence
+
+CONFIG = """
+[dataset]
+name = "patients"
+[columns]
+x = ["age", "weight"]
+{y}
+[bounds]
+{bounds}
+[params]
+{params}
+"""
+SECRET = 987654.321
+
+
+@pytest.fixture
+def dpcost(command_line):
+    def call(*words):
+        status, out, err = command_line(*words)
+        assert str(SECRET) not in out + err
+        return status, out, err
+
+    return call
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-1, 1, (400, 3)), columns=["age", "weight", "cost"])
+    table.loc[0, "cost"] = SECRET
+    path = tmp_path / "patients.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(bounds="value_bound = 1.0", params="", y=""):
+        path = tmp_path / "release.toml"
+        path.write_text(CONFIG.format(bounds=bounds, params=params, y=y))
+        return path
+
+    return write
+
+
+def ask(dpcost, data, config, *more, estimator="dp_mean", epsilon=0.5, delta=1e-6):
+    options = ["--data", data, "--config", config, "--epsilon", epsilon, "--delta", delta]
+    return dpcost("release", estimator, *options, *more)
+
+
+def opened(dpcost, epsilon=1.0, delta=1e-5):
+    assert dpcost("ledger", "open", "patients", "--epsilon", epsilon, "--delta", delta)[0] == 0
+
+
+def test_a_release_is_charged_once_and_replayed(dpcost, data, config):
+    opened(dpcost)
+    answers = [json.loads(ask(dpcost, data, config(), "--json")[1]) for _ in range(2)]
+    assert answers[0]["estimate"] == answers[1]["estimate"]
+    assert [answer["replayed"] for answer in answers] == [False, True]
+    assert answers[0]["spent_epsilon"] == answers[1]["spent_epsilon"] <= 0.5
+    shown = json.loads(dpcost("ledger", "show", "--json")[1])
+    assert len(shown[0]["charges"]) == 1
+    assert shown[0]["epsilon_spent"] == answers[0]["spent_epsilon"]
+    assert json.loads(dpcost("ledger", "verify", "--json")[1])["ok"]
+
+
+def test_an_interval_is_paid_for_by_the_same_epsilon_and_stored_with_the_answer(dpcost, data, config):
+    opened(dpcost)
+    answers = [json.loads(ask(dpcost, data, config(), "--json", "--interval", 0.95)[1]) for _ in range(2)]
+    assert answers[0]["interval"] == answers[1]["interval"]
+    assert answers[0]["spent_epsilon"] == answers[1]["spent_epsilon"] <= 0.5
+    for column, (low, high) in answers[0]["interval"].items():
+        # Noise that nobody seeded now and then hides how little was cut, so that there is no interval.
+        assert (low is None) == (high is None)
+        assert low is None or low < answers[0]["estimate"][column] < high
+    shown = ask(dpcost, data, config(), "--interval", 0.95)[1]
+    head, *lines = shown.splitlines()
+    assert head.split() == ["estimate", "95", "%", "from", "to"]
+    assert len(lines[0].split()) == 4
+    other = json.loads(ask(dpcost, data, config(), "--json")[1])  # another question
+    assert (other["replayed"], other["interval"]) == (False, {})
+
+
+def test_a_coordinate_without_an_honest_interval_is_told(dpcost, data, config):
+    opened(dpcost, epsilon=60.0)
+    asked = (dpcost, data, config(bounds="value_bound = 0.1"), "--interval", 0.95)
+    assert json.loads(ask(*asked, "--json", epsilon=50)[1])["interval"]["age"] == [None, None]
+    assert "clipping may have moved it" in ask(*asked, epsilon=50)[1]
+
+
+def test_the_data_file_is_read_once(dpcost, data, config, monkeypatch):
+    """What is fingerprinted and what is answered about are the same bytes, whatever changes in between."""
+    opened(dpcost)
+    times, real = [], Path.open
+
+    def count(path, *arguments, **options):
+        times.append(path)
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", count)
+    assert ask(dpcost, data, config())[0] == 0
+    assert times.count(data) == 1
+
+
+def test_a_renamed_copy_gets_no_new_budget(dpcost, data, config):
+    opened(dpcost)
+    assert ask(dpcost, data, config())[0] == 0
+    assert dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)[0] == 0
+    path = config()
+    path.write_text(path.read_text().replace("patients", "others"))
+    status, out, err = ask(dpcost, data, path, epsilon=0.3)
+    assert status == 2
+    assert "patients" in err
+    assert not out
+
+
+def test_the_budget_ends(dpcost, data, config):
+    opened(dpcost)
+    statuses = [ask(dpcost, data, config(), epsilon=epsilon)[0] for epsilon in (0.5, 0.55, 0.6, 0.65, 0.7)]
+    assert statuses[0] == 0
+    assert statuses[-1] == 2
+    assert "the budget of 'patients' is epsilon 1" in sentence(ask(dpcost, data, config(), epsilon=0.9))
+    spent = json.loads(dpcost("ledger", "show", "--json")[1])[0]["epsilon_spent"]
+    assert spent <= 1.0
+
+
+def test_a_pure_budget_shows_what_is_spent_and_takes_no_gaussian_noise(dpcost, data, config):
+    opened(dpcost, delta=0)
+    assert "epsilon 0 of 1 spent at delta 0, 0 charges" in dpcost("ledger", "show")[1]
+    assert "budget" in sentence(ask(dpcost, data, config(), epsilon=0.1))
+    shown = json.loads(dpcost("ledger", "show", "--json")[1], parse_constant=pytest.fail)
+    assert (shown[0]["epsilon_spent"], shown[0]["charges"]) == (0.0, [])
+
+
+def test_a_pure_answer_next_to_a_gaussian_one_is_said_to_cost_more_than_both(dpcost, data, config):
+    opened(dpcost, epsilon=3)
+    asked = {"params": 'noise = "cubes"', "bounds": "lower = -1.0\nupper = 1.0"}
+    status, out, _ = ask(dpcost, data, config(**asked), "--json", estimator="box_mean", epsilon=0.4)
+    assert status == 0
+    assert not json.loads(out)["spent_note"]
+    found = json.loads(ask(dpcost, data, config(), "--json", epsilon=0.1)[1])
+    assert found["spent_epsilon"] > 0.5
+    assert "0.5" in found["spent_note"]
+    assert found["spent_note"] in dpcost("ledger", "show")[1]
+    err = sentence(ask(dpcost, data, config(**asked), estimator="box_mean", epsilon=1.4))
+    assert "1.9" in err  # to which the charges add up
+
+
+def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
+    opened(dpcost)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-1, 1, (200, 2)), columns=["age", "weight"])
+    path = tmp_path / "classes.csv"
+    table.assign(cost=rng.integers(0, 3, 200)).to_csv(path, index=False)
+    settings = config(
+        bounds="covariate_bound = 1.5",
+        params='family = "multinomial"\nn_classes = 3\nn_iterations = 2',
+        y='y = "cost"',
+    )
+    answers = [json.loads(ask(dpcost, path, settings, "--json", estimator="dp_glm")[1]) for _ in range(2)]
+    named = [f"{column}, class {k}" for column in ("age", "weight") for k in range(3)]
+    assert list(answers[0]["estimate"]) == named
+    assert answers[1]["replayed"]
+    assert answers[1]["estimate"] == answers[0]["estimate"]
+
+
+def test_a_delta_of_one_over_the_rows_draws_a_note(dpcost, data, config):
+    opened(dpcost, delta=0.1)
+    assert "note: delta 0.0025 is not below 1/400" in ask(dpcost, data, config(), delta=1 / 400)[2]
+    assert ask(dpcost, data, config(), delta=1e-6)[2] == ""
+
+
+def test_an_edited_ledger_is_noticed(dpcost, data, config, home):
+    opened(dpcost)
+    assert ask(dpcost, data, config())[0] == 0
+    with sqlite3.connect(home / "ledger.sqlite") as connection:
+        assert connection.execute("UPDATE dpcost_charges SET rho = rho / 5").rowcount == 1
+    status, out, _ = dpcost("ledger", "verify")
+    assert status == 1
+    assert "NOT whole" in out
+    assert ask(dpcost, data, config(), epsilon=0.2)[0] == 2
+
+
+def test_a_backup_comes_back_and_an_older_one_only_when_asked(dpcost, tmp_path):
+    copy = tmp_path / "copy"
+    assert dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5)[0] == 0
+    status, out, _ = dpcost("ledger", "backup", copy)
+    assert status == 0
+    head = json.loads(dpcost("ledger", "verify", "--json")[1])["head"]
+    assert f"0 charges of 1 datasets\nhead {head}" in out
+    assert "keep it as secret" in out
+    dpcost("ledger", "open", "others", "--epsilon", 1, "--delta", 1e-5)
+    assert "add --forget-newer if the older state is meant" in sentence(dpcost("ledger", "restore", copy))
+    assert json.loads(dpcost("ledger", "restore", copy, "--forget-newer", "--json")[1])["head"] == head
+
+
+def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config, monkeypatch):
+    def dearer(name, n_rows, n_features, keywords, **others):
+        return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
+
+    plan = dpalgos.hardened_release.plan_release
+    opened(dpcost)
+    monkeypatch.setattr(dpalgos.hardened_release, "plan_release", dearer)
+    status, out, err = ask(dpcost, data, config())
+    assert status == 1
+    assert "internal error, AssertionError in tasks/release/plan.py" in err
+    assert not out
+    assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
+
+
+def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
+    dpcost, data, config, monkeypatch
+):
+    from data.ledger import open_ledger
+    from data.store.folders import home as home_folder
+
+    charged = []
+
+    class Broken(dpalgos.hardened_release.SecureTranscript):
+        def _publish(self, value, noisy):
+            charged.extend(open_ledger(home_folder()).charges("patients"))
+            raise RuntimeError("no entropy")
+
+    opened(dpcost)
+    plan = tasks.release.release.plan_release
+
+    def planned(*arguments, **options):
+        made = plan(*arguments, **options)
+        monkeypatch.setattr(dpalgos.hardened_release, "SecureTranscript", Broken)
+        return made
+
+    monkeypatch.setattr(tasks.release.release, "plan_release", planned)
+    status, out, _ = ask(dpcost, data, config())
+    assert status == 1
+    assert not out
+    assert [charge.epsilon for charge in charged] == [0.5]  # on the disk before anything is drawn
+    assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == 1
+
+
+# The fields of the OpenDP Deployments Registry that a release can fill, part by part.
+REGISTRY = {
+    "product": {"name", "data_product_type", "description", "publication_date"},
+    "dp_flavor": {"name", "input_metric", "bound_on_input_distance", "output_measure", "data_domain"}
+    | {"unprotected_quantities"},
+    "privacy_loss": {"privacy_unit", "privacy_unit_description", "privacy_parameters"}
+    | {"privacy_parameters_description"},
+    "model": {"model_name", "model_name_description", "release_type", "data_source_type", "access_type"},
+    "accounting": {"post_processing", "composition"},
+    "implementation": {"pre_processing_eda_hyperparameter_tuning", "mechanisms"},
+}
+
+
+def test_a_record_of_a_release_has_the_registrys_fields_and_holds_no_private_value_and_no_path(
+    dpcost, data, config, tmp_path
+):
+    opened(dpcost)
+    folder = tmp_path / "record"
+    assert ask(dpcost, data, config(), "--record", folder)[0] == 0
+    text, page = ((folder / name).read_text() for name in ("release.json", "release.html"))
+    record = json.loads(text)
+    assert {part: set(fields) for part, fields in record["deployment"].items()} == REGISTRY
+    for shown in (text, page):
+        assert str(tmp_path) not in shown
+        assert str(SECRET) not in shown
+    assert record["deployment"]["privacy_loss"]["privacy_unit"] == "Row"
+    assert record["release"]["ledger"]["head"] == json.loads(dpcost("ledger", "verify", "--json")[1])["head"]
+    assert {each["what"] for each in record["release"]["public"]} >= {"number of rows", "value_bound"}
+
+
+def test_the_record_of_a_stored_answer_names_the_software_that_drew_it(
+    dpcost, data, config, tmp_path, monkeypatch
+):
+    opened(dpcost)
+    software = []
+    for installed in ("1.2.3", "9.9.9"):
+        monkeypatch.setattr("tasks.release.plan.version", lambda package, installed=installed: installed)
+        assert ask(dpcost, data, config(), "--record", tmp_path / installed)[0] == 0
+        record = json.loads((tmp_path / installed / "release.json").read_text())
+        software.append(record["release"]["software"])
+    assert software[0] == software[1]
+    assert software[0]["dpcost"] == "1.2.3"
+
+
+@pytest.mark.parametrize("words", [["dp_mean"], ["dp_mean", "x"]])
+def test_release_says_what_it_needs(dpcost, words):
+    sentence(dpcost("release", *words))
