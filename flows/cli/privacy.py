@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from data.tables.reading import Source
     from tasks.release.plan import PlannedRelease
 
+_COPIES = (
+    "this ledger knows what is charged in it alone: a copy of its home, or another ledger, would answer with "
+    "fresh noise and cost the same people once more; keep one ledger for a dataset"
+)
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 
 ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
@@ -181,6 +185,7 @@ def ledger_open(
         )
     budget = open_ledger(home()).open_dataset(name, epsilon, delta)
     typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
+    typer.echo(_COPIES)
 
 
 def _file_of(study: Path) -> Path | None:
@@ -219,7 +224,9 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
             typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{asked}  {charge['state']}")
         if row["note"]:
             typer.echo(f"  {row['note']}")
-    if not rows:
+    if rows:
+        typer.echo(_COPIES)
+    else:
         typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
 
 

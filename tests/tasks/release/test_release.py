@@ -183,6 +183,11 @@ def test_a_delta_of_one_over_the_rows_draws_a_note(dpcost, data, config):
     assert ask(dpcost, data, config(), delta=1e-6)[2] == ""
 
 
+def test_opening_and_showing_a_budget_say_that_copies_do_not_know_of_each_other(dpcost):
+    said = dpcost("ledger", "open", "patients", "--epsilon", 1, "--delta", 1e-5)[1]
+    assert all("a copy of its home" in each for each in (said, dpcost("ledger", "show")[1]))
+
+
 def test_an_edited_ledger_is_noticed(dpcost, data, config, home):
     opened(dpcost)
     assert ask(dpcost, data, config())[0] == 0

@@ -146,6 +146,32 @@ def test_a_file_swapped_after_it_was_fingerprinted_is_not_answered(
     assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == n_charges
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda table: table.drop(columns="hours"),
+        lambda table: table.assign(hours=[[1.0]] * len(table)),
+        lambda table: table.iloc[:100],
+    ],
+    ids=["a column is gone", "a column of lists", "fewer rows"],
+)
+def test_a_table_that_loses_a_column_between_charge_and_draw_is_one_sentence_and_stays_charged(
+    dpcost, parquet, tmp_path, monkeypatch, changed
+):
+    original = tasks.release.release.draw_release
+
+    def after_a_change(*arguments):
+        changed(rides()).to_parquet(parquet, row_group_size=3000)
+        return original(*arguments)
+
+    monkeypatch.setattr(tasks.release.release, "draw_release", after_a_change)
+    err = sentence(ask(dpcost, parquet, tmp_path))
+    assert "changed while it was read" in err
+    assert "what was charged stays spent" in err
+    (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
+    assert [charge["answer"] for charge in shown["charges"]] == [None]
+
+
 def test_a_file_that_changes_before_it_is_read_into_memory_is_noticed(dpcost, parquet, tmp_path, monkeypatch):
     """What is charged would be one content, and what is answered another."""
     original = StreamedTable.in_memory
