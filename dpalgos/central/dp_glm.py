@@ -8,6 +8,14 @@ families whose residual ψ'(u) − y is unbounded (it is clipped to ± that here
 ``step_size`` η, ``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which
 depends on the data and is outside the guarantee, as every refusal of data is.
 
+Releases, by the labels of their events:
+
+    quantity        sensitivity           share     made in                forms
+    gradient        gradient_sensitivity  the rest  released_gradient      all
+    curvature       √2 K c_x²/n           .15       release_curvature      interval
+    score moments   √2/n                  .06       release_score_moments  interval
+    shares by size  √2/n                  .14       release_tail           interval
+
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the steps
 before it, hence public when the next gradient is taken. Then the gradient's ℓ2 sensitivity is
 :func:`gradient_sensitivity`, whatever β is: no projection is needed. T releases with one noise multiplier z

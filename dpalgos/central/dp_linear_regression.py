@@ -6,6 +6,16 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C,
 ``n_iterations`` T, ``step_size`` η. The last iterate is the answer.
 
+Releases, by the labels of their events:
+
+    quantity               sensitivity     share             made in                forms
+    quantiles              1 (selections)  truncation_share  _quantiles             private quantiles
+    gradient               of a gradient   the rest          dp_linear_regression   all
+    X'X/n                  √2 c_x²/n       .2                release_curvature      interval
+    score moments          √2/n            .06               release_score_moments  interval
+    shares by size         √2/n            .14               release_tail           interval
+    untruncated responses  unbounded       none proved       response_truncation    no truncation
+
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the
 steps before it, hence public when the next gradient is taken. With a = ‖β‖₂ c_x the gradient's ℓ2
 sensitivity is :func:`gradient_sensitivity`. T releases with one noise multiplier z are exactly one

@@ -11,6 +11,15 @@ Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"privat
 released 2.5 % and 97.5 % quantiles of every column, 2d selections that take ``truncation_share`` of ρ; given
 them l and u are public, and the mean gets the rest. ``"none"``: not private.
 
+Releases, by the labels of their events:
+
+    quantity             sensitivity     share             made in        forms
+    quantiles            1 (selections)  truncation_share  _quantiles     private quantiles
+    mean                 ‖u − l‖₂/n      the rest          dp_mean        all
+    score moments        √d/n            .09               note_interval  interval
+    shares by size       √d/n            .21               release_tail   interval
+    untruncated entries  unbounded       none proved       dp_mean        no truncation
+
 Calibrations
     ``tight``: sd = Δ z1(ε, δ), exact.
     ``paper``: sd = Δ √log(1/δ) / ε as printed, half the variance of the classical Gaussian mechanism.
@@ -116,7 +125,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         lower, upper = private_interval(transcript, sample, bound, epsilon=quantile_epsilon)
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
-        transcript.unprotected("entries that are not truncated")
+        transcript.unprotected("untruncated entries")
         means = sample.mean_of(lambda X: X)
     else:
         means = sample.clipped_means(truncate, bound)

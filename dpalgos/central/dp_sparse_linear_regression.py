@@ -7,6 +7,16 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 truncated to ±x_max here), ``response_bound`` R, ``coef_bound`` C, ``sparsity`` s, ``n_iterations`` T,
 ``step_size`` η. The last iterate is the answer.
 
+Releases, by the labels of their events:
+
+    quantity                  sensitivity     share             made in              forms
+    quantiles                 1 (selections)  truncation_share  _quantiles           private quantiles
+    step: selection           of a step       half, at last .3  noisy_iht            not printed
+    step: values              √s times that   the rest          noisy_iht            not printed
+    sparsity                  of a loss       tuning_share      choose               hold-out or s by cross
+    untruncated responses     unbounded       none proved       response_truncation  no truncation
+    printed cross-validation  unbounded       none proved       as_printed           printed
+
 Why it is private. β is public when a round begins, so that only the gradient moves: every entry of v by at
 most :func:`step_sensitivity`, with a = x_max ‖β‖₁ the largest |x'β|. A round selects s entries of v and
 releases them, given the selection: both are charged, in every round, and compose adaptively. What rounding

@@ -12,6 +12,16 @@ selected as above; then the released 2.5 % and 97.5 % quantiles of the s selecte
 take ``truncation_share`` of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
 here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
+Releases, by the labels of their events:
+
+    quantity                  sensitivity      share             made in      forms
+    mean: selection           2R/n, or 2τ/n    .6 of the rest    sparse_mean  not printed
+    quantiles                 1 (selections)   truncation_share  _quantiles   private quantiles
+    mean: values              ‖u − l‖₂/n of s  the rest          sparse_mean  not printed
+    sparsity                  of a loss        tuning_share      choose       hold-out or s by cross
+    untruncated entries       unbounded        none proved       _means       no truncation
+    printed cross-validation  unbounded        none proved       as_printed   printed
+
 Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (:func:`entry_sensitivity`,
 attained by the rows R·1 and −R·1), hence every |m_j| too. The selection and the release of the s selected
 entries both use m, and both are charged; given the published S, the s entries move by √s λ in ℓ2, by
@@ -191,7 +201,7 @@ def sparse_mean(
 
 def _means(sample: Sample, params: DPSparseMeanParams, transcript: Transcript) -> FloatArray:
     if params.truncation == "none":
-        transcript.unprotected("entries that are not truncated")
+        transcript.unprotected("untruncated entries")
         return sample.mean_of(lambda X: X)
     return sample.clipped_means(truncate, params.value_bound)
 

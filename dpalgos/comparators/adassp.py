@@ -5,10 +5,16 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound``
 B_y, to which rows and responses are clipped here.
 
-Three Gaussian releases, with their replace-one sensitivities (all attained) and equal shares of μ²:
-    least eigenvalue of X'X   B_x²        (a row e_d against a row e_1, on the eigenvectors)
-    X'X, Frobenius            √2 B_x²     (orthogonal rows of norm B_x)
-    X'y                       2 B_x B_y   (the same x with responses ±B_y)
+Releases, by the labels of their events:
+
+    quantity          sensitivity  share                made in                forms
+    least eigenvalue  B_x²         a third of the rest  release_gram           all
+    X'X               √2 B_x²      a third of the rest  release_gram           all
+    X'y               2 B_x B_y    a third of the rest  adassp                 all
+    score moments     √2/n         .06                  release_score_moments  interval
+    shares by size    √2/n         .14                  release_tail           interval
+
+Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
 Calibrations
     ``tight``: multiplier √3 z1(ε, δ) for each, which is exactly (ε, δ) in all; noise on svec(X'X).

@@ -5,11 +5,16 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x, to which rows are clipped
 here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_rounds`` T.
 
-T + 2 Gaussian releases of equal shares of μ², with their replace-one sensitivities (all attained):
-    least eigenvalue of X'X   B_x²        (a row e_d against a row e_1, on the eigenvectors)
-    X'X, Frobenius            √2 B_x²     (:func:`dpalgos.steps.moments.gram_sensitivity`)
-    X' residuals              2 B_x B_y   (the same x with residuals clipped at either end), T times
 θ is post-processing of the releases before it, hence public when the next residuals are taken.
+
+Releases, by the labels of their events:
+
+    quantity          sensitivity  share      made in         forms
+    least eigenvalue  B_x²         1/(T + 2)  release_gram    all
+    X'X               √2 B_x²      1/(T + 2)  release_gram    all
+    X' residuals      2 B_x B_y    T/(T + 2)  boosted_adassp  all
+
+Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
 Calibrations
     ``tight``: multiplier √(T + 2) z1(ε, δ) for each, which is exactly (ε, δ) in all; noise on svec(X'X).

@@ -9,15 +9,19 @@ released Q̂ in the place of the rows). V*, w* are drawn like the noise, from a 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound`` B_y,
 to which rows and responses are clipped here.
 
-Three Gaussian releases with a third of μ² each, and their replace-one sensitivities (all attained):
-    X'X, Frobenius   √2 B_x²     (orthogonal rows of norm B_x)
-    X'y              2 B_x B_y   (the same x with responses ±B_y)
-    y'y              B_y²        (a response at the bound against none)
-
 Departures: Gaussian noise and bounds on norms in the place of Laplace noise and bounds on entries; σ̂² from
 moments in the place of another release at β̂; eigenvalues of X'X + V below one are raised to it, as theirs
 are to a tenth. No coefficient is flagged, errors are taken to be of equal spread, and what clipping does to
 the answer is not counted, so that coverage falls where the noise is small against it: here to compare with.
+
+Releases, by the labels of their events:
+
+    quantity  sensitivity  share  made in               forms
+    X'X       √2 B_x²      .333   bootstrap_regression  all
+    X'y       2 B_x B_y    .333   bootstrap_regression  all
+    y'y       B_y²         .333   bootstrap_regression  all
+
+Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
 Reference: Ferrando, Wang & Sheldon (2022), Parametric bootstrap for differentially private confidence
 intervals.

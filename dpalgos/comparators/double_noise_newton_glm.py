@@ -11,13 +11,12 @@ parabola of that curvature touches the loss from above, so that a step without n
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` B (rows are clipped
 to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped: Huber's loss).
 
-===========  ========================================  ==================
-release      ℓ2 sensitivity                            share of μ²
-===========  ========================================  ==================
-gradients    as in ``dp_glm``                          .6, evenly
-traces       c2 B²/n, c2 = sup ψ'' ≥ w                 .05, evenly
-directions   ‖g‖ κ / (n λ² + κ λ),  κ = c2 B²          .35, evenly
-===========  ========================================  ==================
+Releases, by the labels of their events:
+
+    quantity   sensitivity                      share  made in                  forms
+    gradient   as in ``dp_glm``                 .6     double_noise_newton_glm  all
+    trace      c2 B²/n, c2 = sup ψ'' ≥ w        .05    double_noise_newton_glm  all
+    direction  ‖g‖ κ / (n λ² + κ λ), κ = c2 B²  .35    double_noise_newton_glm  all
 
 Why it is private. The gradient's sensitivity is :func:`dpalgos.central.dp_glm.gradient_sensitivity`. A row's
 part of the trace lies in [0, κ]/n. Given g and λ, let A ⪰ λ I be H + λ I without the row in question, which

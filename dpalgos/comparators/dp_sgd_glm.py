@@ -6,6 +6,11 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``family``, ``covari
 clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that),
 ``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n.
 
+Releases, by the labels of their events:
+
+    quantity  sensitivity  share  made in   forms
+    gradient  2L/n_b       1      released  all
+
 Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
 of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`). β is
 post-processing of the steps before it.

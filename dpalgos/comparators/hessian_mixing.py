@@ -8,13 +8,13 @@ with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, 
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
-=====================  =============================  ===============
-release                sensitivity                    share
-=====================  =============================  ===============
-least eigenvalue       B²                             .05
-T sketches             B² over their ridge γ          .45
-T residual products    2 B C                          .5
-=====================  =============================  ===============
+Releases, by the labels of their events:
+
+    quantity                                       sensitivity            share     made in         forms
+    least eigenvalue                               B²                     .05 of ρ  hessian_mixing  all
+    the least eigenvalue is smaller than it seems  a failure              δ/100     hessian_mixing  all
+    residual product                               2 B C                  .5 of ρ   hessian_mixing  all
+    sketch                                         B² over their ridge γ  .45 of ρ  hessian_mixing  all
 
 Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Where λ̃ − τ s is at most the
 least eigenvalue of both neighbors, G ⪰ γ I on both, and :func:`dpalgos.accounting.composition.sketch_renyi`

@@ -5,6 +5,14 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` c_x (rows are clipped to that ℓ2
 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss), n.
 
+Releases, by the labels of their events:
+
+    quantity        sensitivity       share                  made in                     forms
+    minimum         the losses above  the rest               objective_perturbation_glm  all
+    curvature       √2 K c_x²/n       by _CURVATURE_RELEASE  release_curvature           interval
+    score moments   √2/n              of what is left        release_score_moments       interval
+    shares by size  √2/n              of what is left        release_tail                interval
+
 Why it is private. A row's gradient is r x with |r| ≤ R, of norm at most L = R c_x, and its Hessian ψ'' x x'
 at most β = c2 c_x². The exact minimum θ is a one-to-one function of b (its inverse is minus the gradient
 without the last term), so that the densities of θ on neighbors D, D' have the log ratio

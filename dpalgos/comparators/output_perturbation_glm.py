@@ -6,6 +6,11 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss),
 ``ridge`` Λ, n.
 
+Releases, by the labels of their events:
+
+    quantity  sensitivity    share  made in                  forms
+    minimum   2 (L/n + γ)/Λ  1      output_perturbation_glm  all
+
 Why it is private: a row's gradient r x is no longer than L = R c_x with |r| ≤ R, so that at the minimum of
 one data set the gradient of a neighbor's risk is at most 2L/n long; that risk is Λ-strongly convex, hence
 its own minimum at most 2L/(nΛ) away. The solver is deterministic and ends where the gradient is no longer

@@ -7,6 +7,11 @@
 Guarantee: (ε, δ) under replacing one row; n is public. Public: for regression ``covariate_bound`` x_max
 (entries are truncated to ±x_max here) and ``response_bound`` R; for means ``value_bound`` R; C₁ and T.
 
+Releases, by the labels of their events:
+
+    quantity  sensitivity        share  made in                    forms
+    vertex    score_sensitivity  1      private_frank_wolfe_lasso  all
+
 Why it is private. Only the chosen vertices are released, and θ follows from them. A neighbor moves the score
 C₁ |gradient_j| of any vertex by at most :func:`score_sensitivity`: for regression 2 C₁ L₁/n with
 L₁ = (R + x_max ‖θ‖₁) x_max, the largest entry of a row's gradient (times `Design.rounding` where X is in

@@ -10,6 +10,16 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all key
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
 thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
 
+Releases, by the labels of their events:
+
+    quantity              sensitivity  share                     made in             forms
+    scores                2 c₁ L(0)/n  selection_share           _screened           all
+    step                  2 c₂ L(a)/n  the rest                  selected_steps      not preconditioned fit
+    rows above a level    1            as in preconditioned_glm  search_level        preconditioned fit
+    second moments        √2 C_A²/n    as in preconditioned_glm  private_whitening   preconditioned fit
+    scores above a level  1            as in preconditioned_glm  search_level        preconditioned fit
+    preconditioned score  2C/n         as in preconditioned_glm  preconditioned_glm  preconditioned fit
+
 Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
 which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), public since β is. Entries of v move
 by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and

@@ -8,6 +8,13 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` x_max (entries of X
 are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
 
+Releases, by the labels of their events:
+
+    quantity  sensitivity        share  made in                     forms
+    scores    score_sensitivity  .5     _screened                   not rank
+    ranks     4/n, later 8/n     .5     _screened_by_rank           rank
+    moments   2√2 c²/n           .5     screened_sparse_regression  all
+
 Why it is private. Entries of v move by at most :func:`score_sensitivity`: the selection is s events of
 bounded range (times `Design.rounding` where X is in single precision). Given S, a row z has ‖z_x‖ ≤ c and
 |z_y| ≤ c, hence ‖z‖² ≤ 2c², and M, in double precision, moves by at most 2√2 c²/n in Frobenius norm

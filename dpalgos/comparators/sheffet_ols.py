@@ -13,6 +13,13 @@ never formed.
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``, ``response_bound``
 (B² is the sum of their squares), ``n_sketch_rows`` r.
 
+Releases, by the labels of their events:
+
+    quantity             sensitivity  share        made in       forms
+    sketch               B² over w²   the rest     sheffet_ols   all
+    least eigenvalue     B²           ε/4          _passes_test  paper
+    test passes wrongly  a failure    at most δ/2  _passes_test  paper
+
 Why it is private. Whichever branch is taken, the sketched Gram matrix is ⪰ w² I, except that the test
 lets a matrix with σ_min² < w² pass with probability at most δ/2 (the Laplace tail beyond its margin;
 times e^{ε/4} for the neighbor's side). Given G ⪰ w² I, replacing a row changes G by bb' − aa', whose

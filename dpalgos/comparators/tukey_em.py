@@ -9,6 +9,12 @@
 Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Public: ``n_models`` m. Nothing has to be known of
 rows, responses or coefficients: there is no bound to be wrong.
 
+Releases, by the labels of their events:
+
+    quantity              sensitivity    share      made in   forms
+    distance              1              ε₁         tukey_em  all
+    point of great depth  1, of a depth  2ε₀ and δ  tukey_em  all
+
 Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
 Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
  1. Where both data sets have a density, their ratio is at most e^ε₀ Z'/Z, and Z' is at most

@@ -5,6 +5,11 @@ one ε-DP gradient per person, hard thresholding and projection on the server. W
 eigenvalues of E xx' lie in ``covariance_eigenvalue_bounds`` = (low, high), κ = high/low, and steps are η =
 2/(3 high).
 
+Releases, by the labels of their events:
+
+    quantity             sensitivity         share                made in     forms
+    gradient of round t  2 in the unit ball  a report per person  run_rounds  all
+
 Defaults
     ``tight``: T = ⌈3κ⌉, at most 10, k' = k, ϱ = 2.
     ``paper``: T = ⌈5κ⌉, at most 50, for the printed O(κ log n), k' = 72 κ² k, at most d, ϱ = 2.

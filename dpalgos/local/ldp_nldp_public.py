@@ -6,6 +6,11 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds of E xx', n, and ``public_X``, rows of people who have
 published them, from the same population.
 
+Releases, by the labels of their events:
+
+    quantity  sensitivity      share  made in     forms
+    xy        2, of x̃ỹ/(Rτ₂)  1      run_rounds  all
+
 Why it is private: a device sends one noisy vector, x̃ỹ of norm at most Rτ₂, R = min(``row_bound``, √d τ₁), and
 opposite responses are 2Rτ₂ apart. No private row touches Σ̂, which is what interaction-free regression pays
 most for: the error grows as √d, not d.

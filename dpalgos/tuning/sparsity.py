@@ -355,7 +355,7 @@ def as_printed(
             drawn[:, r] = estimator(own, settings, inner)[:, 0]
         return drawn
 
-    event = UnprotectedEvent(label="cross-validation with the printed sensitivity")
+    event = UnprotectedEvent(label="printed cross-validation")
     return transcript.publish(-totals / sample.n_rows, draw, event)
 
 

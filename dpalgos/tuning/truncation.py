@@ -140,7 +140,7 @@ def response_truncation(
         level = symmetric_bound(released, bound)
         return level, level
     if truncation == "none":
-        transcript.unprotected("responses that are not truncated")
+        transcript.unprotected("untruncated responses")
         return np.inf, bound
     return bound, bound
 

@@ -18,6 +18,15 @@ distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). With 10
 log-uniform, M = 10 has .6 times the error. About 3 suit 2,000 users, up to the mean m suits more. Where means
 of users depend on how many rows they have, the estimate moves towards those who have many. No interval.
 
+Releases, by the labels of their events:
+
+    quantity           sensitivity     share            made in                forms
+    range of the mean  1 (selections)  .1 of the rest   private_range          not clipped or group privacy
+    first mean         2r/n            .15 of the rest  _released_ball         tight and not clipped
+    mean               2r/n            the rest         mean                   all
+    score moments      √2/n            .09              release_score_moments  interval
+    shares by size     √2/n            .21              release_tail           interval
+
 Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.

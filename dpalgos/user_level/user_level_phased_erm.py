@@ -9,6 +9,13 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. Which users a phase gets is
 drawn in public.
 
+Releases, by the labels of their events:
+
+    quantity               sensitivity     share  made in         forms
+    range of the gradient  1 (selections)  .1     private_range   all
+    first gradient         2r/n            .15    _released_ball  tight
+    gradient               2r/n            .75    mean            all
+
 ``schedule="equal"``: n_t = n / T'. ``"halving"``, as printed: n_t = n / 2^t, T = ⌈log₂(G n ε / (τ√d))⌉
 phases, stopped where n_t users cannot find a range any more: printed phases end with less than one user.
 Equal phases have the same rate from ⌈T/2⌉ on; fewer are better in practice, and one where the loss is

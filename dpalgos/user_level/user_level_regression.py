@@ -7,6 +7,17 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 Public: ``gradient_bound`` G on the norm of the mean gradient, ``concentration_radius`` τ within which users'
 mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
 
+Releases, by the labels of their events:
+
+    quantity               sensitivity     share     made in                forms
+    range of the gradient  1 (selections)  .1        private_range          not clipped or interval
+    first gradient         2r/n            .15       _released_ball         tight and not clipped or interval
+    gradient               2r/n, r ≤ G     the rest  mean                   all
+    last gradient          2G/n            .35       user_level_regression  interval
+    curvature              √2 K/n          .15       release_curvature      interval
+    score moments          √2/n            .06       release_score_moments  interval
+    shares by size         √2/n            .14       release_tail           interval
+
 Why it is private. Given θ_t, which was made of earlier releases, replacing a user replaces one vector of the
 mean over users; the T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), whatever
 the loss. No gradient needs to be bounded for that: the balls to which vectors are clipped are.
@@ -20,12 +31,7 @@ Users count once each, however many rows they have. Where each user's rows follo
 plus B(mn + 2)Δ for losses within B: useful for tiny Δ only.
 
 Interval (``interval=.95``; tight, clipped gradients, a smooth convex loss): the steps get .3 of μ², and from
-where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose answer is not projected:
-
-    quantity                             sensitivity    share of μ²
-    users' mean gradient, clipped to G   2G/n           .45
-    users' mean curvature, clipped to K  √2 K/n         .15 (:mod:`dpalgos.user_level.first_order`)
-    score moments, shares by size        (:mod:`dpalgos.intervals.half_widths`)
+where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose answer is not projected.
 
 Public then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'. Without it no answer of a few steps
 says how far it has come.

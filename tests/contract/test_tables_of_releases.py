@@ -1,0 +1,126 @@
+"""The table of releases in an estimator's header is what a run of each form releases, made where it says.
+
+A table begins with a row ``quantity  sensitivity  share  made in  forms``; its quantities are the labels of
+the events. ``forms`` says which forms a row is of: ``all``, or words of their names and ``tight`` or
+``paper``, joined by ``or``, ``and``, ``not``; ``not a or b`` excludes both. A share that is a number is the
+label's share of μ², or of ρ where not all noise is Gaussian.
+"""
+
+import inspect
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.accounting.composition import spending
+from dpalgos.release.transcript import Transcript
+from tests.contract.forms import EVERY, IDS, keywords, response, whose
+
+HEADER = ["quantity", "sensitivity", "share", "made in", "forms"]
+# Their tables have other columns: they are checked as soon as they have these.
+WITHOUT = {"preconditioned_regression", "preconditioned_glm"}
+PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
+each_form = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
+
+
+def cells(line):
+    return re.split(r" {2,}", line.strip())
+
+
+def table_of(text):
+    """Return the rows of a docstring's table of releases, or none."""
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if cells(line) == HEADER]
+    if not starts:
+        return []
+    rows = lines[starts[0] + 1 :]
+    end = next((number for number, line in enumerate(rows) if not line.strip()), len(rows))
+    return [cells(line) for line in rows[:end]]
+
+
+def applies(words, form, calibration):
+    """Whether a row is of a form."""
+
+    def named(one):
+        return one == "all" or one == calibration or (one not in ("tight", "paper") and one in form)
+
+    def clause(text):
+        excluded = text.startswith("not ")
+        return any(map(named, text.removeprefix("not ").split(" or "))) != excluded
+
+    return all(map(clause, words.split(" and ")))
+
+
+class Traced(Transcript):
+    """Keeps which functions a release was made in."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.functions = {}
+
+    def record(self, *events):
+        names = {frame.function for frame in inspect.stack()}
+        for event in events:
+            self.functions.setdefault(label(event), set()).update(names)
+        super().record(*events)
+
+
+def label(event):
+    return re.sub(r"round \d+$", "round t", event.label)
+
+
+def released(estimator, calibration, monkeypatch):
+    transcripts = []
+
+    def made(*arguments):
+        transcripts.append(Traced(*arguments))
+        return transcripts[-1]
+
+    monkeypatch.setattr("dpalgos.api.Transcript", made)
+    monkeypatch.setattr("dpalgos.tuning.sparsity.Transcript", Traced)
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    dpalgos.estimate(
+        estimator.name,
+        X,
+        response(estimator, X[:, 0]),
+        rng=np.random.default_rng(1),
+        user_ids=whose(estimator, 200),
+        **keywords(estimator, calibration),
+    )
+    return transcripts[0]
+
+
+@each_form
+def test_the_table_of_releases_is_what_a_form_releases(estimator, calibration, monkeypatch):
+    table = table_of(inspect.cleandoc(sys.modules[estimator.function.__module__].__doc__))
+    if not table and estimator.name in WITHOUT:
+        pytest.skip("its table of releases has other columns")
+    assert all(len(row) == len(HEADER) for row in table), table
+    run = released(estimator, calibration, monkeypatch)
+    rows = [row for row in table if applies(row[4], estimator.form, calibration)]
+    assert sorted(row[0] for row in rows) == sorted({label(event) for event in run.events})
+    for quantity, _, share, function, _ in rows:
+        assert function in run.functions.get(quantity, {function}), f"{quantity} is not made in {function}"
+        if calibration == "tight" and re.fullmatch(r"1|0?\.\d+", share):
+            own = [event for event in run.events if label(event) == quantity]
+            if any(hasattr(event, "sampling_rate") for event in own):
+                continue
+            part = spending(own).rho / spending(run.events).rho
+            assert part == pytest.approx(float(share), abs=6e-4), quantity
+
+
+@pytest.mark.parametrize(
+    ("words", "form", "calibration", "expected"),
+    [
+        ("all", "", "paper", True),
+        ("interval", "interval, private radius", "tight", True),
+        ("not interval", "interval", "tight", False),
+        ("tight and not clipped or weighted", "weighted", "tight", False),
+        ("tight and not clipped", "interval", "tight", True),
+        ("paper or Gaussian", "", "paper", True),
+    ],
+)
+def test_words_choose_forms(words, form, calibration, expected):
+    assert applies(words, form, calibration) == expected
