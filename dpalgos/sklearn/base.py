@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.pipeline import Pipeline
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -25,6 +26,8 @@ from dpalgos.typing import FloatArray
 
 _OF_X = ("bounds", "center", "scale")
 _OF_Y = ("y_bounds", "y_center", "y_scale")
+# Attributes of fitted transformers that follow from the shape of X.
+_SHAPE = ("n_features_in_", "feature_names_in_", "n_samples_seen_", "n_output_features_")
 _OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval", *_OF_X, *_OF_Y)
 
 
@@ -364,10 +367,17 @@ def _warn_of_callers() -> None:
 
 
 def _learned(step: object) -> list[str]:
-    """Return the attributes that fitting gave a transformer, beyond the shape of X."""
+    """Return the attributes that fitting gave a transformer, beyond the shape of X.
+
+    Transformers inside of pipelines, unions and column transformers are looked at one by one.
+    """
+    if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
+        lists = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers_"}
+        inner = next(getattr(step, name) for kind, name in lists.items() if isinstance(step, kind))
+        return [f"{name}.{attribute}" for name, each, *_ in inner for attribute in _learned(each)]
     if isinstance(step, PublicScaler | FunctionTransformer | str) or step is None:
         return []
-    if isinstance(step, OneHotEncoder | OrdinalEncoder) and step.categories != "auto":
+    if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
         return []
-    shape = ("n_features_in_", "feature_names_in_", "n_samples_seen_")
-    return [name for name in vars(step) if name.endswith("_") and name[0] != "_" and name not in shape]
+    learned = [name for name in vars(step) if name.endswith("_") and name[0] != "_"]
+    return [name for name in learned if name not in _SHAPE]

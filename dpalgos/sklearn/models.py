@@ -105,6 +105,7 @@ class _PrivateLeastSquares(_PrivateRegressor):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(_PrivateLeastSquares):
     """Private linear regression; needs no bounds, only units in which columns and response are of order one.
 
@@ -155,6 +156,7 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
     fit_intercept: bool = False
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(_PrivateRegressor):
     """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one.
 
@@ -197,6 +199,7 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(_PrivateClassifier):
     """Private logistic regression of two labels; needs no bounds, only units of order one.
 
@@ -245,6 +248,7 @@ class DPLogisticRegression(_PrivateClassifier):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPMultinomialRegression(_PrivateClassifier):
     """Private logistic regression of several labels (softmax); has no intervals.
 

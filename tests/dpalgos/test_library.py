@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import dpalgos
 from dpalgos import Budget, InputError, PrivacyWarning
@@ -222,6 +223,30 @@ def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_publ
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         public[1:].fit((UNITS["center"] < X).astype(float))
+
+
+def columns_through(transformer):
+    """Transform some columns by a pipeline, a union and a column transformer inside of each other."""
+    inner = make_pipeline(transformer, PolynomialFeatures(2))
+    return ColumnTransformer([("some", FeatureUnion([("one", inner)]), [0, 1])], remainder="passthrough")
+
+
+def test_transformers_inside_of_others_are_looked_at_one_by_one():
+    X, y, *_ = raw_table(500)
+    last = DPLinearRegression(**ASKED, random_state=0)
+    with pytest.warns(
+        PrivacyWarning, match=r"'columntransformer' .* learned some\.one\.standardscaler\.mean_"
+    ):
+        make_pipeline(columns_through(StandardScaler()), last).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        make_pipeline(columns_through(PublicScaler(**{k: v[:2] for k, v in UNITS.items()})), last).fit(X, y)
+
+
+@pytest.mark.parametrize("name", [each for each in dpalgos.sklearn.__all__ if each.startswith("DP")])
+def test_a_wrong_keyword_is_refused_in_the_name_of_the_class(name):
+    with pytest.raises(TypeError, match=rf"^{name}\b.*nonsense"):
+        getattr(dpalgos.sklearn, name)(nonsense=1)
 
 
 def test_cross_validation_is_warned_about_and_summed_by_a_budget():
