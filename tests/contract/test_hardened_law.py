@@ -8,7 +8,7 @@ import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, BoxNoiseEvent, DiscreteGaussianEvent
 from dpalgos.api import build_params, run
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.hardened_release import check_data, draw_release, plan_release
 from dpalgos.release import hardened_noise as secure
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
@@ -226,6 +226,27 @@ def test_selections_of_several_columns_are_charged_one_by_one():
     event = BoundedRangeEvent(label="v", epsilon=1.0, sensitivity=1.0, count=3)
     transcript.choose_each(np.zeros((5, 3, 1)), None, event)
     assert [(one.count, one.epsilon) for one in transcript.events] == [(3, 0.5)]
+
+
+EXTREME_ROWS = {
+    "zeros": lambda rng: np.zeros((60, 3)),
+    "tiny": lambda rng: 1e-300 * rng.uniform(-1, 1, (60, 3)),
+    "at the ends": lambda rng: 1e60 * rng.choice([-1.0, 1.0], (60, 3)),
+    "one far away": lambda rng: np.where(np.arange(60)[:, None] == 3, 1e60, rng.uniform(-1, 1, (60, 3))),
+}
+
+
+@pytest.mark.parametrize("rows", EXTREME_ROWS)
+@pytest.mark.parametrize("estimator", TIGHT + TIGHT_FAMILIES, **IDS)
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_refused_or_said_by_what_rows_hold_once_a_plan_is_charged(estimator, rows):
+    plan, X = planned(estimator, 60), EXTREME_ROWS[rows](np.random.default_rng(0))
+    sample = Sample(X, response(estimator, X[:, 0]), user_ids=whose(estimator, 60))
+    try:
+        check_data(estimator, plan.params, sample)
+    except dpalgos.InputError:  # before the charge
+        return
+    assert draw_release(plan, sample).estimate.shape[0] == 3
 
 
 def test_hardened_bins_are_chosen_column_by_column():
