@@ -125,17 +125,9 @@ def estimate(
     estimator = get_estimator(name)
     params = build_params(estimator, keywords)
     generators = replicate_generators(rng, replicates)
-    if isinstance(X, Sample):
-        if X.n_replicates != replicates or any(given is not None for given in (y, row_mask, user_ids)):
-            raise InputError(
-                "a Sample brings its own y, row_mask, user_ids and replicates; pass the same replicates, no "
-                "others"
-            )
-        sample = X
-    else:
-        sample = Sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids)
-        if user_ids is not None:
-            _check_unit(estimator)
+    sample = _sample(X, y, row_mask=row_mask, n_replicates=replicates, user_ids=user_ids)
+    if user_ids is not None:
+        _check_unit(estimator)
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
@@ -155,6 +147,17 @@ def estimate(
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,
     )
+
+
+def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
+    if not isinstance(X, Sample):
+        return Sample(X, y, n_replicates=n_replicates, **others)
+    if X.n_replicates != n_replicates or any(given is not None for given in (y, *others.values())):
+        raise InputError(
+            "a Sample brings its own y, row_mask, user_ids and replicates; pass the same replicates, no "
+            "others"
+        )
+    return X
 
 
 def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:

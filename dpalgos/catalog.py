@@ -219,7 +219,6 @@ def register(
 
 
 def _faults(entry: Estimator) -> Iterator[str]:
-    """Yield the faults of an entry of the catalog."""
     for other in _ESTIMATORS.values():
         place = f"the estimator of {other.function.__module__}"
         if other.function.__module__ != entry.function.__module__:

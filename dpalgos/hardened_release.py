@@ -193,7 +193,6 @@ def _secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 
 
 
 def _inflated(event: Event, inflation: float) -> Event:
-    """Return the event of a :class:`SecureTranscript` that multiplies its noise by ``inflation``."""
     if isinstance(event, DiscreteGaussianEvent):
         return replace(event, noise_multiplier=event.noise_multiplier * inflation)
     if isinstance(event, PureEvent | BoundedRangeEvent):

@@ -51,7 +51,6 @@ def stubs() -> str:
 
 
 def _overload(entry: Estimator) -> str:
-    """Return the signature of :func:`dpalgos.estimate` for one estimator."""
     hints = typing.get_type_hints(entry.parameters)
     keywords = []
     for item in dataclasses.fields(entry.parameters):

@@ -22,8 +22,8 @@ prefect.context prefect.exceptions prefect.futures prefect.server.api.server
 prefect.settings prefect.states prefect.task_runners prefect.utilities.annotations prefect.utilities.urls
 psutil psycopg pyarrow pyarrow.compute pyarrow.csv pyarrow.parquet pydantic pydantic.dataclasses
 pydantic.errors pydantic_core requests scipy scipy.linalg scipy.linalg.blas scipy.optimize scipy.sparse
-scipy.special scipy.stats sklearn.base sklearn.exceptions sklearn.linear_model sklearn.pipeline
-sklearn.preprocessing sklearn.utils
+scipy.special scipy.stats sklearn.base sklearn.compose sklearn.exceptions sklearn.linear_model
+sklearn.pipeline sklearn.preprocessing sklearn.utils
 sklearn.utils.multiclass sklearn.utils.validation sqlalchemy sqlalchemy.engine sqlalchemy.exc
 sqlalchemy.pool starlette.applications starlette.exceptions starlette.middleware.trustedhost
 starlette.requests starlette.responses starlette.routing starlette.staticfiles starlette.types

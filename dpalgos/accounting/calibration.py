@@ -17,7 +17,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.accounting.pld import Cost, pld_epsilon
+from dpalgos.accounting.pld import EventCost, pld_epsilon
 
 _CLOSE = 0.998  # a certificate within this factor of what was asked is not worth a search
 _START = 2.0
@@ -100,7 +100,7 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, n_releas
     """Return about the least z at which ``n_releases`` sums over Poisson samples are (ε, δ)-DP together."""
 
     def excess(log_multiplier: float) -> float:
-        cost = Cost("sampled", float(np.exp(log_multiplier)), n_releases, rate)
+        cost = EventCost("sampled", float(np.exp(log_multiplier)), n_releases, rate)
         return float(np.log(max(pld_epsilon((cost,), delta), 1e-300) / epsilon))
 
     # As if all rows were drawn: holds exactly, and the grid adds less than that.

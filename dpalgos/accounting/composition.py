@@ -30,7 +30,7 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.pld import Cost, pld_epsilon, sampled_gaussian_renyi
+from dpalgos.accounting.pld import EventCost, pld_epsilon, sampled_gaussian_renyi
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
@@ -184,7 +184,7 @@ def _sum_of_epsilons(events: Sequence[Event]) -> float:
     return float(sum(e.count * e.epsilon for e in events if isinstance(e, PureEvent | BoundedRangeEvent)))
 
 
-def _merged(costs: Iterable[Cost]) -> tuple[Cost, ...]:
+def _merged(costs: Iterable[EventCost]) -> tuple[EventCost, ...]:
     """Return the costs with equal ones counted together: composition does not depend on their order.
 
     All Gaussian ones are one, exactly: their dominating pairs compose to a shift by √Σ 1/z².
@@ -196,18 +196,18 @@ def _merged(costs: Iterable[Cost]) -> tuple[Cost, ...]:
             precision += count / parameter**2
         else:
             counts[kind, parameter, rate] = counts.get((kind, parameter, rate), 0) + count
-    others = [Cost(kind, parameter, count, rate) for (kind, parameter, rate), count in counts.items()]
-    return (*([Cost("gaussian", precision**-0.5, 1)] if precision else []), *others)
+    others = [EventCost(kind, parameter, count, rate) for (kind, parameter, rate), count in counts.items()]
+    return (*([EventCost("gaussian", precision**-0.5, 1)] if precision else []), *others)
 
 
-def _dominated(event: Event) -> Cost:
+def _dominated(event: Event) -> EventCost:
     match event:
         case GaussianEvent(noise_multiplier=z, count=count):
-            return Cost("gaussian", z, count)
+            return EventCost("gaussian", z, count)
         case SampledGaussianEvent(noise_multiplier=z, count=count, sampling_rate=rate):
-            return Cost("sampled", z, count, rate)
+            return EventCost("sampled", z, count, rate)
         case PureEvent(epsilon=epsilon, count=count) | BoundedRangeEvent(epsilon=epsilon, count=count):
-            return Cost("pure", epsilon, count)
+            return EventCost("pure", epsilon, count)
         case _:
             raise TypeError(f"no dominating pair is known for {type(event).__name__}")
 

@@ -99,7 +99,6 @@ def sampled_gaussian_renyi(multiplier: float, rate: float, orders: FloatArray) -
 
 
 def _loss(x: FloatArray, s: float, rate: float) -> FloatArray:
-    """Return log P(x)/Q(x)."""
     if rate == 1 or s * float(np.abs(x).max()) > _LARGE:
         with np.errstate(divide="ignore"):
             nobody, drawn = np.log1p(-rate), np.log(rate) - s * s / 2
@@ -138,7 +137,7 @@ def _between(x: FloatArray) -> FloatArray:
     )
 
 
-class Cost(NamedTuple):
+class EventCost(NamedTuple):
     """Releases of one kind: "gaussian" or "sampled" (of that noise multiplier and rate), or "pure" (of ε)."""
 
     kind: str
@@ -148,7 +147,7 @@ class Cost(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
+def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
     """Return an upper bound of ε at δ for the composition.
 
     A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard normal
@@ -163,7 +162,7 @@ def pld_epsilon(costs: tuple[Cost, ...], delta: float) -> float:
         return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
 
 
-def _dominating_pair(cost: Cost, interval: float) -> "PrivacyLossDistribution":
+def _dominating_pair(cost: EventCost, interval: float) -> "PrivacyLossDistribution":
     """Return the privacy losses of all releases of a cost: composed exactly, then rounded up to the grid."""
     # Half a second to import, and most runs are purely Gaussian.
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -186,7 +185,7 @@ def _dominating_pair(cost: Cost, interval: float) -> "PrivacyLossDistribution":
     return pld.PrivacyLossDistribution.create_from_rounded_probability(masses, 0.0, interval)
 
 
-def _interval(costs: tuple[Cost, ...]) -> float:
+def _interval(costs: tuple[EventCost, ...]) -> float:
     drawn = [grid_interval(cost.parameter, cost.rate) for cost in costs if cost.kind == "sampled"]
     if len(drawn) == len(costs):
         return min(drawn, default=_INTERVAL)
@@ -198,13 +197,13 @@ def _interval(costs: tuple[Cost, ...]) -> float:
     return max(finest, spread / 2e6)
 
 
-def _mean_loss(cost: Cost) -> float:
+def _mean_loss(cost: EventCost) -> float:
     if cost.kind == "pure":
         return cost.n_releases * cost.parameter * float(np.tanh(cost.parameter / 2))
     return cost.n_releases / (2 * cost.parameter**2) if cost.kind == "gaussian" else 0.0
 
 
-def _spread(cost: Cost) -> float:
+def _spread(cost: EventCost) -> float:
     if cost.kind == "pure":
         return cost.n_releases * cost.parameter
     if cost.kind == "sampled":

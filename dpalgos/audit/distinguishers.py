@@ -260,7 +260,6 @@ def _least_size(releases: list[ReleasedVector]) -> FloatArray:
 
 
 def _by_trial(release: ReleasedVector) -> FloatArray:
-    """Return what was published with everything but the trials flattened, (k, R)."""
     published = release.published
     if isinstance(_event(release), GaussianSketchEvent):
         return published.reshape(len(published), -1).T

@@ -264,7 +264,6 @@ def _publish_few_rows(
 
 
 def _far_pairs(d: int) -> list[Pair]:
-    """Return rows far outside of every bound."""
     row, far, axes = _FAR * np.eye(1, d), np.full(1, _FAR), _FAR * np.eye(d)
     responses, lost_axis, flipped = np.full(d, _FAR), axes.copy(), np.full(d, _FAR)
     lost_axis[-1], flipped[-1] = axes[0], -_FAR
@@ -292,7 +291,6 @@ def _far_people(d: int) -> list[Pair]:
 
 
 def _far_labels(d: int) -> list[Pair]:
-    """Return far rows whose responses are labels of every family."""
     row, zero, one = _FAR * np.eye(1, d), np.zeros(1), np.ones(1)
     return [
         Pair("far rows, opposite labels", row, zero, row, one),

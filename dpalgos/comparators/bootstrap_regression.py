@@ -125,7 +125,6 @@ def _raised(gram: FloatArray) -> FloatArray:
 def _bootstrapped(
     gram: FloatArray, coef: FloatArray, variance: float, gram_std: float, cross_std: float
 ) -> FloatArray:
-    """Return bootstrapped coefficients of one replicate, (500, d)."""
     rng, d = np.random.default_rng(_PUBLIC_SEED), len(coef)
     noise = gram_std * unsvec(rng.standard_normal((d * (d + 1) // 2, _N_BOOTSTRAPS)), d)
     eigenvalues, vectors = np.linalg.eigh(gram)  # rounding may leave some below zero

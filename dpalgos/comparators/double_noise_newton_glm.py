@@ -140,7 +140,6 @@ def _least_curvature(trace: FloatArray, z: float, curvature_bound: float, n: Flo
 
 
 def _mean_curvature(sample: Sample, family: Family, row_bound: float, coef: FloatArray) -> FloatArray:
-    """Return H, (R, d, d)."""
 
     def curvature(group: Group, X: FloatArray) -> FloatArray:
         u = np.maximum(np.abs(X @ coef), _STRAIGHT)

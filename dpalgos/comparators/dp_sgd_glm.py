@@ -154,6 +154,5 @@ def _steps_in_turn(
 
 
 def _used(sample: Sample) -> BoolArray:
-    """Return which rows each replicate uses, (n, R)."""
     everyone = np.ones((len(sample.rows), sample.n_replicates), bool)
     return everyone if sample.row_mask is None else sample.row_mask

@@ -274,7 +274,6 @@ def _pair_counts(sample: Sample, levels: FloatArray) -> FloatArray:
 
 
 def _differences_counted(X: FloatArray, edges: FloatArray) -> FloatArray:
-    """Count differences of pairs of rows in bins, (K, d, 1)."""
     even = len(X) // 2 * 2
     differences = np.abs(X[1:even:2] - X[0:even:2])
     weights = np.ones((len(differences), 1))

@@ -4,7 +4,7 @@
     S = the s coordinates of largest |v_j| + Gumbel noise, in batches of ever less noise
     β ← β + η (mean of h(x_i) r_i(β) + noise),   t = 1 … T, on S, from β = 0
         h(x) = x_S min(1, c₂ / ‖x_S‖),   r_i(β) = y_i − ψ'(x_i,S'β),  bounded as the family says
-    β̂ = the mean of the last iterates; what noise and the sampling error of a selected zero may be becomes 0
+    β̂ = the mean of the last iterates; coefficients that noise and sampling errors explain are set to 0
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all keywords. Entries of X are
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
@@ -259,10 +259,10 @@ def screened_sparse_glm(
 
 
 def least_kept(params: ScreenedSparseGLMParams, noise_std: FloatArray, sample: Sample) -> FloatArray:
-    """Return below which magnitude a selected coefficient becomes 0, (R,); public.
+    """Return the threshold below which selected coefficients are set to 0, (R,); public.
 
-    Noise is drawn after the selection. Sampling errors are those that were selected by: the largest among d
-    columns without an effect is about √(2 log d) standard deviations, 1 / √(n γ) each.
+    The noise of coefficients is independent of the selection, but the selection favors large sampling errors:
+    the largest among d columns without an effect is about √(2 log d) standard deviations, 1 / √(n γ) each.
     """
     assert params.threshold is not None
     largest = max(params.threshold**2, 2 * np.log(sample.n_features))

@@ -258,7 +258,6 @@ def _clip_norm(params: ScreenedSparseRegressionParams) -> float:
 def _selected_moments(
     sample: Sample, support: IntArray, clip_norm: float, params: ScreenedSparseRegressionParams
 ) -> FloatArray:
-    """Return the second moments of the rows z, (R, s + 1, s + 1)."""
     sparsity, n_replicates = support.shape
     design = Design(sample, params.covariate_bound)
     y = clip_norm / params.response_bound * truncate(sample.response(), params.response_bound)

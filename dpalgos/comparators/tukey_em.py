@@ -209,5 +209,4 @@ def _part_models(X: FloatArray, y: FloatArray, n_models: int) -> FloatArray:
 
 
 def _count_first(holds: BoolArray) -> int:
-    """Return the number of leading entries that are true."""
     return len(holds) if holds.all() else int(np.argmin(holds))

@@ -139,12 +139,10 @@ class PublicMoments(MomentRound):
         return bound
 
     def _vectors(self, X: FloatArray, y: FloatArray) -> FloatArray:
-        """Return x̃ỹ/(Rτ₂)."""
         return self.crosses(self.params.clipped(X), y, self._bound)
 
     @cached_property
     def _bound(self) -> float:
-        """Rτ₂."""
         return float(np.linalg.norm(self.params.longest_row(self.n_features)) * self.response_level)
 
     @cached_property

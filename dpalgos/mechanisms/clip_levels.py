@@ -151,7 +151,7 @@ class RegressionLevels(_Levels):
         How many rows should be clipped.
     noise_multiplier : float
         Of each noisy count: ``N_COUNTS`` for each search, one search for the rows, one for whitened rows if
-        they are asked for, and ``wanted.n_searched_steps`` for gradients. Looked at for private levels only.
+        they are requested, and ``wanted.n_searched_steps`` for gradients. Used with private levels only.
     transcript : Transcript
     """
 
@@ -210,11 +210,10 @@ class RegressionLevels(_Levels):
 
 
 class GLMLevels(_Levels):
-    """Clip levels of `dpalgos.central.preconditioned_glm`; and where responses lie.
+    """The clip levels of `dpalgos.central.preconditioned_glm`, and the size of responses.
 
-    How many rows are wanted above a level, and which levels are tried, is said there. Each count is released
-    with the noise of its part of the budget: "rows", "scores" (the searches at the first two steps together),
-    "start".
+    Each count is released with the noise of its part of the budget: "rows", "scores" (the searches at the
+    first two steps together), "start".
     """
 
     def __init__(

@@ -4,9 +4,9 @@
     S = (1/n) Σ u_i u_i' min(1, C/‖u_i‖)² + noise,   u_i = A x_i,  C = √d
 
 S should be what the public rows make of it, S_pub. Rows are whitened in the coordinates A x where S − S_pub,
-released, has a spectral norm of at most .6 and a trace within ±.15 d, and in x otherwise: a wrong shape has
-to look right to be used, not a right one wrong. The trace shows rows that are all larger than the public
-ones: clipped, they have moments near I. What decides is one release and the public rows.
+released, has a spectral norm of at most .6 and a trace within ±.15 d, and in x otherwise: noise
+may reject a right shape, but seldom accepts a wrong one. The trace detects rows that are all larger than the
+public ones: clipped, they have moments near I. The decision depends on one release and the public rows.
 
 Replacing a row moves S by at most √2 C²/n in the Frobenius norm, as second moments of rows of norm C do
 (:func:`dpalgos.mechanisms.private_whitening.moments_sensitivity`). Its share of μ² is ``public_share``, and

@@ -284,7 +284,7 @@ def _released_ball(
     failure: float,
     label: str,
 ) -> tuple[FloatArray, FloatArray]:
-    """Release a center (d, R) near the vectors; return the radius (R,) within which they lie of it, too.
+    """Return a released center (d, R), and the radius (R,) of a ball around it that holds the vectors.
 
     ``bound`` on the ℓ2 norm of the mean, ``radius`` τ (R,) and ``rotation`` are public; ``failure`` is γ, of
     the concentration in rotated coordinates and of the refinement, and affects accuracy only.

@@ -272,7 +272,6 @@ def _contrasts(classes: tuple[int, ...]) -> FloatArray:
 
 
 def _weighted_moments(X: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the sums of w x x', (R, d, d) for weights (n, R)."""
     return (X.T * weights.T[:, None, :]) @ X
 
 
@@ -283,7 +282,6 @@ def _predict(part: Group, coef: FloatArray) -> FloatArray:
 
 
 def _adjoint(part: Group, values: FloatArray) -> FloatArray:
-    """Return the sum of x_i v_i over the rows of each replicate."""
     values = values * (part.weights if values.ndim == 2 else part.weights[:, None, :])
     return np.asarray((part.X.T @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:]))
 

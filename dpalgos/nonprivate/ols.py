@@ -73,5 +73,4 @@ def _factor(part: Sample) -> FloatArray:
 
 
 def _with_rows(factor: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the triangular factor of the rows of a factor and more."""
     return np.asarray(np.linalg.qr(np.concatenate([factor, rows]), mode="r"))

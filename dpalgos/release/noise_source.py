@@ -16,7 +16,6 @@ _LEAST_UNIFORM = 2.0**-53
 
 
 def _gumbel(rng: np.random.Generator, out: FloatArray) -> None:
-    """Draw −log of an exponential."""
     rng.standard_exponential(out=out)
     np.log(out, out=out)
     np.negative(out, out=out)

@@ -301,7 +301,6 @@ def _width(values: Given) -> int:
 
 
 def _fill(into: FloatArray, values: Given, chosen: slice) -> None:
-    """Copy some rows."""
     if isinstance(values, list):
         for j, column in enumerate(values):
             into[:, j] = column[chosen]

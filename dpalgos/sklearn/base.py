@@ -177,7 +177,6 @@ class ReleaseSummary:
         return "\n".join([self.title, rule, head, "-" * wide, *lines, rule, *self._remarks])
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
         head = "".join(f"<th>{escape(each)}</th>" for each in ("", *self._columns))
         rows = "".join(
             f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
@@ -306,7 +305,6 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         return tags
 
     def _html_repr(self) -> str:
-        """Show what was released in notebooks, once there is something."""
         if "privacy_spent_" in vars(self):
             return self.summary()._repr_html_()
         return str(super()._html_repr())

@@ -356,14 +356,12 @@ class UserAggregation:
         return float(np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
     def _printed_budget(self) -> tuple[float, float]:
-        """Return the (ε, δ) of each query, Theorem 3."""
         epsilon, delta, queries = self._params.epsilon, self._params.delta, self._n_queries
         if queries == 1:
             return epsilon, delta
         return epsilon / (2 * np.sqrt(2 * queries * np.log(2 / delta))), delta / (2 * queries)
 
     def _printed_epsilon(self) -> float:
-        """Return the ε of each rotated coordinate of a query, Algorithm 2."""
         epsilon, delta = self._printed_budget()
         size = self._rotation.size
         return epsilon if size == 1 else float(epsilon / np.sqrt(8 * size * np.log(1 / delta)))

@@ -182,7 +182,6 @@ def _stopped(
 
 
 def _losses(users: UserRows, candidates: FloatArray, params: UserLevelSelectionParams) -> FloatArray:
-    """Return users' mean losses, (n_users, K)."""
     value, losses = LINEAR_LOSSES[params.loss].value, np.empty((users.n_users, len(candidates)))
     for k, coef in enumerate(candidates):
         lost = np.clip(value(users.X @ coef, users.y), 0.0, params.loss_bound)

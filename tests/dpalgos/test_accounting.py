@@ -27,7 +27,7 @@ from dpalgos.accounting.events import (
     Relation,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, noise_multiplier
-from dpalgos.accounting.pld import Cost, pld_epsilon
+from dpalgos.accounting.pld import EventCost, pld_epsilon
 from dpalgos.errors import InputError
 
 EPSILON, DELTA = 0.5, 1e-5
@@ -176,7 +176,7 @@ def test_different_relations_do_not_compose():
 
 def test_the_better_bound_wins():
     events = [gaussian(10.0), PureEvent(label="p", epsilon=0.1, sensitivity=1.0)]
-    by_losses = pld_epsilon((Cost("gaussian", 10.0, 1), Cost("pure", 0.1, 1)), DELTA)
+    by_losses = pld_epsilon((EventCost("gaussian", 10.0, 1), EventCost("pure", 0.1, 1)), DELTA)
     assert certified_epsilon(events, DELTA) == min(by_losses, renyi_epsilon(events, DELTA))
     many = [PureEvent(label="p", epsilon=1e-3, sensitivity=1.0, count=1000)]
     assert certified_epsilon(many, DELTA) < 1.0
@@ -189,8 +189,8 @@ def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
     for epsilon, count in ((0.02, 400), (0.3, 7)):
         fine = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
         exact = fine.get_epsilon_for_delta(DELTA)
-        assert exact * (1 - 1e-9) - 2e-6 * count <= pld_epsilon((Cost("pure", epsilon, count),), DELTA)
-        assert pld_epsilon((Cost("pure", epsilon, count),), DELTA) <= exact + 2e-4
+        assert exact * (1 - 1e-9) - 2e-6 * count <= pld_epsilon((EventCost("pure", epsilon, count),), DELTA)
+        assert pld_epsilon((EventCost("pure", epsilon, count),), DELTA) <= exact + 2e-4
 
 
 def test_gaussian_releases_beside_others_count_as_one():
@@ -210,12 +210,12 @@ def test_tiny_budgets_have_a_rho(epsilon):
 )
 def test_a_gaussian_release_costs_a_little_more_than_exactly(noise_multiplier, delta, slack):
     exact = gaussian_epsilon(delta, 1 / noise_multiplier)
-    proved = pld_epsilon((Cost("gaussian", noise_multiplier, 1),), delta)
+    proved = pld_epsilon((EventCost("gaussian", noise_multiplier, 1),), delta)
     assert exact <= proved <= (1 + slack) * exact
 
 
 def test_pure_releases_of_large_budgets_cost_about_their_sum():
-    proved = pld_epsilon((Cost("pure", 30.0, 3), Cost("pure", 7.0, 1)), 1e-12)
+    proved = pld_epsilon((EventCost("pure", 30.0, 3), EventCost("pure", 7.0, 1)), 1e-12)
     assert 97 * (1 - 1e-9) <= proved <= 97 * (1 + 3e-4)
 
 

@@ -9,7 +9,7 @@ from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.pld import Cost, grid_interval, pld_epsilon, sampled_gaussian_losses
+from dpalgos.accounting.pld import EventCost, grid_interval, pld_epsilon, sampled_gaussian_losses
 from dpalgos.api import build_params, run
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.hardened_noise import SecureTranscript
@@ -50,7 +50,7 @@ def test_losses_whose_exponentials_overflow_are_counted(multiplier, rate):
         apart = np.exp(first) * -np.expm1(np.minimum(epsilon - loss, 0))
         return apart.sum() * (x[1] - x[0])
 
-    found = pld_epsilon((Cost("sampled", multiplier, 1, rate),), 1e-6)
+    found = pld_epsilon((EventCost("sampled", multiplier, 1, rate),), 1e-6)
     assert delta(found) <= 1e-6 * (1 + 1e-3)
     assert delta(found / 1.02) > 1e-6
 
