@@ -36,7 +36,7 @@ whatever s is: (.3555, 1e-5) where (.5, 1e-5) was asked.
 
 References
 ----------
-Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 4.2; EventCost of privacy in generalized linear models,
+Cai, Wang & Zhang, The Cost of Privacy, Algorithms 3.2 and 4.2; Cost of privacy in generalized linear models,
 Algorithms 3 (NoisyHT) and 4, Lemma 4. Dwork, Su & Zhang (2021), Differentially private false discovery rate
 control.
 """
