@@ -1,10 +1,10 @@
-# What compose.yaml runs: the server and the worker, as a user without rights.
+# What compose.yaml runs: the server and its runs, as a user without rights.
 FROM python:3.12-slim
 
 RUN useradd --system --create-home --home-dir /var/lib/dpcost dpcost \
     && mkdir -p /app/reports/out && chown dpcost /app/reports/out
 WORKDIR /app
-COPY pyproject.toml setup.py constraints.txt README.md LICENSE prefect.yaml ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY flows flows
 COPY tasks tasks
 COPY dpalgos dpalgos

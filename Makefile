@@ -13,7 +13,7 @@ FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench bench-peers docs serve serve-postgres stop clean clean-home lint
+.PHONY: setup run test test-all bench bench-peers docs serve clean clean-home lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -45,12 +45,6 @@ docs: $(DOCS_STAMP)
 
 serve: $(RUNTIME_STAMP)
 	$(BIN)/python -m flows.server.serve
-
-serve-postgres: $(RUNTIME_STAMP)
-	$(BIN)/python -m flows.server.serve --postgres
-
-stop:
-	$(BIN)/dpcost stop
 
 setup: $(TEST_STAMP)
 

@@ -12,7 +12,7 @@ setup(
     package_dir={"dpcost": "."},
     package_data={
         "dpalgos": ["py.typed", "*.pyi"],
-        "dpcost.flows": ["claims.toml", "cli/templates/*", "../prefect.yaml"],
+        "dpcost.flows": ["claims.toml", "schedules.toml", "cli/templates/*"],
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],
         "dpcost.reports": ["templates/*"],

@@ -12,3 +12,9 @@ if __name__ != "flows":
 # Prefect sends usage data unless it is told not to before it is first imported.
 NO_ANALYTICS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 os.environ.update(NO_ANALYTICS)
+
+# The standing server names itself to the runs that it starts, which end with it.
+if _served_by := os.environ.pop("DPCOST_SERVED_BY", ""):
+    from flows.server.interruption import end_with
+
+    end_with(int(_served_by))

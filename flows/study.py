@@ -8,19 +8,20 @@ from prefect.artifacts import create_table_artifact
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.record.artifacts import attach_budget, attach_report, last_results, show_drift
+from flows.record.dead_runs import start_again
 from flows.record.journal import from_server, recorded
-from flows.server.dead_runs import HOOKS
+from flows.record.progress import say
 from flows.studies import parameters as given
 from flows.studies.find_study import SCORECARD, check_cell, find_study
 from flows.studies.prefect_tasks import PrefectTasks
-from flows.studies.results import judged, rebuild_reports, rerun_options
+from flows.studies.results import folder_of_run, judged, rebuild_reports, rerun_options
 from flows.studies.steps import RunOptions, StudySteps, bring_datasets, left_out
 from tasks.faults import guarded
 from tasks.limits import DEFAULT_SEED
 from tasks.run.resources import run_at_most
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time
-_FLOW: Any = {"flow_run_name": given.run_name, "persist_result": False, **HOOKS}
+_FLOW: Any = {"flow_run_name": given.run_name, "persist_result": False, "on_crashed": [start_again]}
 
 
 @flow(name="study", task_runner=THREADS, **_FLOW)
@@ -58,12 +59,16 @@ def run_study(
         command=command,
     )
     tasks = PrefectTasks()
-    steps = StudySteps(spec, given.reports_folder(out, spec.name), options, tasks)
+    folder = given.reports_folder(out, spec.name)
+    reports = folder_of_run(folder, spec.name, profile)
+    if reports != folder:
+        say(f"note: {folder} has a richer report of {spec.name}; this one goes to {reports}")
+    steps = StudySteps(spec, reports, options, tasks)
     last = last_results(steps.folder, {"profile": profile, "replicates": steps.replicates})
     with recorded(study, profile, own_data=spec.analyst_table is not None):
         done = steps.run()
         show_drift(spec, steps.folder, last)
-    attach_report(spec, done.report)
+    attach_report(spec, done.report, done.headline)
     attach_budget(spec, done.results, done.headline_cells)
     return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
 

@@ -34,7 +34,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.models.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.release.transcript import Transcript
-from flows.server.deploy import deployments
+from flows.server.deployments import deployments
 from flows.studies.find_study import find_study, study_names
 from data.store.folders import REPORTS
 from tasks.cache import UNCACHED
@@ -62,7 +62,7 @@ y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))
 fit = dpalgos.estimate("glm", X, y, family="two_trials", rng=rng)
 assert abs(fit.estimate[0] - 1) < 0.3
 assert {"heights", "outliers"} <= set(study_names())
-assert {"heights", "outliers"} <= {each["name"] for each in deployments()}
+assert {"heights", "outliers"} <= {each.name for each in deployments("home")}
 assert "A-guarantee-outliers" in {claim.id for claim in load_scorecard().claims}
 for name in ("heights", "outliers"):
     spec = find_study(name)
@@ -107,7 +107,6 @@ def extended(tmp_path_factory):
         shutil.copytree(
             PROJECT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "out")
         )
-    shutil.copy(PROJECT / "prefect.yaml", folder)
     for path, more, code in examples():
         assert (folder / path).exists() == more, path
         with (folder / path).open("a") as file:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import venv
@@ -9,6 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.private_postgres import free_port
 
 pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
 pytestmark = [pytest.mark.slow, pytest.mark.server]
@@ -23,7 +26,7 @@ def wheel(tmp_path_factory):
     copy, built = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("wheel")
     for name in (*APPLICATION, "dpalgos"):
         shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "prefect.yaml"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, copy)
     build = f"from setuptools.build_meta import build_wheel; build_wheel({str(built)!r})"
     subprocess.run([sys.executable, "-c", build], cwd=copy, check=True, capture_output=True)
@@ -76,8 +79,6 @@ def test_a_study_runs_from_another_folder(python, environment, tmp_path):
 
 
 def test_it_serves(python, environment, tmp_path):
-    from flows.server.prefect_server import free_port
-
     process = subprocess.Popen(
         [python, "-m", "dpcost.flows.server.serve", "--port", str(free_port())],
         cwd=tmp_path,
@@ -91,6 +92,6 @@ def test_it_serves(python, environment, tmp_path):
         said.append(line)
         if "deployment run" in line:
             break
-    process.terminate()
+    process.send_signal(signal.SIGINT)
     said += process.communicate(timeout=120)[0]
     assert "Ctrl-C stops everything" in "".join(said)

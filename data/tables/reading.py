@@ -186,7 +186,12 @@ def _opened(path: Source) -> AbstractContextManager[BinaryIO]:
         return Path(path).open("rb")
     import fsspec
 
-    opened: AbstractContextManager[BinaryIO] = fsspec.open(str(path), "rb")
+    try:
+        opened: AbstractContextManager[BinaryIO] = fsspec.open(str(path), "rb").open()
+    except Exception as error:  # each file system has its own
+        raise DataError(
+            f"{path} cannot be read ({type(error).__name__}); check the address and its credentials"
+        ) from None
     return opened
 
 
@@ -328,7 +333,7 @@ def _at_address(folder: str) -> list[tuple[Source, bool]]:
     try:
         system, root = fsspec.core.url_to_fs(folder)
         listed = system.ls(root, detail=True)
-    except (OSError, ValueError, ImportError) as error:
+    except Exception as error:  # each file system has its own
         raise DataError(
             f"{folder} cannot be listed ({type(error).__name__}); check the address, its package and "
             "credentials"

@@ -18,11 +18,11 @@ from data.errors import StoreError
 from data.store.code_digest import code_digest
 from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small, require_own_home
 from data.store.shared import check_shared_store
-from flows.record import journal
+from flows.record.journal import exclusive_run
 from flows.record.progress import say
-from flows.server.dead_runs import leave, mark_dead_runs, prompt_end, termination_as_exit
-from flows.server.prefect_server import prefect_server, wait_until_recorded
-from flows.server.processes import Say
+from flows.server import Say
+from flows.server.interruption import leave, prompt_end
+from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
 from flows.studies.results import reports_of_scorecard
 from flows.studies.stored import run_from_store
@@ -140,13 +140,7 @@ def launch(
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
     given = {name: value for name, value in options.items() if value is not None}
     given["out"] = None if out is None else str(out)
-    way_out = partial(leave, home())
-    with (
-        _full_disk_told(),
-        prompt_end(way_out),
-        termination_as_exit(),
-        journal.exclusive_run(home()),
-    ):
+    with _full_disk_told(), prompt_end(), exclusive_run(home()):
         _check_tables(studies, out or REPORTS)
         index, left = "", list(studies)
         while left and (done := run_from_store(left[0], given)):
@@ -155,8 +149,8 @@ def launch(
             left.pop(0)
         if left:
             with (
-                prefect_server(home(), when_lost=way_out, meanwhile=partial(_load, left)),
-                workers_of(workers, engine, way_out) as at_once,
+                prefect_server(home(), when_lost=leave, meanwhile=partial(_load, left)),
+                workers_of(workers, engine, leave) as at_once,
             ):
                 index = _run_each(left, given, at_once)
     if folder := _full_disk():
@@ -187,9 +181,10 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 
+    from flows.record.dead_runs import end_dead_runs
     from flows.study import run_scorecard, run_study
 
-    mark_dead_runs(home())
+    end_dead_runs(home_tag(home()), deployed=False)
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
     run_one = run_study.with_options(task_runner=runner)
     outcome: dict[str, Any] = {}
@@ -197,7 +192,7 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
         flow = run_scorecard if study == SCORECARD else run_one
         asked = given | {"study": study}
         taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
-        with tags(journal.home_tag(home())):
+        with tags(home_tag(home()), Path(study).stem, given["profile"]):
             outcome = dict(flow(**taken))
         n_task_runs = outcome["n_task_runs"]
         n_recorded = wait_until_recorded(outcome["flow_run_id"], n_task_runs)

@@ -23,7 +23,7 @@ from flows.cli.options import help_or_version
 from flows.cli.privacy import ledger_app, release
 from flows.cli.publish import figure, publish
 from flows.record.progress import say
-from flows.server.processes import ServerError
+from flows.server import ServerError
 
 app = typer.Typer(
     help="Measure what privacy costs: private and non-private estimators side by side on real data.",
@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(help_or_version)
 for command in (
-    *(runs.run, runs.plan, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status, runs.stop),
+    *(runs.run, runs.plan, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
     *(release, audit, init, advise, figure, publish),
 ):

@@ -158,14 +158,6 @@ def status(as_json: given.AsJson = False) -> None:
         typer.echo(f"{kind}: {total['files']} files, {total['bytes'] / 1e6:.1f} MB")
 
 
-def stop() -> None:
-    """End all that runs for DPCOST_HOME: the standing server with its worker and database, and runs."""
-    from flows.server.processes import stop_all
-
-    if not stop_all(home()):
-        typer.echo(f"nothing was running for {home()}")
-
-
 cache_app = typer.Typer(help="What is stored, whether it is whole, and what is stale.")
 cache_app.callback(invoke_without_command=True)(given.help_without_command)
 

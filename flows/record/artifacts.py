@@ -17,15 +17,14 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
-from prefect.context import FlowRunContext
+from prefect.events import emit_event
 
 from data.store.folders import REPORTS, read_json
 from flows.record.journal import from_server
 from flows.record.progress import say
-from flows.record.webhook import tell_drift
 from reports.analysis.results import compare_results
 from tasks.faults import SpecError
-from tasks.report.artifact import spent_budget, standalone_markdown
+from tasks.report.artifact import spent_budget, summary_markdown
 from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
@@ -33,6 +32,7 @@ from tasks.work_units import Cell
 REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
 SECONDS_BETWEEN_UPDATES = 2.0
 MAX_ROWS = 200
+MAX_CELLS = 20
 
 P = ParamSpec("P")
 
@@ -77,15 +77,15 @@ class ProgressArtifact:
 
 
 @_best_effort
-def attach_report(spec: StudySpec, report: Path) -> None:
-    """Attach the report, unless it is of a table of one's own: the server may be a team's."""
+def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
+    """Attach what the report says first, unless it is of a table of one's own: the server may be a team's."""
     if spec.analyst_table is not None:
         return
     shown = os.environ.get(REPORTS_URL) if from_server() else None
     folder = report.parent.relative_to(REPORTS.resolve()) if shown else ""
     create_markdown_artifact(
         key=_key("report", spec.name),
-        markdown=standalone_markdown(report, f"{shown}/{folder}" if shown else ""),
+        markdown=summary_markdown(report, headline, f"{shown}/{folder}" if shown else ""),
         description=spec.title,
     )
 
@@ -111,7 +111,7 @@ def last_results(folder: Path, settings: dict[str, Any]) -> pd.DataFrame | None:
 
 
 def show_drift(spec: StudySpec, folder: Path, before: pd.DataFrame | None) -> None:
-    """Say which cells moved by more than their error bars: here, on the server and to the webhook."""
+    """Say which cells moved by more than their error bars: here, on the server and as an event there."""
     now = read_results(folder)
     if before is None or before.equals(now):
         return
@@ -122,9 +122,7 @@ def show_drift(spec: StudySpec, folder: Path, before: pd.DataFrame | None) -> No
     say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
     if spec.analyst_table is None:
         _attach_drift(spec, different)
-    context = FlowRunContext.get()
-    if from_server() and context is not None:
-        tell_drift(spec.name, cells, context.flow_run)
+        _emit_drift(spec, cells)
 
 
 @_best_effort
@@ -133,6 +131,16 @@ def _attach_drift(spec: StudySpec, different: list[dict[str, Any]]) -> None:
         key=_key("drift", spec.name),
         table=[{**row, "reasons": "; ".join(row["reasons"])} for row in different[:MAX_ROWS]],
         description=f"{len(different)} results that differ from the last run beyond their error bars",
+    )
+
+
+@_best_effort
+def _emit_drift(spec: StudySpec, cells: list[str]) -> None:
+    """Emit what an automation of Prefect's may notify somebody of; it holds no result."""
+    emit_event(
+        "dpcost.drift",
+        resource={"prefect.resource.id": f"dpcost.study.{spec.name}"},
+        payload={"n_cells": len(cells), "cells": cells[:MAX_CELLS]},
     )
 
 

@@ -1,21 +1,19 @@
-"""The durable journal: which runs began, which ended, and which died without saying so.
+"""The journal of a home: which runs began, which ended, and which died without saying so.
 
-Each run has a file ``home/journal/<flow run id>.json``, which names its process by more than its number.
+One file, ``home/journal.json``, holds the runs of the last days and the last one of each study. The process
+that runs writes it, and holds the home's lock meanwhile: a run without an end has died if nobody holds it.
 """
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from data.store import folders
 from data.store.folders import (
     LOCK,
     account,
@@ -25,8 +23,9 @@ from data.store.folders import (
     require_local_disk,
     require_own_home,
 )
-from data.store.processes import ProcessIdentity
+from data.store.folders import home as current_home
 from flows.record.progress import say
+from tasks.faults import SpecError
 
 RUNNING = "running"
 COMPLETED = "completed"
@@ -34,68 +33,79 @@ CRASHED = "crashed"  # found dead
 FAILED = "failed"
 INTERRUPTED = "interrupted"
 
-_HELD: set[Path] = set()  # the homes that this process has the place in
+KEEP_DAYS = "DPCOST_KEEP_DAYS"  # how long history is kept, here and by the server
+_DEFAULT_DAYS = 90
+_HELD: set[Path] = set()  # the homes whose lock this process holds
 
 
 @dataclass(frozen=True, kw_only=True)
 class JournalEntry:
     """The journal's record of one run of a flow.
 
-    `ended` is None until the run, or the start that finds it dead, says so. The results of a run on an
-    analyst's table (`own_data`) are not for publication.
+    The results of a run on an analyst's table (`own_data`) are not for publication.
     """
 
     flow_run_id: str
     study: str
-    process: ProcessIdentity
     started: str
-    ended: str | None = None
+    ended: str = ""
     status: str = RUNNING
     profile: str = ""
     own_data: bool = False
 
-    @property
-    def died(self) -> bool:
-        return self.ended is None and not self.process.is_alive()
+
+def keep_days() -> int:
+    """Return for how many days history is kept: ``DPCOST_KEEP_DAYS``, or 90."""
+    given = os.environ.get(KEEP_DAYS, str(_DEFAULT_DAYS))
+    if not given.isdigit() or not 1 <= int(given) <= 36_500:
+        raise SpecError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {given!r}; pass e.g. 90")
+    return int(given)
 
 
-def begin(
-    home: Path, flow_run_id: UUID | str, study: str, profile: str = "", *, own_data: bool = False
-) -> JournalEntry:
+def begin(home: Path, flow_run_id: UUID | str, study: str, profile: str = "", *, own_data: bool) -> None:
+    """Write down that a run begins; runs before it that did not end have crashed."""
     entry = JournalEntry(
-        flow_run_id=str(UUID(str(flow_run_id))),
-        study=study,
-        process=ProcessIdentity.of(os.getpid()),
-        started=_now(),
-        profile=profile,
-        own_data=own_data,
+        flow_run_id=str(flow_run_id), study=study, started=_now(), profile=profile, own_data=own_data
     )
-    return _written(home, entry)
+    before = history(home)
+    for each in before:
+        if not each.ended:
+            say(f"the {each.study} run of {each.started} ended without saying so; it is marked as {CRASHED}")
+    _write(home, [entry, *(each if each.ended else _ended(each, CRASHED) for each in before)])
 
 
-def end(home: Path, entry: JournalEntry, status: str = COMPLETED) -> JournalEntry:
-    return _written(home, replace(entry, ended=_now(), status=status))
+def end(home: Path, flow_run_id: UUID | str, status: str = COMPLETED) -> None:
+    known = history(home)
+    _write(home, [_ended(each, status) if each.flow_run_id == str(flow_run_id) else each for each in known])
 
 
 def history(home: Path) -> list[JournalEntry]:
-    """Return every run in the journal, the newest first; a damaged file is passed over."""
-    entries = [_read(path) for path in (home / "journal").glob("*.json")]
-    return sorted((e for e in entries if e is not None), key=lambda e: e.started, reverse=True)
+    """Return every run in the journal, the newest first; a damaged entry is passed over."""
+    try:
+        rows = read_json(home / "journal.json")
+    except (OSError, ValueError):
+        return []
+    names = {each.name for each in fields(JournalEntry)}
+    found = []
+    for row in rows if isinstance(rows, list) else []:
+        with contextlib.suppress(TypeError, AttributeError):
+            found.append(JournalEntry(**{name: value for name, value in row.items() if name in names}))
+    return found
 
 
 def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:
     """Return the latest runs as ``dpcost status`` shows them, the newest first."""
+    entries, running = history(home)[:limit], is_held(home)
+    unended = [each.flow_run_id for each in entries if not each.ended]
+    alive = unended[:1] if running else []
     return [
         {
-            "started": entry.started,
-            "ended": entry.ended or "",
-            "study": entry.study,
-            "profile": entry.profile,
-            "status": CRASHED if entry.died else entry.status,
+            **{name: getattr(entry, name) for name in ("started", "ended", "study", "profile")},
+            "status": entry.status if entry.ended or entry.flow_run_id in alive else CRASHED,
             "publication": "not for publication" if entry.own_data else "",
             "flow_run_id": entry.flow_run_id,
         }
-        for entry in history(home)[:limit]
+        for entry in entries
     ]
 
 
@@ -108,36 +118,40 @@ def from_server() -> bool:
 
 @contextlib.contextmanager
 def recorded(study: str, profile: str = "", *, own_data: bool = False) -> Iterator[None]:
-    """Keep this flow run in the journal, and the home's one place for a run until it ends."""
+    """Hold the home's lock and keep this flow run in the journal until it ends."""
     from prefect import runtime
 
-    home, status = folders.home(), INTERRUPTED
-    entry = begin(home, str(runtime.flow_run.id), study, profile, own_data=own_data)
-    try:
-        with exclusive_run(home):
+    home, flow_run_id, status = current_home(), str(runtime.flow_run.id), INTERRUPTED
+    with exclusive_run(home):
+        begin(home, flow_run_id, study, profile, own_data=own_data)
+        try:
             yield
-        status = COMPLETED
-    except Exception:
-        status = FAILED
-        raise
-    finally:
-        end(home, entry, status)
+            status = COMPLETED
+        except Exception:
+            status = FAILED
+            raise
+        finally:
+            end(home, flow_run_id, status)
 
 
-def home_tag(home: Path) -> str:
-    """Return the tag that the server shows at every run started from this home, on this machine."""
-    place = f"{socket.gethostname()}:{home.resolve()}"
-    return "home-" + hashlib.sha256(place.encode()).hexdigest()[:12]
-
-
-def holds_place(home: Path) -> bool:
-    return home.resolve() in _HELD
+def is_held(home: Path) -> bool:
+    """Say whether a process holds the home's lock for a run."""
+    if home.resolve() in _HELD:
+        return True
+    try:
+        with open(home / LOCK, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
 def exclusive_run(home: Path) -> Iterator[None]:
-    """Hold the one place in `home` for a run; wait for it if another process has it. It may be nested."""
-    if holds_place(home):
+    """Hold the home's lock for a run; wait for it if another process has it. It may be nested."""
+    if home.resolve() in _HELD:
         yield
         return
     waits = f"is using {home}; waiting for it to end (Ctrl-C to give up)"
@@ -159,48 +173,32 @@ def locked(home: Path, name: str, taken: Callable[[str], object]) -> Iterator[No
     require_local_disk("DPCOST_HOME", home)
     require_own_home(home)
     private_folder(home)
-    descriptor = _locked(home / name, taken)
-    try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()} of {account(os.getuid())}\n".encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _locked(path: Path, taken: Callable[[str], object]) -> int:
-    """Return an open file, locked; open it again if it was deleted during the wait."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    with open(home / name, "a+b") as file:
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                taken(os.pread(descriptor, 100, 0).decode(errors="replace").strip() or "unknown")
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                    return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-        private_folder(path.parent)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            taken(file.read(100).decode(errors="replace").strip() or "unknown")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(0)
+        file.write(f"{os.getpid()} of {account(os.getuid())}\n".encode())
+        file.flush()
+        yield
 
 
-def _written(home: Path, entry: JournalEntry) -> JournalEntry:
-    atomic_write(home / "journal" / f"{entry.flow_run_id}.json", json.dumps(asdict(entry), indent=1).encode())
-    return entry
+def _write(home: Path, entries: list[JournalEntry]) -> None:
+    """Write the newest entries, and the last one of each study."""
+    oldest = (datetime.now(UTC) - timedelta(days=keep_days())).isoformat(timespec="milliseconds")
+    kept, studies = [], set[str]()
+    for each in sorted(entries, key=lambda each: each.started, reverse=True):
+        if each.started >= oldest or each.study not in studies:
+            kept.append(asdict(each))
+        studies.add(each.study)
+    atomic_write(home / "journal.json", json.dumps(kept, separators=(",", ":")).encode())
 
 
-def _read(path: Path) -> JournalEntry | None:
-    try:
-        content = read_json(path)
-        given = {**content.pop("details", {}), **content}  # earlier versions kept some details apart
-        known = {each.name: given[each.name] for each in fields(JournalEntry) if each.name in given}
-        return JournalEntry(**{**known, "process": ProcessIdentity(**content["process"])})
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+def _ended(entry: JournalEntry, status: str) -> JournalEntry:
+    return replace(entry, ended=_now(), status=status)
 
 
 def _now() -> str:

@@ -1,42 +1,57 @@
-"""``python -m flows.server.app --port N``: the Prefect server, ``/reports``, ``/site`` (the docs).
+"""The web application of a server: Prefect's, ``/reports``, ``/site`` (the documentation), and sign-in.
 
-It listens on the loopback interface unless told otherwise, and answers only requests that call it by one of
-its names. Prefect asks for the authentication string below ``/api``; reports and the description of the API
-ask for the same string, as name and password. The pages, which hold no data, load without it.
+Prefect asks for the authentication string below ``/api``, in a header that its pages send and that no other
+site can make a browser send. Reports, the documentation and the description of the API ask for the same
+string on a page of their own, which leaves a cookie that is good for them alone. Requests by another host
+name, and requests of other sites that would change something, are refused.
 """
 
-import argparse
 import base64
+import hashlib
 import hmac
-import os
+from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
-from data.store.folders import REPORTS, SITE
-from flows.server.prefect_server import HOST
+from data.store.folders import SITE
 
+COOKIE = "dpcost"
+SIGN_IN = "/sign-in"
 _FILES = ("/reports", "/site")
-_DESCRIPTIONS = ("/docs", "/redoc", "/openapi.json")  # of the API, which Prefect shows to anyone
+_GUARDED = (*_FILES, "/docs", "/redoc", "/openapi.json")  # the last three describe the API
+_READS = ("GET", "HEAD", "OPTIONS")
+# Prefect's pages would load logos and report their use elsewhere.
+_POLICY = (
+    "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self'; "
+    "frame-ancestors 'none'; form-action 'self'"
+)
+_FORM = """<!doctype html><meta charset="utf-8"><title>Sign in</title>
+<style>body {{ font: 1rem system-ui; margin: 4rem auto; max-width: 24rem }}</style>
+<form method="post"><p><label>{said}<br><input name="password" type="password" autofocus></label>
+<button>Sign in</button></p></form>"""
 
 
 def guarded(
-    prefect: ASGIApp, folder: Path, authentication: str, port: int, known_as: list[str], site: Path = SITE
+    prefect: ASGIApp, folder: Path, authentication: str, hosts: Sequence[str], site: Path = SITE
 ) -> ASGIApp:
     """Return the whole application: Prefect's, the reports in a folder, and what both refuse.
 
-    `authentication` is ``name:password``; `known_as` are other names, with ports, that it is reached by.
+    `authentication` is ``name:password``; `hosts` are the names that it is reached by.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    files = Starlette(
+    ours = Starlette(
         routes=[
+            Route(SIGN_IN, _SignIn(authentication), methods=["GET", "POST"]),
             Route("/reports", lambda request: RedirectResponse("/reports/")),
             Route("/site", lambda request: RedirectResponse("/site/")),
             Mount("/reports", StaticFiles(directory=folder, html=True)),
@@ -44,37 +59,78 @@ def guarded(
         ],
         exception_handlers={HTTPException: _no_file, OSError: _no_file, RuntimeError: _no_file},
     )
-    expected = b"Basic " + base64.b64encode(authentication.encode())
-    places = [f"{HOST}:{port}", f"localhost:{port}", *known_as]
-    reached = [f"{scheme}://{place}" for place in places for scheme in ("http", "https", "ws", "wss")]
-    # Prefect's pages would load logos and report their use elsewhere.
-    policy = (
-        "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; "
-        f"connect-src 'self' {' '.join(reached)}; frame-ancestors 'none'; form-action 'self'"
-    ).encode()
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"content-security-policy", policy)]
+                message["headers"] = [*message["headers"], (b"content-security-policy", _POLICY.encode())]
             await send(message)
 
-        path = scope.get("path", "")
-        first = f"/{path.split('/')[1]}" if path else ""
-        if scope["type"] == "http" and path.startswith("/api/collections/"):
+        if scope["type"] == "lifespan":
+            await prefect(scope, receive, send)
+            return
+        request, path = HTTPConnection(scope), scope["path"]
+        first = f"/{path.split('/')[1]}" if "/" in path else ""
+        answer: ASGIApp = ours if first in (*_FILES, SIGN_IN) else prefect
+        if _is_foreign(request):
+            refusal = PlainTextResponse("another site may not ask for this", 403)
+            answer = WebSocketClose(1008) if scope["type"] == "websocket" else refusal
+        elif path.startswith("/api/collections/"):
             # Prefect would ask the network for its list of integrations.
-            await PlainTextResponse("not offered here", 404)(scope, receive, sending)
-        elif scope["type"] != "http" or first not in (*_FILES, *_DESCRIPTIONS):
-            await prefect(scope, receive, sending)
-        elif not hmac.compare_digest(dict(scope["headers"]).get(b"authorization", b""), expected):
-            challenge = {"www-authenticate": 'Basic realm="dpcost"'}
-            refusal = PlainTextResponse("this needs the server's name and password", 401, challenge)
-            await refusal(scope, receive, sending)
-        else:
-            await (files if first in _FILES else prefect)(scope, receive, sending)
+            answer = PlainTextResponse("not offered here", 404)
+        elif first in _GUARDED and not _has_signed_in(request, authentication):
+            page = request.headers.get("accept", "").startswith("text/html")
+            refusal = PlainTextResponse("this needs the server's name and password", 401)
+            answer = RedirectResponse(f"{SIGN_IN}?to={path}", 303) if page else refusal
+        await answer(scope, receive, sending)
 
-    names = {place.partition(":")[0] for place in places}
-    return TrustedHostMiddleware(application, allowed_hosts=sorted(names), www_redirect=False)
+    return TrustedHostMiddleware(application, allowed_hosts=list(hosts), www_redirect=False)
+
+
+class _SignIn:
+    """Asks for the password once, and leaves a cookie that does not hold it."""
+
+    def __init__(self, authentication: str) -> None:
+        self._authentication = authentication
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        given, said = "", "The password of this server:"
+        if request.method == "POST":
+            given, said = (
+                parse_qs((await request.body()).decode(errors="replace")).get("password", [""])[0],
+                ("That was not the password of this server:"),
+            )
+        whole, password = self._authentication, self._authentication.partition(":")[2]
+        answer: Response = HTMLResponse(_FORM.format(said=said), 200 if not given else 401)
+        if given and any(hmac.compare_digest(given.encode(), known.encode()) for known in (whole, password)):
+            to = request.query_params.get("to", "")
+            answer = RedirectResponse(to if to.startswith(_GUARDED) else "/reports/", 303)
+            answer.set_cookie(COOKIE, _token(whole), httponly=True, samesite="strict")
+        await answer(scope, receive, send)
+
+
+def _token(authentication: str) -> str:
+    return hmac.new(authentication.encode(), b"reports", hashlib.sha256).hexdigest()
+
+
+def _has_signed_in(request: HTTPConnection, authentication: str) -> bool:
+    basic = "Basic " + base64.b64encode(authentication.encode()).decode()
+    given = request.headers.get("authorization", "").encode()
+    cookie = request.cookies.get(COOKIE, "").encode()
+    return hmac.compare_digest(given, basic.encode()) or hmac.compare_digest(
+        cookie, _token(authentication).encode()
+    )
+
+
+def _is_foreign(request: HTTPConnection) -> bool:
+    """Whether a page of another site makes a browser ask for something that is more than a page."""
+    if request.scope["type"] == "http" and request.scope["method"] in _READS:
+        return False
+    origin = request.headers.get("origin")
+    if origin is not None:
+        return urlsplit(origin).netloc != request.headers.get("host")
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 async def _no_file(request: Request, fault: Exception) -> Response:
@@ -84,36 +140,3 @@ async def _no_file(request: Request, fault: Exception) -> Response:
     return PlainTextResponse(
         sentence if site else "there is no such report; the first run writes the index", status
     )
-
-
-def main() -> None:
-    """Serve until a signal to stop arrives."""
-    parser = argparse.ArgumentParser(prog="python -m flows.server.app", description=main.__doc__)
-    parser.add_argument("--port", type=int, default=4200, help="the port to listen on (default 4200)")
-    parser.add_argument("--host", default=HOST, help=f"the interface to listen on (default {HOST})")
-    parser.add_argument(
-        "--known-as",
-        action="append",
-        default=[],
-        help="NAME or NAME:PORT of an address it is reached by; may be repeated",
-    )
-    options = parser.parse_args()
-    secret = os.environ.get("PREFECT_SERVER_API_AUTH_STRING", "")
-    if not secret:
-        parser.error("set PREFECT_SERVER_API_AUTH_STRING to NAME:PASSWORD, which every request will need")
-
-    import uvicorn
-    from prefect.server.api.server import create_app
-    from prefect.settings import PREFECT_SERVER_LOGGING_LEVEL
-
-    uvicorn.run(
-        guarded(create_app(final=True), REPORTS, secret, options.port, options.known_as),
-        host=options.host,
-        port=options.port,
-        log_level=PREFECT_SERVER_LOGGING_LEVEL.value().lower(),
-        timeout_graceful_shutdown=5,
-    )
-
-
-if __name__ == "__main__":
-    main()

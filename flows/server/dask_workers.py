@@ -5,7 +5,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -16,8 +15,8 @@ from data.errors import StoreError
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, close_home, home
 from data.store.shared import VARIABLE, check_shared_store, shared_address
+from flows.server import Say, ServerError
 from flows.server.prefect_server import watched
-from flows.server.processes import Say, ServerError
 from tasks.faults import MENDABLE, SpecError
 from tasks.run.resources import on_cluster
 
@@ -91,8 +90,8 @@ def check_workers(scheduler: str) -> None:
     atomic_write(marker, b"")
     try:
         with _connected(scheduler) as client:
-            found = client.run(about_this_worker, marker.name, on_error="return")
-        own = about_this_worker(marker.name)
+            asked = (_code(), shared_address(), marker.name)
+            found = client.run(what_is_wrong_here, *asked, on_error="return")
     except OSError:
         raise SpecError(f"the Dask scheduler at {scheduler} does not answer; start it again") from None
     finally:
@@ -101,41 +100,36 @@ def check_workers(scheduler: str) -> None:
         raise SpecError(
             f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}"
         )
-    for worker, about in sorted(found.items()):
-        if problem := _problem(about, own):
+    for worker, problem in sorted(found.items()):
+        if isinstance(problem, Exception):
+            problem = (
+                f"cannot run this project ({type(problem).__name__}); install it there, and start it again"
+            )
+        if problem:
             raise SpecError(f"the Dask worker {worker} {problem}")
 
 
-def about_this_worker(marker: str) -> dict[str, Any]:
-    """Return what a worker has to have in common with a run; runs on the worker, and closes its home."""
-    estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
-    problem = ""
+def what_is_wrong_here(code: str, store: str, marker: str) -> str:
+    """Return what keeps this worker from sharing a run's work, or nothing; close its home to others."""
+    if _code() != code:
+        return "has another version of the code, or of a library that computes; install the same there"
+    if shared_address() != store or not (store or (home() / marker).exists()):
+        return (
+            f"cannot share results with this run: {VARIABLE} is {shared_address() or 'not set'} there and "
+            f"{store or 'not set'} here, and the homes are not one folder; set {VARIABLE} to one address "
+            "that all can reach"
+        )
     try:
         close_home()
         check_shared_store()
     except StoreError as fault:
-        problem = str(fault)
-    return {
-        "code": code_digest(["tasks.run.block", "tasks.run.audit_cell", *estimators]),
-        "store": shared_address(),
-        "problem": problem,
-        "same_home": Path(home() / marker).exists(),
-    }
+        return f"cannot use its home or the shared store: {fault}"
+    return ""
 
 
-def _problem(about: Any, own: dict[str, Any]) -> str:
-    again = "install the same there, and start the worker again"
-    if not isinstance(about, dict):
-        return f"cannot run this project ({type(about).__name__}); {again}"
-    if about["code"] != own["code"]:
-        return f"has another version of the code, or of a library that computes; {again}"
-    if about["store"] != own["store"] or not (about["store"] or about["same_home"]):
-        return (
-            f"cannot share results with this run: {VARIABLE} is {about['store'] or 'not set'} there and "
-            f"{own['store'] or 'not set'} here, and the homes are not one folder; set {VARIABLE} to one "
-            "address that all can reach"
-        )
-    return f"cannot use its home or the shared store: {about['problem']}" if about["problem"] else ""
+def _code() -> str:
+    estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
+    return code_digest(["tasks.run.block", "tasks.run.audit_cell", *estimators])
 
 
 def _identity(scheduler: str) -> str:

@@ -1,51 +1,57 @@
-"""The Prefect server behind a command: the user's own if one answers, else a private one.
+"""The Prefect server behind a command: the user's own if one answers, else one in a thread of this process.
 
-A private server listens on a free loopback port and lives as long as the process that needs it: Prefect
-delivers its last events and logs while Python shuts down. Prefect reads its settings when it is first
+A server in a thread ends with its process, however that ends. Prefect reads its settings when it is first
 imported, so this module imports it only inside functions.
 """
 
 import contextlib
+import hashlib
+import logging
 import os
 import secrets
 import socket
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
-from data.store.folders import private_folder
+from data.store.folders import REPORTS, atomic_write
 from flows import NO_ANALYTICS
+from flows.record.journal import keep_days
 from flows.record.progress import say
-from flows.server.processes import ChildProcess, Say, ServerError, end_leftovers
-from tasks.faults import SpecError
+from flows.server import Say, ServerError
 
 HOST = "127.0.0.1"
 LOST_AFTER = 90.0
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+START_TIMEOUT = 300.0
 
-# With batches of 1, the default, recording costs the server three times as much CPU per task run and a
-# flow of a thousand tasks waits a minute at its end.
-RECORDER_SETTINGS = {
+SERVER_SETTINGS = {
+    # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
+    # flow of a thousand tasks waits a minute at its end.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
+    # There are no work pools.
+    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
+    "PREFECT_SERVER_UI_API_URL": "/api",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
 }
 
-# The database may hold what `make serve` schedules and automates; a server without a worker leaves it alone.
+# The database may hold what `make serve` schedules and automates; a server of one command leaves it alone.
 WITHOUT_SCHEDULES = {
     "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
 }
@@ -55,78 +61,134 @@ WITHOUT_SCHEDULES = {
 def prefect_server(
     home: Path,
     *,
-    when_lost: Say = say,
+    when_lost: Say,
+    listen: Callable[[], socket.socket] | None = None,
+    hosts: Sequence[str] = (HOST, "localhost"),
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
     """Point this process at a Prefect server, and yield the address of its API.
 
-    `meanwhile` is called while a private server starts. `when_lost` gets one sentence, in another thread,
-    when the server is gone for good: from then on Prefect waits for it in vain.
+    A server of a command's own listens on any free port; a standing one, with schedules, on the socket that
+    `listen` opens, and is reached by `hosts`. `meanwhile` is called while a server starts. `when_lost` gets
+    one sentence, in another thread, when the server is gone for good.
     """
-    home = home.resolve()
-    logging_level("WARNING")  # refused before anything is started
-    end_leftovers(home)
-    api_url = os.environ.get("PREFECT_API_URL", "")
+    api_url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     with contextlib.ExitStack() as stack:
         if api_url and answers(api_url):
-            stack.enter_context(client_environment(foreign_settings(home, api_url)))
-            alive = partial(answers, api_url)
-            stack.enter_context(watched(f"the Prefect server at {api_url}", alive, when_lost))
+            set_client(home, api_url, _authentication_at(home, api_url))
+            lives = partial(answers, api_url)
+            stack.enter_context(watched(f"the Prefect server at {api_url}", lives, when_lost))
             meanwhile()
         else:
             if api_url:
-                say(f"no Prefect server answers at PREFECT_API_URL={api_url}; starting one for this run")
-            port = free_port()
-            api_url = f"http://{HOST}:{port}/api"
-            settings = client_settings(home, api_url, own_authentication(home))
-            inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-            settings["PREFECT_HOME"] = str(home / "prefect")
-            del settings["PREFECT_CLIENT_RETRY_EXTRA_CODES"]  # a database in a file does not start again
-            stack.enter_context(client_environment(settings))
-            server = server_process(home, port, inherited | WITHOUT_SCHEDULES)
-            try:
-                server.start(partial(answers, api_url), meanwhile)
-            except ServerError as error:
-                remedy = f"if its database is damaged, delete {home / 'prefect'}: that loses no result"
-                raise ServerError(f"{error}; run the same command again, or, {remedy}") from None
-            threading.Thread(target=_tell_when_dead, args=(server, when_lost), daemon=True).start()
+                say(f"no Prefect server answers at PREFECT_API_URL={api_url}; starting one here")
+            own = stack.enter_context(listen() if listen else socket.create_server((HOST, 0)))
+            api_url = f"http://{HOST}:{own.getsockname()[1]}/api"
+            for name, value in SERVER_SETTINGS.items():
+                os.environ.setdefault(name, value)
+            os.environ.update(server_settings(home) | ({} if listen else WITHOUT_SCHEDULES))
+            set_client(home, api_url, own_authentication(home))
+            stack.enter_context(_in_thread(home, own, hosts, when_lost))
+            meanwhile()
+            _wait_until_up(api_url, home)
         yield api_url
 
 
-def server_process(home: Path, port: int, environment: Mapping[str, str]) -> ChildProcess:
-    """Return a Prefect server on a loopback port, not started yet, with its files in ``home/prefect``."""
-    settings = {
+def server_settings(home: Path) -> dict[str, str]:
+    """Return the settings of a server that follow from the home, and for how long history is kept."""
+    return {
         "PREFECT_HOME": str(home / "prefect"),
-        # Without it the pages look for the API at port 4200 and stay blank.
-        "PREFECT_SERVER_UI_API_URL": f"http://{HOST}:{port}/api",
         # Prefect writes its pages next to its own code otherwise, and serves none if it may not.
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "pages"),
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{HOST}:{port},http://localhost:{port}",
         "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),
-        "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-        "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(keep_days() * 86_400),
+        "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": f"P{min(keep_days(), 7)}D",
+    }
+
+
+def set_client(home: Path, api_url: str, authentication: str) -> None:
+    """Make this process, and those it starts, clients of a server; all servers find the same results."""
+    known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost"]
+    direct = ",".join(dict.fromkeys(filter(None, known)))
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    os.environ |= {
+        "PREFECT_API_URL": api_url,
+        "PREFECT_API_AUTH_STRING": authentication,
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "cache" / "records"),
+        # What a server answers while its database starts again.
+        "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504",
+        "NO_PROXY": direct,
+        "no_proxy": direct,
         **NO_ANALYTICS,
     }
-    inherited = {name: value for name, value in environment.items() if name != "PREFECT_API_URL"}
-    return ChildProcess(
-        home,
-        "server",
-        [sys.executable, "-m", "flows.server.app", "--port", str(port)],
-        environment=RECORDER_SETTINGS | inherited | settings,
-        folder=home,
-    )
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+@contextlib.contextmanager
+def _in_thread(home: Path, listening: socket.socket, hosts: Sequence[str], when_lost: Say) -> Iterator[None]:
+    """Run Prefect's server in a thread until the body ends, after its last logs have arrived."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    from flows.server.app import guarded
+
+    log = RotatingFileHandler(_log_file(home), maxBytes=5_000_000, backupCount=1)
+    log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for name in ("prefect.server", "uvicorn", "docket"):
+        logging.getLogger(name).addHandler(log)
+        logging.getLogger(name).propagate = False
+    application = guarded(create_app(final=True), REPORTS, own_authentication(home), hosts)
+    config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=3)
+    server, ending = uvicorn.Server(config), threading.Event()
+
+    def run() -> None:
+        with contextlib.suppress(SystemExit):  # uvicorn's word for a server that did not start
+            server.run(sockets=[listening])
+        if not ending.is_set():
+            when_lost(f"the server has ended; see {_log_file(home)}")
+
+    thread = threading.Thread(target=run, name="Prefect's server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        for handler in logging.getLogger("prefect.flow_runs").handlers:
+            handler.flush()
+        ending.set()
+        server.should_exit = True
+        thread.join(10)
 
 
-def _tell_when_dead(server: ChildProcess, when_lost: Say) -> None:
-    """Wait until a private server ends, and tell why unless it was stopped."""
-    if not server.wait():
-        when_lost(server.ended())
+def _wait_until_up(api_url: str, home: Path) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while not answers(api_url):
+        if time.monotonic() > deadline:
+            raise ServerError(
+                f"the server was not ready within {START_TIMEOUT:.0f} s; see {_log_file(home)}; if its "
+                f"database is damaged, delete {home / 'prefect'}: that loses no result"
+            )
+        time.sleep(0.05)
+
+
+def _log_file(home: Path) -> Path:
+    (home / "prefect").mkdir(parents=True, exist_ok=True)
+    return home / "prefect" / "server.log"
+
+
+def answers(api_url: str) -> bool:
+    """Say whether a Prefect server is well at this address, and reaches its database."""
+    try:
+        return _get(f"{api_url}/health").is_success and _get(f"{api_url}/ready").status_code != 503
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return False
+
+
+def _get(address: str, auth: tuple[str, str] | None = None) -> httpx.Response:
+    elsewhere = not _on_loopback(address)  # here, without a proxy and without loading certificates
+    return httpx.get(address, auth=auth, timeout=5, trust_env=elsewhere, verify=elsewhere)
+
+
+def _on_loopback(address: str) -> bool:
+    return urlsplit(address).hostname in (HOST, "localhost", "::1")
 
 
 def authentication_file(home: Path) -> Path:
@@ -134,84 +196,31 @@ def authentication_file(home: Path) -> Path:
 
 
 def own_authentication(home: Path) -> str:
-    return own_secret(authentication_file(home), "dpcost:")
+    """Return the string of the home's server: the one of the environment, or one made once for the home."""
+    chosen = os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
+    if not chosen and not authentication_file(home).exists():
+        string = f"dpcost:{secrets.token_urlsafe(24)}"
+        atomic_write(authentication_file(home), string.encode(), private=True)
+    return chosen or authentication_file(home).read_text()
 
 
-def own_secret(path: Path, prefix: str = "") -> str:
-    """Return the secret in a file of the home: made once, readable by the owner alone."""
-    if not path.exists():
-        private_folder(path.parent)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent) as unfinished:  # nobody else can read it
-            unfinished.write(prefix + secrets.token_urlsafe(24))
-            unfinished.flush()
-            with contextlib.suppress(FileExistsError):
-                os.link(unfinished.name, path)
-    return path.read_text()
-
-
-def foreign_settings(home: Path, api_url: str) -> dict[str, str]:
-    """Return the environment of a client of a server that runs already; refuse one that does not let it in.
-
-    It authenticates with what the user chose, else, on this machine, with the home's string.
-    """
+def _authentication_at(home: Path, api_url: str) -> str:
+    """Return what a server that runs already is told: the user's choice or, on this machine, the home's."""
     own = own_authentication(home) if _on_loopback(api_url) else ""
-    authentication = os.environ.get("PREFECT_API_AUTH_STRING", "") or own
+    string = os.environ.get("PREFECT_API_AUTH_STRING", own)
+    name, _, password = string.partition(":")
     with contextlib.suppress(httpx.HTTPError):  # it answered a moment ago; `watched` notices if it is gone
-        if _get(api_url, "admin/version", authentication).status_code in (401, 403):
+        if _get(f"{api_url}/admin/version", (name, password)).status_code in (401, 403):
             raise ServerError(
                 f"the Prefect server at {api_url} needs another authentication string; set "
                 "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
             )
-    return client_settings(home, api_url, authentication)
+    return string
 
 
-def answers(api_url: str) -> bool:
-    """Say whether a Prefect server is well at this address, and reaches its database."""
-    try:
-        answer = _get(api_url, "health")
-        well = answer.is_success and answer.json() is True
-        return well and _get(api_url, "ready").status_code != 503
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-        return False
-
-
-def client_settings(home: Path, api_url: str, authentication: str) -> dict[str, str]:
-    """Return the environment of a process that runs flows on a server; all servers find the same results."""
-    hosts = [*filter(None, [os.environ.get("NO_PROXY") or os.environ.get("no_proxy")]), HOST, "localhost"]
-    return {
-        "PREFECT_API_URL": api_url,
-        **({"PREFECT_API_AUTH_STRING": authentication} if authentication else {}),
-        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "cache" / "records"),
-        "PREFECT_LOGGING_LEVEL": logging_level("WARNING"),
-        # What a server answers while its database starts again.
-        "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504",
-        "NO_PROXY": ",".join(dict.fromkeys(hosts)),
-        "no_proxy": ",".join(dict.fromkeys(hosts)),
-        **NO_ANALYTICS,
-    }
-
-
-def logging_level(default: str) -> str:
-    """Return the user's choice of Prefect's logging level, or a default; refuse an unknown one."""
-    level = os.environ.get("PREFECT_LOGGING_LEVEL", default)
-    if level.upper() not in LEVELS:
-        raise SpecError(f"PREFECT_LOGGING_LEVEL must be one of {', '.join(LEVELS)}, got {level!r}")
-    return level
-
-
-@contextlib.contextmanager
-def client_environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to this process for a while, and import Prefect, which reads them now or never."""
-    before = dict(os.environ)
-    os.environ.update(settings)
-    try:
-        import prefect.settings  # noqa: F401
-
-        yield
-    finally:
-        for name in settings:
-            os.environ.pop(name, None)
-        os.environ.update({name: before[name] for name in settings if name in before})
+def home_tag(home: Path) -> str:
+    """Return the tag that the server shows at every run started from this home."""
+    return "home-" + hashlib.sha256(own_authentication(home).encode()).hexdigest()[:12]
 
 
 def wrong_setting(error: Exception) -> str:
@@ -267,19 +276,3 @@ def wait_until_recorded(flow_run_id: str, n_task_runs: int, timeout: float = 30.
             if n_recorded >= n_task_runs or time.monotonic() > deadline:
                 return n_recorded
             time.sleep(0.1)
-
-
-def _on_loopback(api_url: str) -> bool:
-    return urlsplit(api_url).hostname in (HOST, "localhost", "::1")
-
-
-def _get(api_url: str, path: str, authentication: str = "") -> httpx.Response:
-    headers, auth = {}, None
-    if authentication:
-        name, _, password = authentication.partition(":")
-        auth = (name, password)
-    elif key := os.environ.get("PREFECT_API_KEY"):
-        headers["Authorization"] = f"Bearer {key}"
-    elsewhere = not _on_loopback(api_url)  # here, without a proxy and without loading certificates
-    address = f"{api_url.rstrip('/')}/{path}"
-    return httpx.get(address, headers=headers, auth=auth, timeout=5, trust_env=elsewhere, verify=elsewhere)

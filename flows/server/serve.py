@@ -1,213 +1,127 @@
-"""``python -m flows.server.serve [--postgres] [--port 4200] [--server URL]``: server, worker and schedules.
+"""``python -m flows.server.serve [--port 4200]``: server, schedules and runs, until Ctrl-C.
 
-All of them end at Ctrl-C, or when one of them dies, in the order worker, server, database: systemd or the
-container engine starts them again.
+The server is a thread of this process, and Prefect's runner starts each run that is due as a process of its
+own, one at a time. Where ``PREFECT_API_URL`` names a server that answers, runs are served to that one. What
+dies is started again by systemd or the container engine.
 """
 
 import argparse
-import contextlib
+import asyncio
 import os
 import shlex
+import shutil
 import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from data.store import folders as store
+from data.store.folders import PROJECT_ROOT, SITE, home
 from flows.record.journal import locked
-from flows.server import prefect_server
-from flows.server.dead_runs import mark_dead_runs, mark_deployed_runs, termination_as_exit
-from flows.server.deploy import POOL, PROJECT
-from flows.server.postgres import DATABASE_URL, start_postgres
-from flows.server.processes import (
-    START_TIMEOUT,
-    ChildProcess,
-    Say,
-    ServerError,
-    end_leftovers,
-    end_own_processes,
-    last_lines,
+from flows.server import ServerError
+from flows.server.interruption import leave
+from flows.server.prefect_server import (
+    HOST,
+    authentication_file,
+    home_tag,
+    prefect_server,
+    wrong_setting,
 )
 from tasks.faults import MENDABLE
-
-WORKER_STOP_TIMEOUT = 30.0
-_say: Say = partial(print, flush=True)
-
-
-@contextlib.contextmanager
-def serving(
-    home: Path, *, port: int, postgres: bool = False, server_url: str = ""
-) -> Iterator[tuple[str, list[ChildProcess]]]:
-    """Start server, deployments and worker; give the API's address and the processes.
-
-    With `postgres` a private PostgreSQL cluster is started, too; `server_url` is the API of a server that
-    runs elsewhere, which is used in place of one of our own.
-    """
-    home, started = home.resolve(), list[ChildProcess]()
-    level = prefect_server.logging_level("INFO")  # refused before anything is started
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_alone(home))
-        end_leftovers(home)
-        stack.callback(end_own_processes)
-        api_url = server_url or f"http://{prefect_server.HOST}:{port}/api"
-        if server_url:
-            _wait_for(api_url)
-            settings = prefect_server.foreign_settings(home, api_url)
-        else:
-            _require_free(port)
-            environment = dict(os.environ)
-            if postgres:
-                database, environment[DATABASE_URL] = start_postgres(home)
-                started.append(database)
-            started.append(prefect_server.server_process(home, port, environment))
-            started[-1].start(partial(prefect_server.answers, api_url))
-            own = prefect_server.own_authentication(home)
-            settings = prefect_server.client_settings(home, api_url, own)
-        settings |= {
-            "DPCOST_HOME": str(home),
-            "PREFECT_HOME": str(home / "prefect"),
-            "PREFECT_LOGGING_LEVEL": level,
-            "PREFECT_WORKER_QUERY_SECONDS": "2",
-            # Tells runs where the reports are shown.
-            "DPCOST_REPORTS_URL": os.environ.get("DPCOST_REPORTS_URL") or f"{_pages(api_url)}/reports",
-        }
-        stack.enter_context(prefect_server.client_environment(settings))
-        _deploy_all()
-        mark_deployed_runs()
-        mark_dead_runs(home)
-        started.append(_worker(home))
-        started[-1].start()
-        yield api_url, started
-
-
-def _worker(home: Path) -> ChildProcess:
-    """Return Prefect's process worker, not started yet.
-
-    Told to end, it would wait for the flows it runs; `ChildProcess` tells these, too, so that they report
-    that they crashed, and their hook starts them again.
-    """
-    name = f"{socket.gethostname()}-{os.getpid()}"
-    command = ["-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", name]
-    return ChildProcess(
-        home,
-        "worker",
-        [sys.executable, *command],
-        environment=os.environ,
-        folder=PROJECT,
-        stop_timeout=WORKER_STOP_TIMEOUT,
-    )
-
-
-def _deploy_all() -> None:
-    """Put the deployments on the server, in a process of its own: it loads all flows."""
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.server.deploy"],
-        cwd=PROJECT,  # which Python puts on its path
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-        check=False,
-    )
-    if done.returncode:
-        raise ServerError(f"the flows could not be deployed: {last_lines(done.stdout + done.stderr)}")
-
-
-def _require_free(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((prefect_server.HOST, port))
-        except (OSError, OverflowError) as error:
-            raise ServerError(
-                f"port {port} cannot be used ({last_lines(str(error))}); stop what listens there, "
-                "or choose another, e.g. --port 4201"
-            ) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m flows.server.serve", description=main.__doc__)
-    parser.add_argument("--postgres", action="store_true", help="with a private PostgreSQL cluster")
-    parser.add_argument("--port", type=int, default=4200, help="the server's port (default 4200)")
-    parser.add_argument("--server", default="", help="use the server at this API address; start none")
+    parser.add_argument("--port", type=int, default=4200, help="the port to listen on (default 4200)")
+    parser.add_argument("--host", default=HOST, help=f"the interface to listen on (default {HOST})")
+    parser.add_argument(
+        "--known-as", action="append", default=[], help="a host name that it is reached by; may be repeated"
+    )
     options = parser.parse_args(arguments)
-
     os.umask(0o077)
     # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with termination_as_exit():
-            _say("starting the server, the deployments and the worker …")
-            home = store.home()
-            with serving(home, port=options.port, postgres=options.postgres, server_url=options.server) as (
-                api_url,
-                started,
-            ):
-                _say(_welcome(api_url, home, own=not options.server))
-                while all(each.exit_status is None for each in started):
-                    time.sleep(1)
-                dead = next(each for each in started if each.exit_status is not None)
-                raise ServerError(f"{dead.ended()}; ending the rest")
+        with locked(home(), "serve.lock", _refuse):
+            _serve(home(), partial(_listen, options), [HOST, "localhost", *options.known_as])
     except KeyboardInterrupt:
-        _say("stopped: worker, server, database")
-        return 0
+        pass
     except Exception as error:
         explained = isinstance(error, (ServerError, OSError, *MENDABLE))
-        sentence = prefect_server.wrong_setting(error) or (str(error) if explained else "")
+        sentence = wrong_setting(error) or (str(error) if explained else "")
         if not sentence:
             raise
         print(sentence, file=sys.stderr)
         return 1
+    print("stopped: server, schedules and runs", flush=True)
+    return 0
 
 
-def _alone(home: Path) -> contextlib.AbstractContextManager[None]:
-    """Hold the home's one place for a standing server."""
+def _serve(home: Path, listen: Callable[[], socket.socket], hosts: list[str]) -> None:
+    """Bring a server, deploy every study, start again what died, and run what is due until a signal."""
+    print("starting the server and the deployments …", flush=True)
+    path = [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # runs find the flows there
+    settings = {
+        "DPCOST_HOME": str(home),
+        "DPCOST_SERVED_BY": str(os.getpid()),
+        "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+        "PYTHONPATH": os.pathsep.join(path),
+        # What a killed runner leaves lies in the home, and goes when the next one starts.
+        "TMPDIR": str(_empty_folder(home / "prefect" / "tmp")),
+    }
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
+    os.environ.update(settings)
+    with prefect_server(home, when_lost=leave, listen=listen, hosts=hosts) as api_url:
+        from prefect.runner import Runner
 
-    def refuse(holder: str) -> None:
+        from flows.record.dead_runs import end_dead_runs
+        from flows.server.deployments import deployments
+
+        pages = api_url.removesuffix("/api")
+        os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # tells runs where reports are shown
+        runner = Runner(name="dpcost", limit=1, pause_on_shutdown=False)
+        for deployment in deployments(home_tag(home)):
+            runner.add_deployment(deployment)
+        end_dead_runs(home_tag(home), deployed=True)
+        print(_welcome(pages, home), flush=True)
+        asyncio.run(runner.start())
+
+
+def _listen(options: argparse.Namespace) -> socket.socket:
+    """Return a socket that listens on the port, before anything is started."""
+    try:
+        return socket.create_server((options.host, options.port))
+    except (OSError, OverflowError) as error:
         raise ServerError(
-            f"{home} has a standing server already (process {holder}); stop it, or set another DPCOST_HOME"
-        )
-
-    return locked(home, "serve.lock", refuse)
-
-
-def _wait_for(api_url: str) -> None:
-    deadline = time.monotonic() + START_TIMEOUT
-    while not prefect_server.answers(api_url):
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"no Prefect server answers at {api_url}; --server takes e.g. http://127.0.0.1:4200/api"
-            )
-        time.sleep(0.5)
+            f"port {options.port} cannot be used ({error}); stop what listens there, or choose another, "
+            "e.g. --port 4201"
+        ) from None
 
 
-def _welcome(api_url: str, home: Path, *, own: bool) -> str:
-    program = Path(sys.executable).with_name("prefect")
-    file = shlex.quote(str(prefect_server.authentication_file(home)))
-    here = f'PREFECT_API_URL={api_url} PREFECT_API_AUTH_STRING="$(cat {file})"'
-    password = prefect_server.own_authentication(home) if sys.stdout.isatty() else f"the line in {file}"
-    if not own:
-        here, password = f"PREFECT_API_URL={api_url}", "the one that PREFECT_API_AUTH_STRING holds"
-    pages = _pages(api_url)
-    site = "make docs builds the documentation."
-    if own and (store.SITE / "index.html").exists():
-        site = f"The documentation is at {pages}/site/."
+def _refuse(holder: str) -> None:
+    raise ServerError(
+        f"{home()} has a standing server already (process {holder}); stop it, or set another DPCOST_HOME"
+    )
+
+
+def _empty_folder(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _welcome(pages: str, home: Path) -> str:
+    program = shlex.quote(str(Path(sys.executable).with_name("prefect")))
+    file = shlex.quote(str(authentication_file(home)))
+    site = f"The documentation is at {pages}/site/." if (SITE / "index.html").exists() else ""
     return f"""\
-Prefect is at {pages} (logs in {home / "prefect"}); Ctrl-C stops everything.
-Its pages ask for a password: {password}
-The reports are at {pages}/reports/; its parts around the colon are name and password.
-{site}
-Start a run now:
-  {here} {program} deployment run study/housing --watch"""
-
-
-def _pages(api_url: str) -> str:
-    return api_url.rstrip("/").removesuffix("/api")
+Prefect is at {pages} (log: {home / "prefect" / "server.log"}), the reports at {pages}/reports/.
+Both ask for a password: the line in {file}. {site}
+Ctrl-C stops everything. Start a run now:
+  PREFECT_API_URL={pages}/api PREFECT_API_AUTH_STRING="$(cat {file})" \\
+    {program} deployment run study/housing --watch"""
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ here, and its reports stay below ``reports/out``.
 from pathlib import Path
 from typing import Annotated, Any
 
-from prefect import Flow, runtime
+from prefect import runtime
 from prefect.context import get_run_context
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from data.datasets import load_registry
 from data.store.folders import REPORTS
@@ -22,9 +23,20 @@ _LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
 _FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"
 
 
-def shown(description: str, **schema: Any) -> Any:
-    """Return what the server's form says about a parameter, and checks beyond its type."""
-    return Field(json_schema_extra={"description": description, **schema})
+class Shown:
+    """What the server's form says about a parameter, and checks beyond its type.
+
+    Of a choice between a type and nothing the pages would make two tabs: the form has one field for it,
+    which may be left empty.
+    """
+
+    def __init__(self, description: str, **schema: Any) -> None:
+        self._about = {"description": description, **schema}
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core)
+        given = schema.pop("anyOf", [{}])[0]
+        return {**schema, **given, **self._about}
 
 
 _Replicates = Annotated[int, Field(ge=1, le=MAX_REPLICATES)]
@@ -33,10 +45,10 @@ _LAST = "Empty: the last run's."
 
 
 def _several(description: str, names: list[str]) -> Any:
-    return shown(description, items={"type": "string", "enum": names}, uniqueItems=True)
+    return Shown(description, items={"type": "string", "enum": names}, uniqueItems=True)
 
 
-StudyChoice = Annotated[str, shown("The study.", enum=study_names())]
+StudyChoice = Annotated[str, Shown("The study.", enum=study_names())]
 ReportChoices = Annotated[
     list[str],
     _several(
@@ -47,69 +59,50 @@ ReportChoices = Annotated[
 DatasetChoices = Annotated[list[str], _several("The datasets to bring; empty: all.", sorted(load_registry()))]
 ProfileChoice = Annotated[
     Profile,
-    shown(
+    Shown(
         "How much to compute: smoke is a quick look, standard the whole grid, paper the papers' repetitions."
     ),
 ]
-LastProfile = Annotated[Profile | None, shown(f"How much to compute. {_LAST}")]
+LastProfile = Annotated[Profile | None, Shown(f"How much to compute. {_LAST}")]
 Replicates = Annotated[
-    _Replicates | None, shown("Repetitions of each cell. Empty: as many as the profile says.")
+    _Replicates | None, Shown("Repetitions of each cell. Empty: as many as the profile says.")
 ]
-LastReplicates = Annotated[_Replicates | None, shown(f"Repetitions of each cell. {_LAST}")]
+LastReplicates = Annotated[_Replicates | None, Shown(f"Repetitions of each cell. {_LAST}")]
 Seed = Annotated[
     _SeedNumber,
-    shown("From which all randomness follows: the same seed, the same results.", maximum=_LARGEST_SEED),
+    Shown("From which all randomness follows: the same seed, the same results.", maximum=_LARGEST_SEED),
 ]
 LastSeed = Annotated[
-    _SeedNumber | None, shown(f"From which all randomness follows. {_LAST}", maximum=_LARGEST_SEED)
+    _SeedNumber | None, Shown(f"From which all randomness follows. {_LAST}", maximum=_LARGEST_SEED)
 ]
-Offline = Annotated[bool, shown("Never use the network: what is not at hand is left out or simulated.")]
+Offline = Annotated[bool, Shown("Never use the network: what is not at hand is left out or simulated.")]
 Again = Annotated[
-    bool, shown("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
+    bool, Shown("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
 ]
 Workers = Annotated[
     Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
-    shown("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
+    Shown("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
 ]
 OutFolder = Annotated[
     str | None,
-    shown(
+    Shown(
         "A folder below reports/out, e.g. trial: letters, digits, - and _. Empty: reports/out itself.",
         pattern=_FOLDER,
     ),
 ]
-TaskChoice = Annotated[TaskName, shown("The task to run again; all that depends on it follows.")]
+TaskChoice = Annotated[TaskName, Shown("The task to run again; all that depends on it follows.")]
 RefreshTask = Annotated[
-    TaskName | None, shown("Run this task again although its result is stored. Empty: only what is missing.")
+    TaskName | None, Shown("Run this task again although its result is stored. Empty: only what is missing.")
 ]
 CellKey = Annotated[
     str | None,
-    shown(
+    Shown(
         "Of the task run_block, the one cell to run again: the column cell of summary.csv lists them. "
         "Empty: all cells.",
         maxLength=300,
     ),
 ]
-Command = Annotated[str, shown("For the record alone: what was typed. Leave it empty.", maxLength=1000)]
-
-
-def form(flow: Flow[..., Any]) -> dict[str, Any]:
-    """Return the JSON schema of a flow's parameters; names that it does not have are refused."""
-    schema = flow.parameters.model_dump_for_openapi()
-    properties = {name: _as_a_field(about) for name, about in schema["properties"].items()}
-    return {**schema, "properties": properties, "additionalProperties": False}
-
-
-def _as_a_field(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a parameter so that the form has one field for it, which may be left empty.
-
-    Of a choice between a type and nothing the pages make two tabs, or no field at all; a type without a
-    default they do not send if nothing is typed.
-    """
-    if "anyOf" not in about:
-        return dict(about)
-    given, _nothing = about["anyOf"]
-    return {**{key: value for key, value in about.items() if key not in ("anyOf", "default")}, **given}
+Command = Annotated[str, Shown("For the record alone: what was typed. Leave it empty.", maxLength=1000)]
 
 
 def check_studies(*studies: str) -> None:
@@ -138,7 +131,7 @@ def reports_folder(out: str | None, study: str = "") -> Path:
 
 
 def run_name() -> str:
-    """Return what the server's pages call a run that nobody named: ``housing · standard · 2026-11-20``."""
+    """Return what the server's pages call a run that nobody named: ``housing standard 2026-11-20``."""
     context: Any = get_run_context()
     if from_server() and not context.flow_run.auto_scheduled:
         return str(context.flow_run.name)
@@ -148,4 +141,4 @@ def run_name() -> str:
     again = asked.get("task") or asked.get("refresh_task")
     words = [", ".join(named), asked.get("profile"), f"{again} again" if again else None]
     date = runtime.flow_run.scheduled_start_time.date().isoformat()
-    return " · ".join([*filter(None, words), date])
+    return " ".join([*filter(None, words), date])

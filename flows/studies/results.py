@@ -23,7 +23,7 @@ from flows.studies.steps import Outcome, Tasks
 from reports.page import StudyPage
 from tasks.cache import cache_key
 from tasks.faults import SpecError
-from tasks.limits import DEFAULT_SEED
+from tasks.limits import DEFAULT_SEED, MAX_REPLICATES, PROFILES
 from tasks.report.manifest import now
 from tasks.report.write import page_of, share_report, write_index, write_report
 from tasks.run.collect import read_results
@@ -32,6 +32,15 @@ from tasks.scorecard.judging import read_evidence, score, write_scorecard
 from tasks.study.spec import StudySpec
 
 COMMAND = f"dpcost run {SCORECARD}"
+
+
+def folder_of_run(folder: Path, study: str, profile: str) -> Path:
+    """Return where a run's report goes: next to one of a richer profile, in a folder named by its own."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        last = read_json(folder / study / "manifest.json")["profile"]
+        if PROFILES.index(profile) < PROFILES.index(last):
+            return folder / profile
+    return folder
 
 
 def rerun_options(
@@ -144,7 +153,7 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
     path = _reports(out) / spec.name / "manifest.json"
     try:
         found = read_json(path)
-        reason = "" if isinstance(found, dict) else "it is not what a run writes"
+        reason = "" if _is_of_a_run(found) else "it is not what a run writes"
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -154,6 +163,19 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
     if reason:
         raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
     return dict(found)
+
+
+def _is_of_a_run(manifest: Any) -> bool:
+    """Whether a manifest has what a run is repeated by, each of its type."""
+    if not isinstance(manifest, dict):
+        return False
+    replicates, seed = manifest.get("replicates", 1), manifest.get("seed", 0)
+    return (
+        manifest.get("profile") in (None, *PROFILES)
+        and isinstance(manifest.get("command", ""), str)
+        and (type(replicates) is int and 1 <= replicates <= MAX_REPLICATES)
+        and (type(seed) is int and seed >= 0)
+    )
 
 
 def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:

@@ -15,7 +15,7 @@ from data.store.folders import REPORTS, home
 from flows.record import journal
 from flows.record.progress import blocks, say
 from flows.studies.find_study import SCORECARD, find_study
-from flows.studies.results import judged
+from flows.studies.results import folder_of_run, judged
 from flows.studies.steps import Job, Outcome, RunOptions, StudySteps
 from tasks.bring import fetch
 from tasks.cache import Record, at_hand, find_record
@@ -67,9 +67,9 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
     """Finish a run of which everything is stored; None if something has to be computed or fetched.
 
     `options` are those of the flow of the study, without the ones that were not given. No run ends here where
-    the user's own server is to show all runs, or where the server has to learn of one that died.
+    the user's own server is to show all runs.
     """
-    if os.environ.get("PREFECT_API_URL") or any(entry.died for entry in journal.history(home())):
+    if os.environ.get("PREFECT_API_URL"):
         return None
     found, own_data = StoredResults(), False
     reports = Path(options["out"] or REPORTS).resolve()
@@ -80,6 +80,7 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
             outcome = judged(reports, found, **of_scorecard)
         else:
             spec = find_study(study)
+            reports = folder_of_run(reports, spec.name, asked["profile"])
             if not (reports / spec.name / "manifest.json").exists():  # the last file that a run writes
                 return None
             outcome = StudySteps(spec, reports, RunOptions(study=study, **asked), found).run()
@@ -88,6 +89,7 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
         return None
     for note in found.notes:
         say(note)
-    entry = journal.begin(home(), uuid4(), study, asked["profile"], own_data=own_data)
-    journal.end(home(), entry)
+    run = uuid4()
+    journal.begin(home(), run, study, asked["profile"], own_data=own_data)
+    journal.end(home(), run)
     return outcome

@@ -1,7 +1,6 @@
-"""What the server's pages show of a run: its report as one Markdown text, and how the budget was spent."""
+"""What the server's pages show of a run: headline, table and link, and how the budget was spent."""
 
-import base64
-import re
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,36 +10,18 @@ from tasks.report.manifest import budget_split
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
 
-_IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)]*)\)")
-_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?://|#)([^)]*)\)")
-MAX_BYTES = 1_000_000  # of all figures together
 
+def summary_markdown(report: Path, headline: str, address: str = "") -> str:
+    """Return a report's headline, its first table and where the whole of it is.
 
-def standalone_markdown(report: Path, address: str = "") -> str:
-    """Return a report's ``report.md`` with its figures embedded, up to `MAX_BYTES`.
-
-    Links lead to ``address``, of the report's folder on a server, or become plain text: no browser follows a
-    link from a server's page to a file.
+    That is at ``address``, of the report's folder on a server, or in a file: no browser follows a link from a
+    server's page to one.
     """
-    folder, left = report.parent, MAX_BYTES
-
-    def embedded(match: re.Match[str]) -> str:
-        nonlocal left
-        alt, name = match.groups()
-        picture = (folder / name).read_bytes()
-        if len(picture) > left:
-            return f"*{alt}*"
-        left -= len(picture)
-        return f"![{alt}](data:image/png;base64,{base64.b64encode(picture).decode()})"
-
-    text = (folder / "report.md").read_text(encoding="utf-8")
-    if address:
-        text = _LINK.sub(rf"[\1]({address}/\2)", text)
-        whole = f"[The whole report]({address}/{report.name})"
-    else:
-        text = _LINK.sub(r"\1", text)
-        whole = f"The whole report, to be opened in a browser: `{report}`"
-    return f"{whole}\n\n{_IMAGE.sub(embedded, text)}"
+    lines = report.with_name("report.md").read_text(encoding="utf-8").splitlines()
+    after = dropwhile(lambda line: not line.startswith("|"), lines)
+    table = "\n".join(takewhile(lambda line: line.startswith("|"), after))
+    whole = f"[The whole report]({address}/{report.name})" if address else f"The whole report: `{report}`"
+    return f"{headline}\n\n{whole}\n\n{table}\n"
 
 
 def spent_budget(spec: StudySpec, results: pd.DataFrame, cells: list[Cell]) -> list[dict[str, str]]:

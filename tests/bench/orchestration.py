@@ -1,12 +1,12 @@
 """What orchestration adds to a block, by blocks that compute nothing: no block's own time blurs it.
 
 One block of the study of housing every .55 s, as two workers finish blocks of 1.1 s; a standing server;
-processor time of the flow's process, of Dask's workers and of the server, its database's too, from the first
-to the last.
+processor time of the flow's process, of Dask's workers and of the server, from the first to the last.
 """
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,20 +22,14 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
 from data.store.folders import PROJECT_ROOT
-from flows.server.postgres import DATABASE_URL, start_postgres
-from flows.server.prefect_server import (
-    answers,
-    client_settings,
-    free_port,
-    own_authentication,
-    server_process,
-)
+from flows.server.prefect_server import authentication_file
 from flows.studies.find_study import find_study
 from flows.studies.prefect_tasks import as_task
 from tasks.cache import CacheKey
 from tasks.problems.problem import Block
 from tasks.run.resources import computed
 from tests.bench.goals import Goal, Measurement
+from tests.private_postgres import free_port
 
 # Prefect reads its settings when it is imported, hence from the environment of a process of its own.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -44,34 +38,27 @@ WORKERS = 2
 
 
 def bench_orchestration_cost(small: bool = False) -> Measurement:
-    """Measure it with both engines on both databases."""
+    """Measure it with both engines."""
     goals = []
-    databases, engines = (("SQLite",), ("local",)) if small else (("SQLite", "PostgreSQL"), ("local", "dask"))
     n_blocks = 2 if small else 60
-    for database in databases:
-        for engine in engines:
-            milliseconds = 1000 * _seconds_per_block(engine, database, n_blocks)
-            print(f"{engine}, {database}: {milliseconds:.0f} ms per block", flush=True)
-            what = f"orchestration of a block of {BLOCK_SECONDS} s: {engine}, {database}"
-            share = milliseconds / BLOCK_SECONDS / 10
-            goals.append(Goal(what=what, values=[share], wanted=5, at_least=False, unit="% of block time"))
+    for engine in ("local",) if small else ("local", "dask"):
+        milliseconds = 1000 * _seconds_per_block(engine, n_blocks)
+        print(f"{engine}: {milliseconds:.0f} ms per block", flush=True)
+        what = f"orchestration of a block of {BLOCK_SECONDS} s: {engine}, SQLite"
+        share = milliseconds / BLOCK_SECONDS / 10
+        goals.append(Goal(what=what, values=[share], wanted=5, at_least=False, unit="% of block time"))
     figure = "; ".join(f"{goal.what.partition(': ')[2]} {goal.median:.1f} %" for goal in goals)
     return Measurement(figure=figure, goals=goals, data="none")
 
 
-def _seconds_per_block(engine: str, database: str, n_blocks: int) -> float:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
-        with running_server(folder / "standing", database) as settings:
-            home = folder / "home"
-            access = client_settings(home, settings["PREFECT_API_URL"], settings["PREFECT_API_AUTH_STRING"])
-            environment = os.environ | settings | access | _QUIET | {"DPCOST_HOME": str(home)}
-            code = "import sys; from tests.bench.orchestration import main; main(*sys.argv[1:])"
-            command = [sys.executable, "-c", code, engine, str(os.getpid()), str(n_blocks)]
-            ran = subprocess.run(
-                command, cwd=PROJECT_ROOT, env=environment, check=True, capture_output=True, text=True
-            )
+def _seconds_per_block(engine: str, n_blocks: int) -> float:
+    with tempfile.TemporaryDirectory() as name, running_server(Path(name) / "standing") as settings:
+        environment = os.environ | settings | _QUIET | {"DPCOST_HOME": str(Path(name) / "home")}
+        code = "import sys; from tests.bench.orchestration import main; main(*sys.argv[1:])"
+        command = [sys.executable, "-c", code, engine, str(os.getpid()), str(n_blocks)]
+        ran = subprocess.run(
+            command, cwd=PROJECT_ROOT, env=environment, check=True, capture_output=True, text=True
+        )
     return float(ran.stdout.splitlines()[-1])
 
 
@@ -123,15 +110,21 @@ def _seconds(top: int) -> float:
 
 
 @contextlib.contextmanager
-def running_server(home: Path, database: str) -> Iterator[dict[str, str]]:
-    """Run a standing server on a database, as ``make serve`` does, and return how runs reach it."""
-    with contextlib.ExitStack() as stack:
-        environment = dict(os.environ)
-        if database == "PostgreSQL":
-            database, environment[DATABASE_URL] = start_postgres(home)
-            stack.callback(database.stop)
-        port = free_port()
-        server, api_url = server_process(home, port, environment), f"http://127.0.0.1:{port}/api"
-        server.start(ready=lambda: answers(api_url))
-        stack.callback(server.stop)
-        yield {"PREFECT_API_URL": api_url, "PREFECT_API_AUTH_STRING": own_authentication(home)}
+def running_server(home: Path) -> Iterator[dict[str, str]]:
+    """Run ``make serve``, and return how runs reach it."""
+    port = free_port()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "flows.server.serve", "--port", str(port)],
+        cwd=PROJECT_ROOT,
+        env=os.environ | {"DPCOST_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    try:
+        assert any("deployment run" in line for line in server.stdout)
+        string = authentication_file(home).read_text()
+        yield {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", "PREFECT_API_AUTH_STRING": string}
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()

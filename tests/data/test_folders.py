@@ -13,7 +13,6 @@ from data.store import folders
 from data.store.folders import require_local_disk, require_own_home
 from flows.cli import launch
 from flows.record import journal
-from flows.server.serve import _alone
 
 
 def failing(number):
@@ -121,7 +120,7 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
     for use in (
         lambda: require_own_home(home),
         lambda: used(home),
-        lambda: _alone(home).__enter__(),
+        lambda: journal.locked(home, "serve.lock", print).__enter__(),
         lambda: launch.launch(["housing"], {}, workers=1, engine="local", out=tmp_path),
     ):
         with pytest.raises(StoreError, match=f"is used by {name}, .* set DPCOST_HOME to a folder"):
@@ -195,7 +194,7 @@ def test_what_counts_is_the_innermost_mount_and_where_links_lead(mounted, tmp_pa
 
 def test_nothing_that_rests_on_locks_works_on_a_network_folder(mounted):
     home = mounted("nfs4") / "home"
-    for use in (journal.exclusive_run(home), _alone(home)):
+    for use in (journal.exclusive_run(home), journal.locked(home, "serve.lock", print)):
         with pytest.raises(StoreError, match="must lie on a disk of this machine"), use:
             pass
     with pytest.raises(StoreError, match="the ledger must lie on a disk of this machine"):

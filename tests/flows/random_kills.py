@@ -10,21 +10,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from small_project import DPCOST, PROJECT, until
+from small_project import DPCOST, PROJECT, processes_of, until
 
 from data.store.folders import sha256_file
-from flows.server.postgres import DATABASE_URL, start_postgres
-from flows.server.prefect_server import answers, free_port, own_authentication, server_process
-from flows.server.processes import started_processes
 
 INTERRUPTED = {"ctrl-c": signal.SIGINT, "sigterm": signal.SIGTERM, "ctrl-c twice": signal.SIGINT}
-TARGETS = ("flow", "task process", "server", "postgres", *INTERRUPTED)
+TARGETS = ("flow", "task process", *INTERRUPTED)
 WORKERS = 2
 PATIENCE = 600.0
 
@@ -50,7 +46,7 @@ class Killer:
 
     def __init__(self, folder, study, seed):
         self.folder, self.home, self.study = folder, folder / "home", study
-        self.chance, self.standing = random.Random(seed), self.home
+        self.chance = random.Random(seed)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
         self.environment = inherited | {"DPCOST_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         self.results = folder / "out" / Path(study).stem / "results.parquet"
@@ -63,67 +59,41 @@ class Killer:
         shutil.rmtree(self.home / "cache", ignore_errors=True)
         self.results.unlink(missing_ok=True)
         kill = Kill(target)
-        with contextlib.ExitStack() as stack:
-            engine, more, victims = self.surroundings(target, stack)
-            process = self.start(engine, **more)
-            wanted = self.chance.randrange(self.n_results)
-            until(lambda: self.count_results() >= wanted or process.poll() is not None, PATIENCE)
-            time.sleep(self.chance.random())
-            until(lambda: victims(process) or process.poll() is not None, PATIENCE)
-            before = self.stored()
-            if (found := victims(process)) and process.poll() is None:
-                if target in INTERRUPTED:
-                    for _ in range(1 + target.endswith("twice")):
-                        with contextlib.suppress(ProcessLookupError):
-                            os.killpg(process.pid, INTERRUPTED[target])  # as a terminal does
-                        time.sleep(self.chance.choice((0.0, 0.01, 0.3)))
-                else:
-                    self.chance.choice(found).kill()
-                kill.hit = True
-            _, kill.said = self.finish(process)
-            after = self.stored()
+        process = self.start("dask" if target == "task process" else "local")
+        wanted = self.chance.randrange(self.n_results)
+        until(lambda: self.count_results() >= wanted or process.poll() is not None, PATIENCE)
+        time.sleep(self.chance.random())
+        victims = spawned if target == "task process" else lambda pid: [process]
+        until(lambda: victims(process.pid) or process.poll() is not None, PATIENCE)
+        before = self.stored()
+        if (found := victims(process.pid)) and process.poll() is None:
+            if target in INTERRUPTED:
+                for _ in range(1 + target.endswith("twice")):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, INTERRUPTED[target])  # as a terminal does
+                    time.sleep(self.chance.choice((0.0, 0.01, 0.3)))
+            else:
+                self.chance.choice(found).kill()
+            kill.hit = True
+        _, kill.said = self.finish(process)
+        after = self.stored()
         status, said = self.finish(self.start("local"))
         kill.said += said if status else []
         now = self.stored()
         kill.n_recomputed = sum(now.get(name) != when for name, when in (before | after).items())
         kill.same_bytes = self.results.exists() and self.expected == sha256_file(self.results)
         time.sleep(1)
-        kill.left_running = len(started_processes(self.home)) + len(self.of_home())
+        kill.left_running = len(processes_of(self.home))
         return kill
 
-    def surroundings(self, target, stack):
-        """Return the engine, the environment and who is to be killed, once what is needed runs."""
-        if target == "flow" or target in INTERRUPTED:
-            return "local", {}, lambda process: [process]
-        if target == "task process":
-            return "dask", {}, lambda process: spawned(process.pid)
-        if target == "server":
-            return "local", {}, lambda process: self.supervised("server", process.pid)
-        more = stack.enter_context(self.postgres())
-        return "local", more, lambda process: self.supervised("postgres", os.getpid())
-
-    @contextlib.contextmanager
-    def postgres(self):
-        """Run a server on PostgreSQL, as ``make serve-postgres`` does."""
-        with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
-            Path(name).chmod(0o755)  # PostgreSQL refuses to run as root, so its user has to get in
-            home = self.standing = Path(name) / "standing"
-            database, url = start_postgres(home)
-            stack.callback(database.stop)
-            environment, port = self.environment | {DATABASE_URL: url}, free_port()
-            server, api_url = server_process(home, port, environment), f"http://127.0.0.1:{port}/api"
-            server.start(ready=lambda: answers(api_url))
-            stack.callback(server.stop)
-            yield {"PREFECT_API_URL": api_url, "PREFECT_API_AUTH_STRING": own_authentication(home)}
-
-    def start(self, engine, **more):
+    def start(self, engine):
         options = ["--profile", "smoke", "--offline", "--engine", engine, "--workers", str(WORKERS)]
         command = [sys.executable, "-c", DPCOST, "run", self.study, *options]
         with open(self.folder / "said", "wb") as said:
             return subprocess.Popen(
                 [*command, "--out", str(self.folder / "out")],
                 cwd=PROJECT,
-                env=self.environment | more,
+                env=self.environment,
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
@@ -147,20 +117,6 @@ class Killer:
             path.name: (cache / "blocks" / f"{path.name}.parquet").stat().st_mtime_ns
             for path in (cache / "records").glob("block-*")
         }
-
-    def supervised(self, name, owner):
-        found = [each for home in (self.home, self.standing) for each in started_processes(home)]
-        return [psutil.Process(e.process.pid) for e in found if (e.name, e.owner.pid) == (name, owner)]
-
-    def of_home(self):
-        """Return the other processes that still run with this home."""
-        found = []
-        for each in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                mine = each.environ().get("DPCOST_HOME") == str(self.home)
-                if mine and each.pid != os.getpid() and each.status() != psutil.STATUS_ZOMBIE:
-                    found.append(each)
-        return found
 
 
 def spawned(pid):

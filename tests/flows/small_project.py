@@ -1,6 +1,7 @@
 """A small study with a home and reports of its own, and ``dpcost`` on them in processes of its own."""
 
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -11,8 +12,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from flows.server.prefect_server import free_port, own_authentication
-from flows.server.processes import started_processes
+import psutil
+
+from flows.server.prefect_server import own_authentication
+from tests.private_postgres import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
@@ -76,10 +79,15 @@ def until(condition, timeout=60.0):
     return found
 
 
-def server_of(pid, home):
-    """Return the server that a process has started, if it runs; the other is its watcher."""
-    found = [each.process for each in started_processes(home) if each.owner.pid == pid]
-    return max(found, key=lambda each: each.pid) if len(found) > 1 else None
+def processes_of(home):
+    """Return the processes that run for a home, but for this one."""
+    found = []
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            mine = each.environ().get("DPCOST_HOME") == str(home)
+            if mine and each.pid != os.getpid() and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
+    return found
 
 
 class Standing:
@@ -102,7 +110,7 @@ class Standing:
         for line in self.process.stdout:
             self.said += line
             if "deployment run" in line:
-                return
+                return self
         raise AssertionError(f"it ended before it was up: {self.said}")
 
     @property
@@ -137,17 +145,24 @@ class Standing:
         except urllib.error.HTTPError as error:
             return error.code, error.read()
 
+    def request_json(self, path):
+        token = base64.b64encode(self.password.encode()).decode()
+        return json.loads(self.request(path, Authorization=f"Basic {token}")[1])
+
     def ask(self, path, body=None):
         """Ask the API as its owner: for a list of things, or with a body."""
         token = base64.b64encode(self.password.encode()).decode()
         known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
+        csrf = self.request_json("csrf-token?client=test")["token"]
+        known |= {"Prefect-Csrf-Client": "test", "Prefect-Csrf-Token": csrf}
         place, content = path if body else f"{path}/filter", json.dumps(body or {}).encode()
         status, answered = self.request(place, method="POST", body=content, **known)
         assert status < 300, answered
         return json.loads(answered)
 
-    def running_children(self):
-        return [found.name for found in started_processes(self.home)]
+    def runs_under_way(self):
+        """Return the processes of runs."""
+        return [each for each in processes_of(self.home) if each.pid != self.process.pid]
 
     def stop(self):
         self.process.send_signal(signal.SIGINT)

@@ -1,15 +1,12 @@
 import json
-from types import SimpleNamespace
 from unittest.mock import Mock
-from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from flows.record import artifacts, webhook
+from flows.record import artifacts
 from flows.record.artifacts import ProgressArtifact, last_results, show_drift
-from flows.record.webhook import tell_drift, tell_failure
 from flows.studies.find_study import find_study
 from reports.analysis.results import to_parquet_bytes
 from tasks.report.artifact import spent_budget
@@ -30,6 +27,7 @@ def shown(monkeypatch):
 
         return artifact
 
+    monkeypatch.setattr(artifacts, "emit_event", lambda event, **keywords: told.append((event, keywords)))
     for name in ("create_progress_artifact", "update_progress_artifact", "create_table_artifact"):
         monkeypatch.setattr(artifacts, name, create(name.partition("_artifact")[0]))
     return told
@@ -73,7 +71,8 @@ def test_a_result_that_drifts_is_told(tmp_path, shown, capsys):
     left(tmp_path, [2.0, 2.1, 1.9])
     show_drift(HOUSING, tmp_path, last)
     assert "cells of housing beyond the error bars of the last run: 1" in capsys.readouterr().err
-    ((kind, keywords),) = shown
+    ((kind, keywords), (event, about)) = shown
+    assert (event, about["payload"]) == ("dpcost.drift", {"n_cells": 1, "cells": ["ols:public:n=100"]})
     assert (kind, keywords["key"]) == ("create_table", "drift-housing")
     assert keywords["table"][0]["cell"] == "ols:public:n=100"
 
@@ -89,14 +88,14 @@ def test_the_same_result_and_one_within_its_error_bars_are_not_told(tmp_path, sh
 
 def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, shown, monkeypatch, capsys):
     monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda **told: shown.append(told))
-    monkeypatch.setattr(artifacts, "standalone_markdown", lambda *_: "what came out")
+    monkeypatch.setattr(artifacts, "summary_markdown", lambda *_: "what came out")
     own = Mock(analyst_table=object())
     own.name = "mine"
     left(tmp_path, [1.0] * 29 + [1.1])
     last = last_results(tmp_path, SETTINGS)
     left(tmp_path, [9.0] * 29 + [9.1])
     show_drift(own, tmp_path, last)
-    artifacts.attach_report(own, tmp_path / "report.html")
+    artifacts.attach_report(own, tmp_path / "report.html", "a headline")
     assert shown == []
     assert "note: cells of mine beyond the error bars of the last run: 1" in capsys.readouterr().err
 
@@ -129,63 +128,3 @@ def test_the_budget_names_every_private_cell_at_the_headline_and_what_it_was_spe
     assert {row["ε of the estimator alone"] for row in rows} == {"no answer"}
     assert all("%" in row["spent on"] for row in rows), rows
     assert spent_budget(HOUSING, results[:0], cells) == []
-
-
-FAILED = SimpleNamespace(name="Failed", message="the value 42.5 of age")
-
-
-@pytest.fixture
-def told(receiver, monkeypatch):
-    """Return what was sent to the webhook that the environment names."""
-    monkeypatch.setenv(webhook.VARIABLE, receiver.address)
-    return receiver
-
-
-def run(**changed):
-    given = {"id": uuid4(), "name": "housing · standard · 2026-11-20", "auto_scheduled": True, "run_count": 1}
-    return SimpleNamespace(**given | changed)
-
-
-def test_a_scheduled_run_that_fails_is_told_without_its_message(told):
-    failed = run()
-    tell_failure(None, failed, FAILED)
-    (body,) = told.bodies
-    assert body["event"] == "failed"
-    assert body["text"] == "housing · standard · 2026-11-20: the scheduled run failed"
-    assert body["run"]["id"] == str(failed.id)
-    assert "42.5" not in json.dumps(body)
-
-
-def test_a_run_that_somebody_started_is_not_told(told):
-    tell_failure(None, run(auto_scheduled=False), FAILED)
-    assert told.bodies == []
-
-
-def test_drift_is_told_with_the_cells_but_not_with_their_values(told):
-    tell_drift("housing", [f"ols:public:n={n}" for n in range(100)], run())
-    (body,) = told.bodies
-    assert (body["event"], body["study"], body["n_cells"], len(body["cells"])) == (
-        "drift",
-        "housing",
-        100,
-        20,
-    )
-    assert body["text"] == "housing: 100 cells differ from the last run by more than the error bars"
-
-
-@pytest.mark.parametrize("status", [404, 500])
-def test_a_receiver_that_refuses_stops_nothing_and_its_address_stays_secret(told, status, capsys):
-    told.status = status
-    tell_failure(None, run(), FAILED)
-    assert capsys.readouterr().err == f"note: the webhook was not told: status {status}\n"
-
-
-@pytest.mark.parametrize(
-    "address", ["http://127.0.0.1:1/token", "file:///etc/passwd", "token", "https://[token"]
-)
-def test_an_address_that_cannot_be_reached_stops_nothing_and_stays_secret(address, monkeypatch, capsys):
-    monkeypatch.setenv(webhook.VARIABLE, address)
-    tell_failure(None, run(), FAILED)
-    said = capsys.readouterr().err
-    assert said.startswith("note: the webhook was not told")
-    assert "token" not in said

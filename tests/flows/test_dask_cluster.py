@@ -7,10 +7,9 @@ import uuid
 
 import psutil
 import pytest
-from small_project import PROJECT, until
+from small_project import PROJECT, processes_of, until
 
-from flows.server.prefect_server import free_port
-from flows.server.processes import started_processes
+from tests.private_postgres import free_port
 
 pytest.importorskip("distributed")
 from distributed import Client
@@ -143,7 +142,7 @@ def test_a_run_whose_scheduler_is_gone_ends_in_a_sentence(cluster, project, undi
     assert "run the same command again to go on" in err
     assert "internal error" not in err
     assert "Traceback" not in err
-    assert started_processes(project.home) == []
+    assert processes_of(project.home) == []
     project.run()
     assert project.same_results(undisturbed)
 

@@ -1,117 +1,114 @@
 import json
-import os
 import subprocess
 import sys
-import time
-from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
-from data.store.processes import ProcessIdentity
 from flows.record import journal
-
-
-@pytest.fixture
-def sleeper():
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
-
+from flows.record.journal import exclusive_run
+from tasks.faults import SpecError
 
 LOCKER = """
 import signal, sys, time
 from pathlib import Path
-from flows.record.journal import exclusive_run
+from uuid import uuid4
+from flows.record import journal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with exclusive_run(Path(sys.argv[1])):
+home = Path(sys.argv[1])
+with journal.exclusive_run(home):
+    journal.begin(home, uuid4(), sys.argv[3], "smoke", own_data=False)
     print("has it", flush=True)
     time.sleep(float(sys.argv[2]))
 """
 
 
-def locker(home, seconds):
+def locker(home, seconds, study="housing"):
     return subprocess.Popen(
-        [sys.executable, "-c", LOCKER, str(home), str(seconds)],
+        [sys.executable, "-c", LOCKER, str(home), str(seconds), study],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
+def statuses(home):
+    return [(run["study"], run["status"]) for run in journal.recent_runs(home)]
+
+
 def test_a_run_is_written_down_from_beginning_to_end(tmp_path):
-    first = journal.begin(tmp_path, uuid4(), "housing", "smoke", own_data=True)
-    second = journal.begin(tmp_path, str(uuid4()), "snp")
-    ended = journal.end(tmp_path, first)
-    assert (ended.status, ended.profile, ended.own_data) == ("completed", "smoke", True)
-    assert (second.status, second.ended, second.process.pid) == ("running", None, os.getpid())
-    assert {each.flow_run_id: each for each in journal.history(tmp_path)} == {
-        first.flow_run_id: ended,
-        second.flow_run_id: second,
-    }
-
-
-def test_history_is_newest_first_and_passes_over_damaged_files(tmp_path):
-    started = []
-    for _ in range(3):
-        started.append(journal.begin(tmp_path, uuid4(), "housing").started)
-        time.sleep(0.002)
-    (tmp_path / "journal" / "cut.json").write_text('{"flow_run_id": "')
-    assert [entry.started for entry in journal.history(tmp_path)] == started[::-1]
-    assert journal.history(tmp_path / "nowhere") == []
-
-
-def test_entries_of_earlier_versions_are_read(tmp_path):
-    entry = journal.begin(tmp_path, uuid4(), "housing", "smoke")
-    older = {key: value for key, value in asdict(entry).items() if key not in ("profile", "own_data")}
-    older |= {"details": {"profile": "smoke", "own_data": False}, "reported": True}
-    (tmp_path / "journal" / f"{entry.flow_run_id}.json").write_text(json.dumps(older))
-    assert journal.history(tmp_path) == [entry]
-
-
-def test_a_run_whose_process_is_gone_has_died(tmp_path, sleeper):
-    entry = replace(journal.begin(tmp_path, uuid4(), "housing"), process=ProcessIdentity.of(sleeper.pid))
-    assert not entry.died
-    sleeper.kill()
-    sleeper.wait()
-    assert entry.died
-    journal._written(tmp_path, entry)
-    assert [run["status"] for run in journal.recent_runs(tmp_path)] == ["crashed"]
-    assert not journal.end(tmp_path, entry).died
-    journal.begin(tmp_path, uuid4(), "snp")
-    assert [run["status"] for run in journal.recent_runs(tmp_path)] == ["running", "completed"]
+    first, second = uuid4(), uuid4()
+    with exclusive_run(tmp_path):
+        journal.begin(tmp_path, first, "housing", "smoke", own_data=True)
+        assert statuses(tmp_path) == [("housing", "running")]
+        journal.end(tmp_path, first)
+        journal.begin(tmp_path, second, "snp", own_data=False)
+        journal.end(tmp_path, second, journal.FAILED)
+    newest, oldest = journal.history(tmp_path)
+    assert (oldest.status, oldest.profile, oldest.own_data) == ("completed", "smoke", True)
+    assert (newest.study, newest.status, newest.flow_run_id) == ("snp", "failed", str(second))
+    assert [run["publication"] for run in journal.recent_runs(tmp_path)] == ["", "not for publication"]
     assert len(journal.recent_runs(tmp_path, limit=1)) == 1
+
+
+def test_a_run_is_running_while_its_process_holds_the_lock_and_has_crashed_otherwise(tmp_path, capsys):
+    holder = locker(tmp_path, 60)
+    assert holder.stdout.readline() == "has it\n"
+    assert statuses(tmp_path) == [("housing", "running")]
+    holder.kill()
+    holder.wait()
+    assert statuses(tmp_path) == [("housing", "crashed")]
+    with exclusive_run(tmp_path):
+        journal.begin(tmp_path, uuid4(), "snp", own_data=False)
+        assert statuses(tmp_path) == [("snp", "running"), ("housing", "crashed")]
+    assert "the housing run of" in capsys.readouterr().err
+    assert journal.history(tmp_path)[1].ended
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1, {}]", '{"study": "housing"}'])
+def test_a_damaged_journal_is_passed_over(tmp_path, damage):
+    (tmp_path / "journal.json").write_text(damage)
+    assert journal.history(tmp_path) == journal.history(tmp_path / "nowhere") == []
+
+
+def test_old_runs_go_but_for_the_last_one_of_each_study(tmp_path, monkeypatch):
+    def entry(study, days):
+        started = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
+        about = {"flow_run_id": str(uuid4()), "study": study, "status": "completed"}
+        return about | {"started": started, "ended": started}
+
+    runs = [("snp", 3), ("housing", 50), ("swarm", 200), ("housing", 300), ("swarm", 400)]
+    (tmp_path / "journal.json").write_text(json.dumps([entry(*run) for run in runs]))
+    journal.begin(tmp_path, uuid4(), "fair", own_data=False)
+    assert [each.study for each in journal.history(tmp_path)] == ["fair", "snp", "housing", "swarm"]
+    monkeypatch.setenv(journal.KEEP_DAYS, "1")
+    journal.begin(tmp_path, uuid4(), "snp", own_data=False)
+    assert [each.study for each in journal.history(tmp_path)] == ["snp", "fair", "housing", "swarm"]
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
+def test_a_wrong_number_of_days_is_refused(monkeypatch, days):
+    monkeypatch.setenv(journal.KEEP_DAYS, days)
+    with pytest.raises(SpecError, match=journal.KEEP_DAYS):
+        journal.keep_days()
 
 
 def test_a_second_run_waits_and_gets_the_place_of_a_killed_one(tmp_path):
     holder = locker(tmp_path, 60)
     assert holder.stdout.readline() == "has it\n"
     waiting = locker(tmp_path, 0)
-    assert f"process {holder.pid}" in waiting.stdout.readline()
+    assert f"process {holder.pid} of " in waiting.stdout.readline()
     holder.kill()
     holder.wait()
-    assert waiting.communicate(timeout=10)[0] == "has it\n"
+    assert waiting.communicate(timeout=10)[0].endswith("has it\n")
     assert waiting.returncode == 0
 
 
 def test_the_place_can_be_asked_for_again_by_its_holder_and_is_free_after_an_error(tmp_path, capsys):
-    with (
-        pytest.raises(ZeroDivisionError),
-        journal.exclusive_run(tmp_path),
-        journal.exclusive_run(tmp_path),
-    ):
+    with pytest.raises(ZeroDivisionError), exclusive_run(tmp_path), exclusive_run(tmp_path):
         raise ZeroDivisionError
-    assert not journal.holds_place(tmp_path)
-    with journal.exclusive_run(tmp_path):
-        assert capsys.readouterr().err == ""
-
-
-def test_who_waited_for_a_home_that_was_deleted_takes_the_new_ones_place(tmp_path):
-    home = tmp_path / "home"
-    with journal.exclusive_run(home):
-        waiting = locker(home, 0)
-        assert f"another run (process {os.getpid()} of " in waiting.stdout.readline()
-        (home / "run.lock").unlink()
-    assert waiting.communicate(timeout=10)[0] == "has it\n"
-    assert (home / "run.lock").read_text().startswith(f"{waiting.pid} of ")
+    assert not journal.is_held(tmp_path)
+    with exclusive_run(tmp_path):
+        assert journal.is_held(tmp_path)
+    assert capsys.readouterr().err == ""

@@ -11,8 +11,8 @@ from analyst_tables import initialized
 from data.errors import DataError, StoreError
 from flows.cli import launch
 from flows.cli.launch import check_engine, check_folder, check_index, check_table_is_no_output
+from flows.server import ServerError
 from flows.server import dask_workers as dask_engine
-from flows.server.processes import ServerError
 from tasks.faults import SpecError
 from tasks.report.write import write_index
 
@@ -35,24 +35,16 @@ def test_a_scheduler_has_to_answer():
         check_engine("dask://127.0.0.1:99999")
 
 
-FACTS = {"code": "1", "store": "s3://bucket", "problem": "", "same_home": False}
-
-
 @pytest.mark.parametrize(
-    ("about", "own", "sentence"),
+    ("code", "store", "sentence"),
     [
-        (FACTS, FACTS, ""),
-        ({**FACTS, "store": "", "same_home": True}, {**FACTS, "store": ""}, ""),
-        (ModuleNotFoundError("flows"), FACTS, "cannot run this project (ModuleNotFoundError); install the"),
-        ({**FACTS, "code": "2"}, FACTS, "has another version of the code, or of a library that computes"),
-        ({**FACTS, "store": ""}, FACTS, "DPCOST_STORE is not set there and s3://bucket here"),
-        ({**FACTS, "store": ""}, {**FACTS, "store": ""}, "and the homes are not one folder; set"),
-        ({**FACTS, "problem": "it is full"}, FACTS, "cannot use its home or the shared store: it is full"),
+        ("", "", "and the homes are not one folder"),
+        ("other", "", "has another version of the code"),
+        ("", "s3://bucket", "DPCOST_STORE is not set there and s3://bucket here"),
     ],
 )
-def test_what_a_worker_lacks_is_one_sentence(home, about, own, sentence):
-    assert sentence in dask_engine._problem(about, own)
-    assert bool(dask_engine._problem(about, own)) == bool(sentence)
+def test_what_a_worker_lacks_is_one_sentence(home, code, store, sentence):
+    assert sentence in dask_engine.what_is_wrong_here(code or dask_engine._code(), store, "a marker")
 
 
 @pytest.mark.parametrize("name", dask_engine._CONFIG)
@@ -66,7 +58,8 @@ def test_what_dask_is_set_to_dask_knows(name):
 def test_a_worker_closes_its_home_to_other_accounts(home):
     (home / "cache").mkdir(parents=True)
     (home / "cache").chmod(0o755)
-    assert dask_engine.about_this_worker("a marker")["problem"] == ""
+    (home / "marker").touch()
+    assert dask_engine.what_is_wrong_here(dask_engine._code(), "", "marker") == ""
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
 
 

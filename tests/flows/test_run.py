@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from random_kills import kill_at_random
-from small_project import DPCOST, server_of, until
+from small_project import DPCOST, processes_of, until
 
 from data.store.folders import sha256_file
-from flows.server.processes import started_processes
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -65,7 +64,7 @@ def blocks(project):
 
 
 def nothing_runs(project):
-    return started_processes(project.home) == []
+    return processes_of(project.home) == []
 
 
 def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
@@ -178,7 +177,6 @@ def finish(project):
 def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
     process = start_long(project)
     wait_for(lambda: blocks(project), process)
-    server = server_of(process.pid, project.home)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
@@ -187,7 +185,6 @@ def test_an_interrupted_run_keeps_what_is_finished(project, long, number):
     assert process.returncode == 1, err
     assert "run the same command again" in err
     assert "Traceback" not in err
-    assert not server.is_alive()
     assert nothing_runs(project)
     assert [run["status"] for run in runs(project)] == ["interrupted"]
     assert states(project)[0] == ["CRASHED"]
@@ -207,20 +204,3 @@ def test_no_kill_changes_a_byte_or_leaves_anything_running(project):
     flow_runs, task_runs = states(project)
     assert "RUNNING" not in flow_runs + task_runs
     assert "damaged" not in project.dpcost("cache", "list")[0]
-
-
-def test_a_run_whose_server_dies_says_so_and_the_same_command_goes_on(project, long):
-    process = start_long(project)
-    wait_for(lambda: blocks(project), process)
-    os.kill(server_of(process.pid, project.home).pid, signal.SIGKILL)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "the server ended with exit status" in err
-    assert "run the same command again to go on" in err
-    assert "Traceback" not in err
-    assert nothing_runs(project)
-    finished = project.computed()
-    project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)
-    assert finished.items() <= project.computed().items()
-    assert project.same_results(long[0])
-    assert sorted(states(project)[0]) == ["COMPLETED", "CRASHED"]

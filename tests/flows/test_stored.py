@@ -161,17 +161,6 @@ def test_a_server_of_ones_own_shows_every_run(ran, monkeypatch):
     assert run_from_store(str(ran.project.study), ran.options) is None
 
 
-def test_a_server_is_started_to_be_told_of_a_run_that_died(ran, gone, monkeypatch):
-    monkeypatch.setattr(
-        stored.journal,
-        "history",
-        lambda home: [
-            journal.JournalEntry(flow_run_id="0", study="small", process=gone, started="2026-11-22")
-        ],
-    )
-    assert run_from_store(str(ran.project.study), ran.options) is None
-
-
 def test_the_scorecard_is_found_too(ran):
     folder = ran.project.out
     assert run_from_store("scorecard", ran.options) is None

@@ -1,47 +1,24 @@
-"""The report as shown on the server's pages, where its other files are not in the same folder."""
+from tasks.report.artifact import summary_markdown
 
-import base64
+PAGE = """# A study
 
-from tasks.report import artifact
-from tasks.report.artifact import standalone_markdown
+Words.
 
-REPORT = """# A study
+![A chart](figures/main.png)
 
-![Error against size](figures/main.png)
+| Estimator | error |
+| :-- | --: |
+| OLS | 0.1 |
 
-![Certified ε](figures/certified.png)
-
-See [every repetition](results.parquet), [above](#top) and [the paper](https://example.org/1).
+| another | table |
 """
 
 
-def report(folder):
-    (folder / "figures").mkdir()
-    (folder / "figures" / "main.png").write_bytes(b"main figure")
-    (folder / "figures" / "certified.png").write_bytes(b"another one, larger than the first")
-    (folder / "report.md").write_text(REPORT)
-    return folder / "report.html"
-
-
-def test_figures_are_inside_and_links_lead_somewhere(tmp_path):
-    text = standalone_markdown(report(tmp_path))
-    assert f"![Error against size](data:image/png;base64,{base64.b64encode(b'main figure').decode()})" in text
-    assert "](figures/" not in text
-    assert "See every repetition, [above](#top) and [the paper](https://example.org/1)." in text
-    assert "file:" not in text
-    assert f"`{tmp_path / 'report.html'}`" in text
-
-
-def test_figures_beyond_the_limit_leave_their_description(tmp_path, monkeypatch):
-    monkeypatch.setattr(artifact, "MAX_BYTES", 20)
-    text = standalone_markdown(report(tmp_path))
-    assert "![Error against size](data:" in text
-    assert "\n*Certified ε*\n" in text
-
-
-def test_where_a_server_shows_the_report_its_links_lead_there(tmp_path):
-    text = standalone_markdown(report(tmp_path), "http://127.0.0.1:4200/reports/housing")
-    assert text.startswith("[The whole report](http://127.0.0.1:4200/reports/housing/report.html)\n")
-    assert "[every repetition](http://127.0.0.1:4200/reports/housing/results.parquet)" in text
-    assert "[above](#top)" in text
-    assert str(tmp_path) not in text
+def test_the_server_shows_the_headline_the_first_table_and_where_the_whole_report_is(tmp_path):
+    (tmp_path / "report.md").write_text(PAGE)
+    report = tmp_path / "report.html"
+    text = summary_markdown(report, "It costs little.", "http://127.0.0.1:4200/reports/housing")
+    whole = "[The whole report](http://127.0.0.1:4200/reports/housing/report.html)"
+    table = "| Estimator | error |\n| :-- | --: |\n| OLS | 0.1 |"
+    assert text == f"It costs little.\n\n{whole}\n\n{table}\n"
+    assert f"`{report}`" in summary_markdown(report, "It costs little.")

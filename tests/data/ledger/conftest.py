@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from data.ledger import Fingerprint, Ledger, Question, Verdict
-from data.store.folders import private_folder
+from tests.private_postgres import free_port, private_postgres
 
 EVERY_PLACE = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
 _numbers = itertools.count()
@@ -49,27 +49,15 @@ class Place:
 def postgresql():
     """The address of a private PostgreSQL cluster, which only this session's processes can reach."""
     pytest.importorskip("psycopg")
-    from flows.server import postgres
-    from flows.server.processes import ServerError
-
-    try:
-        postgres.postgres_programs()
-    except ServerError as error:
-        pytest.skip(str(error))
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        folder = Path(name)
-        folder.chmod(0o755)  # where this is root, the cluster is another account's
-        patch.setattr(postgres, "ROOTS_CLUSTERS", folder / "clusters")
-        server, address = postgres.start_postgres(private_folder(folder / "home"))
-        yield address.replace("+asyncpg", "")
-        server.stop()
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        with private_postgres(Path(name)) as address:
+            yield address
 
 
 @pytest.fixture
 def closed_port():
     """A port where nothing listens."""
-    from flows.server.prefect_server import free_port
-
     return free_port()
 
 

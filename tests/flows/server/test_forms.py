@@ -4,7 +4,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from flows.studies import parameters
-from flows.studies.parameters import check_studies, form, reports_folder, run_name
+from flows.studies.parameters import check_studies, reports_folder, run_name
 from flows.study import run_ingest, run_part, run_report, run_scorecard, run_study
 from tasks.faults import SpecError
 
@@ -26,8 +26,6 @@ WRONG = {
     "no repetitions": (run_study, HOUSING | {"reps": 0}),
     "too many": (run_study, HOUSING | {"reps": 10**9}),
     "negative seed": (run_study, HOUSING | {"seed": -1}),
-    "workers of a report": (run_report, {"workers": 1}),
-    "unknown key": (run_study, HOUSING | {"__class__": "os.system"}),
     "the folder above": (run_study, HOUSING | {"out": "../out"}),
     "a folder below": (run_study, HOUSING | {"out": "a/../../.."}),
     "an end of line": (run_study, HOUSING | {"out": "a\n"}),
@@ -37,6 +35,11 @@ WRONG = {
     "one dataset twice": (run_ingest, {"datasets": ["housing", "housing"]}),
     "an unknown report": (run_report, {"studies": ["x"]}),
 }
+
+
+def form(flow):
+    """Return the form that Prefect makes of a flow's signature."""
+    return flow.parameters.model_dump_for_openapi()
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -55,6 +58,7 @@ def test_the_servers_form_takes_what_is_right(case):
 def test_the_form_has_one_field_for_every_parameter(flow):
     for name, about in form(flow)["properties"].items():
         assert isinstance(about["type"], str), name
+        assert about["description"], name
 
 
 @pytest.fixture
@@ -92,7 +96,7 @@ def test_the_command_line_takes_any_file_and_any_folder(tmp_path):
     assert reports_folder(None) == parameters.REPORTS
 
 
-@pytest.mark.parametrize(("scheduled", "name"), [(False, "a name of mine"), (True, "housing · ")])
+@pytest.mark.parametrize(("scheduled", "name"), [(False, "a name of mine"), (True, "housing ")])
 def test_a_run_name_typed_in_the_form_stays(scheduled, name, monkeypatch):
     run = SimpleNamespace(auto_scheduled=scheduled, name="a name of mine")
     monkeypatch.setattr(parameters, "get_run_context", lambda: SimpleNamespace(flow_run=run))

@@ -1,17 +1,22 @@
-"""A browser at the standing server: it asks for the password, sends it, and sends nothing elsewhere."""
+"""A real browser at the standing server: sign-in, Prefect's pages, and a foreign site that attacks it."""
 
+import base64
 import contextlib
 import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 import urllib.request
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from small_project import PROJECT, Standing, until
 from websockets.sync.client import connect
 
-from flows.server.prefect_server import answers, free_port, own_authentication, server_process
+from tests.private_postgres import free_port
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
@@ -80,27 +85,92 @@ class Page:
             time.sleep(0.3)
 
 
-def test_the_pages_ask_for_the_password_and_take_it_and_load_nothing_from_elsewhere(home, tmp_path):
+@pytest.fixture
+def serving(tmp_path, monkeypatch):
+    """Return the standing server with all deployments."""
     if CHROMIUM is None:
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
-    port = free_port()
-    address = f"http://127.0.0.1:{port}"
-    server = server_process(home, port, os.environ)
-    server.start(ready=lambda: answers(f"{address}/api"))
-    try:
-        page = Page(address, tmp_path / "profile")
-        try:
-            page.wait_for("Login")
-            page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps("dpcost:wrong"))
-            time.sleep(2)
-            assert "Dashboard" not in page.text()
-            page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps(own_authentication(home)))
-            page.wait_for("Dashboard")
-        finally:
-            page.process.kill()
-            page.process.wait()
-        elsewhere = [url for url in page.asked if not url.startswith((address, "data:", "blob:"))]
-        assert page.asked
-        assert elsewhere == []
-    finally:
-        server.stop()
+    environment = os.environ | {"DPCOST_HOME": str(tmp_path / "home")}
+    server = Standing(PROJECT, environment).wait_until_up()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def page(serving, tmp_path):
+    """Return a page of Prefect's, whose reader has signed in."""
+    page = Page(f"http://127.0.0.1:{serving.port}", tmp_path / "profile")
+    page.wait_for("Login")
+    page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps("dpcost:wrong"))
+    time.sleep(2)
+    assert "Dashboard" not in page.text()
+    page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps(serving.password))
+    page.wait_for("Dashboard")
+    yield page
+    page.process.kill()
+    page.process.wait()
+
+
+def test_prefects_pages_work_with_sign_in_and_load_nothing_from_elsewhere(serving, page):
+    own = f"http://127.0.0.1:{serving.port}"
+    assert serving.run_deployment("study/user_level", "--watch", profile="smoke", reps=2).returncode == 0
+    for path, word in {
+        "/deployments": "user_level",
+        "/runs": "Completed",
+        "/events": "Events",
+        "/automations": "Automations",
+        "/artifacts": "report-user-level",
+    }.items():
+        page.send("Page.navigate", url=own + path)
+        page.wait_for(word)
+    (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "user_level"]
+    page.send("Page.navigate", url=f"{own}/deployments/deployment/{deployment['id']}")
+    page.wait_for("Schedule")
+    page.send("Runtime.evaluate", expression="document.querySelector('[role=switch]').click()")
+    until(lambda: not serving.request_json(f"deployments/{deployment['id']}")["schedules"][0]["active"])
+    elsewhere = [url for url in page.asked if not url.startswith((own, "data:", "blob:"))]
+    assert page.asked
+    assert elsewhere == []
+
+
+ATTACK = """<title>A cat</title>
+<form method="post" enctype="text/plain" action="ADDRESS/api/deployments/bulk_delete">
+<input name='{"deployments": null, "limit": 200, "x": "' value='"}'></form>
+<script>
+const address = "ADDRESS/api/deployments/bulk_delete", body = '{"deployments": null, "limit": 200}';
+const how = [
+  {mode: "no-cors", headers: {"Content-Type": "text/plain"}},
+  {mode: "cors", headers: {"Content-Type": "application/json"}},
+];
+Promise.allSettled(how.map((each) => fetch(address, {method: "POST", body, credentials: "include", ...each})))
+  .then(() => document.forms[0].submit());
+</script>"""
+
+
+@pytest.mark.parametrize("attacker", ["127.0.0.1", "localhost"])
+def test_another_site_deletes_no_deployment(serving, page, tmp_path, attacker):
+    own, name = f"http://127.0.0.1:{serving.port}", attacker
+    page.send("Page.navigate", url=f"{own}/reports/")
+    page.wait_for("password")
+    fill = f"document.forms[0].password.value = {json.dumps(serving.password)}; document.forms[0].submit()"
+    page.send("Runtime.evaluate", expression=fill)
+    page.wait_for("report")
+    before = len(serving.ask("deployments"))
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text(ATTACK.replace("ADDRESS", own))
+    site = ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path / "site")
+    )
+    threading.Thread(target=site.serve_forever, daemon=True).start()
+    page.send("Page.navigate", url=f"http://{name}:{site.server_port}/")
+    page.wait_for("another site may not ask for this")  # where the form leads
+    site.shutdown()
+    site.server_close()
+    assert len(serving.ask("deployments")) == before > 20
+    # Even a browser that sent the password with it would be refused.
+    token = base64.b64encode(serving.password.encode()).decode()
+    about = {"Authorization": f"Basic {token}", "Origin": f"http://{name}:1", "Content-Type": "text/plain"}
+    status, _ = serving.request("deployments/bulk_delete", method="POST", body=b"{}", **about)
+    assert status == 403
+    serving.ask("deployments/bulk_delete", {"deployments": None, "limit": 200})  # the owner may
+    assert serving.ask("deployments") == []
