@@ -23,7 +23,7 @@ _LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
 _FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"
 
 
-class Shown:
+class FormField:
     """What the server's form says about a parameter, and checks beyond its type.
 
     Of a choice between a type and nothing the pages would make two tabs: the form has one field for it,
@@ -45,10 +45,10 @@ _LAST = "Empty: the last run's."
 
 
 def _several(description: str, names: list[str]) -> Any:
-    return Shown(description, items={"type": "string", "enum": names}, uniqueItems=True)
+    return FormField(description, items={"type": "string", "enum": names}, uniqueItems=True)
 
 
-StudyChoice = Annotated[str, Shown("The study.", enum=study_names())]
+StudyChoice = Annotated[str, FormField("The study.", enum=study_names())]
 ReportChoices = Annotated[
     list[str],
     _several(
@@ -59,50 +59,50 @@ ReportChoices = Annotated[
 DatasetChoices = Annotated[list[str], _several("The datasets to bring; empty: all.", sorted(load_registry()))]
 ProfileChoice = Annotated[
     Profile,
-    Shown(
+    FormField(
         "How much to compute: smoke is a quick look, standard the whole grid, paper the papers' repetitions."
     ),
 ]
-LastProfile = Annotated[Profile | None, Shown(f"How much to compute. {_LAST}")]
+LastProfile = Annotated[Profile | None, FormField(f"How much to compute. {_LAST}")]
 Replicates = Annotated[
-    _Replicates | None, Shown("Repetitions of each cell. Empty: as many as the profile says.")
+    _Replicates | None, FormField("Repetitions of each cell. Empty: as many as the profile says.")
 ]
-LastReplicates = Annotated[_Replicates | None, Shown(f"Repetitions of each cell. {_LAST}")]
+LastReplicates = Annotated[_Replicates | None, FormField(f"Repetitions of each cell. {_LAST}")]
 Seed = Annotated[
     _SeedNumber,
-    Shown("From which all randomness follows: the same seed, the same results.", maximum=_LARGEST_SEED),
+    FormField("From which all randomness follows: the same seed, the same results.", maximum=_LARGEST_SEED),
 ]
 LastSeed = Annotated[
-    _SeedNumber | None, Shown(f"From which all randomness follows. {_LAST}", maximum=_LARGEST_SEED)
+    _SeedNumber | None, FormField(f"From which all randomness follows. {_LAST}", maximum=_LARGEST_SEED)
 ]
-Offline = Annotated[bool, Shown("Never use the network: what is not at hand is left out or simulated.")]
+Offline = Annotated[bool, FormField("Never use the network: what is not at hand is left out or simulated.")]
 Again = Annotated[
-    bool, Shown("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
+    bool, FormField("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
 ]
 Workers = Annotated[
     Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
-    Shown("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
+    FormField("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
 ]
 OutFolder = Annotated[
     str | None,
-    Shown(
+    FormField(
         "A folder below reports/out, e.g. trial: letters, digits, - and _. Empty: reports/out itself.",
         pattern=_FOLDER,
     ),
 ]
-TaskChoice = Annotated[TaskName, Shown("The task to run again; all that depends on it follows.")]
+TaskChoice = Annotated[TaskName, FormField("The task to run again; all that depends on it follows.")]
 RefreshTask = Annotated[
-    TaskName | None, Shown("Run this task again although its result is stored. Empty: only what is missing.")
+    TaskName | None, FormField("Run this task again although its result is stored. Empty: only what is missing.")
 ]
 CellKey = Annotated[
     str | None,
-    Shown(
+    FormField(
         "Of the task run_block, the one cell to run again: the column cell of summary.csv lists them. "
         "Empty: all cells.",
         maxLength=300,
     ),
 ]
-Command = Annotated[str, Shown("For the record alone: what was typed. Leave it empty.", maxLength=1000)]
+Command = Annotated[str, FormField("For the record alone: what was typed. Leave it empty.", maxLength=1000)]
 
 
 def check_studies(*studies: str) -> None:

@@ -131,7 +131,8 @@ def test_columns_of_the_status_stay_apart(dpcost, home):
 
     name = "a_study_of_a_name_that_is_longer_than_most"
     run = str(uuid4())
-    journal.end(home, journal.begin(home, run, name, "smoke"))
+    journal.begin(home, run, name, "smoke", own_data=False)
+    journal.end(home, run)
     line = dpcost("status")[1].splitlines()[0]
     assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d  ", line)
     assert line.split()[2:] == [name, "smoke", "completed"]

@@ -3,11 +3,13 @@
 from tests.mutants.changes import argument, call, condition, name, number, operation, returns, text, without
 from tests.mutants.fault import Fault
 
+_APP = "tests/flows/server/test_app.py"
 _BACKUP = "tests/data/ledger/test_backup.py"
 _CHAIN = "tests/data/ledger/test_chain.py"
 _WRITTEN_BEFORE = "tests/data/ledger/test_written_before.py"
 _CACHE_KEYS = "tests/tasks/test_cache_keys.py"
 _DECLARED_RELEASE = "tests/tasks/release/test_declared_columns.py"
+_JOURNAL = "tests/flows/test_journal.py"
 _RELEASE = "tests/tasks/release/test_release.py"
 _PUBLIC_ROWS = "tests/flows/test_public_rows.py"
 _SHARED_REPORTS = "tests/tasks/test_shared_reports.py"
@@ -126,6 +128,11 @@ APPLICATION_FAULTS = {
             "attach_report", condition("analyst_table", "False"), "tests/flows/test_artifacts.py"
         ),
     },
+    "flows/record/journal.py": {
+        "a live run is counted as gone": Fault("is_held", returns("False"), _JOURNAL),
+        "a run that died is running for ever": Fault("is_held", returns("True"), _JOURNAL),
+        "the last run of a study is forgotten": Fault("_write", operation("studies", "False"), _JOURNAL),
+    },
     "flows/record/inventory.py": {
         "what another machine is writing to the shared store is pruned": Fault(
             "prune_shared", condition("_ON_ITS_WAY", "True"), "tests/flows/test_inventory.py"
@@ -143,9 +150,9 @@ APPLICATION_FAULTS = {
         ),
     },
     "flows/server/app.py": {
-        "the reports are shown to anyone": Fault(
-            "guarded", condition("hmac", "False"), "tests/flows/server/test_app.py"
-        ),
+        "the reports are shown to anyone": Fault("_has_signed_in", returns("True"), _APP),
+        "another site may change what it likes": Fault("_is_foreign", returns("False"), _APP),
+        "a sign-in leads to another site": Fault("_SignIn.__call__", call("startswith", "to"), _APP),
     },
     "reports/analysis/results.py": {
         "the standard error is the standard deviation": Fault(
