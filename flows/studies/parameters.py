@@ -77,7 +77,8 @@ LastSeed = Annotated[
 ]
 Offline = Annotated[bool, FormField("Never use the network: what is not at hand is left out or simulated.")]
 Again = Annotated[
-    bool, FormField("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found.")
+    bool,
+    FormField("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found."),
 ]
 Workers = Annotated[
     Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
@@ -92,7 +93,8 @@ OutFolder = Annotated[
 ]
 TaskChoice = Annotated[TaskName, FormField("The task to run again; all that depends on it follows.")]
 RefreshTask = Annotated[
-    TaskName | None, FormField("Run this task again although its result is stored. Empty: only what is missing.")
+    TaskName | None,
+    FormField("Run this task again although its result is stored. Empty: only what is missing."),
 ]
 CellKey = Annotated[
     str | None,
