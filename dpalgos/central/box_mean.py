@@ -5,8 +5,6 @@
 Guarantee: ε-differentially private (δ = 0) with noise in cubes, (ε, δ) with Gaussian noise, under replacing
 one row; n is public. Public: ``lower`` l and ``upper`` u, a number each or one per column.
 
-Releases, by the labels of their events:
-
     quantity        sensitivity  share              made in        forms
     mean            1/n          the rest           box_mean       not gaussian
     mean            √(Σ w_j)/n   the rest           box_mean       gaussian
@@ -30,10 +28,8 @@ released is the mean within the box; l, w and the last clip are post-processing.
     ``"least"``     the one whose variances have the smaller sum, by the formulas: public. For δ = 10⁻⁹ and
                     columns of one width the cube is better up to about a hundred columns.
 
-``interval``: a share of ε, or of μ², pays for per column the mean of squared offsets from the middle of the
-bounds, relative to half of the width, and for the shares of rows by size (:mod:`dpalgos.intervals.means`).
-Noise in a cube reaches further than normal noise of the same variance in few columns, and is counted so
-(:mod:`dpalgos.steps.denoising`).
+``interval`` (:mod:`dpalgos.intervals.means`): noise in a cube reaches further than normal noise of the same
+variance in few columns, and is counted so (:mod:`dpalgos.steps.denoising`).
 
 With the same bounds that is never more noise than Laplace noise, however ε is split among the columns, nor
 than Gaussian noise, however ρ is. Nothing is clipped but what lies outside of the bounds, hence no bias where

@@ -8,8 +8,6 @@ families whose residual ψ'(u) − y is unbounded (it is clipped to ± that here
 ``step_size`` η, ``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which
 depends on the data and is outside the guarantee, as every refusal of data is.
 
-Releases, by the labels of their events:
-
     quantity        sensitivity           share     made in                forms
     gradient        gradient_sensitivity  the rest  released_gradient      all
     curvature       √2 K c_x²/n           .15       release_curvature      interval
@@ -29,11 +27,9 @@ Calibrations
     c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the supremum of
     the sensitivity over all β, so that it holds before the run.
 
-Interval (``interval=.95``; tight only, no classes): the steps get three tenths of μ², and what follows the
-rest: one more gradient, at the last iterate; the mean of ψ'' x x' there, cut at norm K c_x², √2 K c_x²/n for
-the largest ψ'' K (or, if there is none, the clip of residuals); and moments of scores, of norm at most c_x
-times the largest residual. The answer is then a Newton step from the last iterate, which need not have
-arrived (:mod:`dpalgos.intervals.bounded_scores`).
+Interval (``interval=.95``; tight only, no classes): the steps get three tenths of μ², one more gradient what
+is left. K is the largest ψ'' or, if there is none, the clip of residuals. The answer is then a Newton step
+from the last iterate, which need not have arrived (:mod:`dpalgos.intervals.bounded_scores`).
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours and off by default.

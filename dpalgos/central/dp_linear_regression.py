@@ -6,8 +6,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C,
 ``n_iterations`` T, ``step_size`` η. The last iterate is the answer.
 
-Releases, by the labels of their events:
-
     quantity               sensitivity     share             made in                forms
     quantiles              1 (selections)  truncation_share  _quantiles             private quantiles
     gradient               of a gradient   the rest          dp_linear_regression   all
@@ -34,11 +32,9 @@ Calibrations
 Residual-clipped form (``residual_bound`` given; tight only): the residual is clipped to ±``residual_bound``,
 the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
 
-Interval (``interval=.95``; ``truncation="bound"``, residuals not clipped; tight only). Also released: X'X/n,
-√2 c_x²/n, and the second moments of clipped scores (:mod:`dpalgos.intervals.bounded_scores`); the steps get
-the rest of μ². Gradients are linear in β, so that their weighted mean ḡ is the gradient at the mean β̄ of
-the iterates where they were taken: the answer is β̄ − Â⁻¹ḡ in the place of the last iterate, which need not
-have arrived, and its error is known (:mod:`dpalgos.intervals.newton`).
+Interval (``truncation="bound"``, residuals not clipped; tight only). Gradients are linear in β, so that their
+weighted mean ḡ is the gradient at the mean β̄ of the iterates where they were taken. The answer is β̄ − Â⁻¹ḡ,
+whose error is known (:mod:`dpalgos.intervals.newton`).
 
 Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½); the printed B exceeds the
 exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not stated, hence are arguments.

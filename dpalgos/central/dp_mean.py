@@ -4,14 +4,12 @@
 
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R.
 
-Sensitivity: Δ = ‖u − l‖₂ / n in ℓ2 for entries truncated to [l_j, u_j]
-(:func:`dpalgos.steps.clipping.box_mean_sensitivity`), that is 2R√d / n for ± R; attained by the rows l and u.
+Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j], that is 2R√d / n for ± R
+(:func:`dpalgos.steps.clipping.box_mean_sensitivity`); attained by the rows l and u.
 
 Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"private_quantiles"``: between the
 released 2.5 % and 97.5 % quantiles of every column, 2d selections that take ``truncation_share`` of ρ; given
 them l and u are public, and the mean gets the rest. ``"none"``: not private.
-
-Releases, by the labels of their events:
 
     quantity             sensitivity     share             made in        forms
     quantiles            1 (selections)  truncation_share  _quantiles     private quantiles
@@ -29,9 +27,8 @@ Calibrations
 ``shrinkage="james_stein"`` multiplies the released mean by max(0, 1 − (d − 2) sd² / ‖m̂‖²), from the
 release and the public noise level alone.
 
-``interval`` (``truncation="bound"`` only: quantiles cut off entries on purpose) reserves a share of μ² for
-per column the mean of (Π_R(x)/R)², √d/n in ℓ2, and the shares of rows by size, √2/n
-(:mod:`dpalgos.intervals.means`).
+``interval`` (:mod:`dpalgos.intervals.means`) needs ``truncation="bound"``: quantiles cut off entries on
+purpose.
 
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """

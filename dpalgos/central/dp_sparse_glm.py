@@ -7,8 +7,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``famil
 (entries are truncated to ±σ_x here), ``response_bound`` (the clip of the residual, where the family needs
 one), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η, ``coef_bound`` (projection, if given).
 
-Releases, by the labels of their events:
-
     quantity         sensitivity                   share             made in    forms
     step: selection  η times gradient_sensitivity  half, at last .3  noisy_iht  all
     step: values     √s times that                 the rest          noisy_iht  all

@@ -7,8 +7,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 truncated to ±x_max here), ``response_bound`` R, ``coef_bound`` C, ``sparsity`` s, ``n_iterations`` T,
 ``step_size`` η. The last iterate is the answer.
 
-Releases, by the labels of their events:
-
     quantity                  sensitivity     share             made in              forms
     quantiles                 1 (selections)  truncation_share  _quantiles           private quantiles
     step: selection           of a step       half, at last .3  noisy_iht            not printed

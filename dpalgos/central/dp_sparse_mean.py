@@ -12,8 +12,6 @@ selected as above; then the released 2.5 % and 97.5 % quantiles of the s selecte
 take ``truncation_share`` of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
 here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
-Releases, by the labels of their events:
-
     quantity                  sensitivity      share             made in      forms
     mean: selection           2R/n, or 2τ/n    .6 of the rest    sparse_mean  not printed
     quantiles                 1 (selections)   truncation_share  _quantiles   private quantiles

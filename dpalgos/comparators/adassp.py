@@ -5,8 +5,6 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound``
 B_y, to which rows and responses are clipped here.
 
-Releases, by the labels of their events:
-
     quantity          sensitivity  share                made in                forms
     least eigenvalue  B_x²         a third of the rest  release_gram           all
     X'X               √2 B_x²      a third of the rest  release_gram           all
@@ -22,10 +20,8 @@ Calibrations
     a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-With an interval (:mod:`dpalgos.intervals.newton`: a step from β = 0) a share of μ² also pays for the
-second moments of x (y − x'β̂), clipped to norm B_x B_y, and for the shares of rows by size
-(:mod:`dpalgos.intervals.bounded_scores`). The ridge is left in the answer; how far it moves each coefficient
-is added to the half-widths.
+``interval`` (:mod:`dpalgos.intervals.newton`, a step from β = 0): the ridge is left in the answer; how far it
+moves each coefficient is added to the half-widths.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """

@@ -7,8 +7,6 @@ here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_
 
 θ is post-processing of the releases before it, hence public when the next residuals are taken.
 
-Releases, by the labels of their events:
-
     quantity          sensitivity  share      made in         forms
     least eigenvalue  B_x²         1/(T + 2)  release_gram    all
     X'X               √2 B_x²      1/(T + 2)  release_gram    all
@@ -24,8 +22,7 @@ Calibrations
 Either way λ = max(0, 1.96 √d σ B_x² − max(0, released least eigenvalue − 1.96 σ B_x²)), as in their code.
 
 Departure: this is the first version of the authors' code. The later one takes σ = μ(ε, δ), the privacy
-parameter itself and not its inverse, for every release whatever T is: for ε = 1, δ = 10⁻⁶, T = 100 that
-proves ε = 1,112 only, and 10,000 runs on neighbors (T = 10) prove ε ≥ 7.1.
+parameter itself and not its inverse, for every release whatever T is, which is not (ε, δ)-private.
 
 Reference: Tang, Aydore, Kearns, Rho, Roth, Wang, Wang & Wu (2023), Improved differentially private regression
 via gradient boosting.

@@ -14,8 +14,6 @@ moments in the place of another release at β̂; eigenvalues of X'X + V below on
 are to a tenth. No coefficient is flagged, errors are taken to be of equal spread, and what clipping does to
 the answer is not counted, so that coverage falls where the noise is small against it: here to compare with.
 
-Releases, by the labels of their events:
-
     quantity  sensitivity  share  made in               forms
     X'X       √2 B_x²      .333   bootstrap_regression  all
     X'y       2 B_x B_y    .333   bootstrap_regression  all

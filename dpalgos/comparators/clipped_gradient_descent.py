@@ -9,8 +9,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_
 is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`).
 T releases with one noise multiplier z are exactly one Gaussian release with multiplier z/√T.
 
-Releases, by the labels of their events:
-
     quantity  sensitivity  share  made in                   forms
     gradient  2γ/n         1      clipped_gradient_descent  all
 

@@ -18,8 +18,6 @@ standard deviation σ = high. If low = high, that is the last ball, too, with u 
 so that the noise in column j is in proportion to √t_j, and its norm to Σ t_j in the place of √d √(Σ t_j²),
 the least that Gaussian noise of one size per column can have. Where all columns are alike the two are one.
 
-Releases, by the labels of their events:
-
     quantity               sensitivity  share     made in                forms
     center                 2r/n         .1        moved                  not public center or private radius
     center                 2r/n         .08       moved                  private radius
@@ -40,8 +38,7 @@ centers, levels and spreads are.
 ``shrinkage="james_stein"`` shrinks the answer, in units of u, towards the public center (0 if the center is
 private), from the release and its known noise level alone.
 
-``interval`` reserves a share of μ² for the mean squares of the clipped offsets and the shares of rows by
-size, their distance over the radius (:mod:`dpalgos.intervals.means`).
+For ``interval`` a row's size is its distance over the radius (:mod:`dpalgos.intervals.means`).
 
 Clipping biases the mean of skewed data: for centered exponential columns, cut at two standard deviations
 above the typical norm, by less than the sampling error up to n of about 20,000 (d = 20).

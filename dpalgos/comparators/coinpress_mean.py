@@ -10,8 +10,6 @@ clip shortens a vector to ℓ2 norm r_t; 3 stands for √log(2/β) in r_t, as in
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
 lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
-Releases, by the labels of their events:
-
     quantity        sensitivity  share                 made in                forms
     center          2r_t/n       ¼ of the rest, T > 1  coinpress_mean         all
     mean            2r_T/n       ¾ of the rest         coinpress_mean         all
@@ -20,15 +18,11 @@ Releases, by the labels of their events:
 
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
 move by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), with Gaussian noise; the center and
-the radius come from the rounds before. The rounds before the last share a quarter of the budget evenly,
-and the last takes three quarters.
+the radius come from the rounds before.
 
 Calibrations
     ``tight``: shares of μ², so that all rounds are exactly (ε, δ).
     ``paper``: shares of ρ of zero-concentrated DP, for the ρ with ρ + 2 √(ρ log 1/δ) = ε; same sensitivities.
-
-``interval`` reserves a share of μ² for the mean squares of the last round's clipped offsets and the shares of
-rows by size (:mod:`dpalgos.intervals.half_widths`).
 
 Departure: the known covariance of the paper is σ² I, a bound that scales all columns alike.
 

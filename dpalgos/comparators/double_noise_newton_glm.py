@@ -11,8 +11,6 @@ parabola of that curvature touches the loss from above, so that a step without n
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covariate_bound`` B (rows are clipped
 to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped: Huber's loss).
 
-Releases, by the labels of their events:
-
     quantity   sensitivity                      share  made in                  forms
     gradient   as in ``dp_glm``                 .6     double_noise_newton_glm  all
     trace      c2 B²/n, c2 = sup ψ'' ≥ w        .05    double_noise_newton_glm  all

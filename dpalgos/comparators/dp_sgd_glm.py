@@ -6,8 +6,6 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``family``, ``covari
 clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that),
 ``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n.
 
-Releases, by the labels of their events:
-
     quantity  sensitivity  share  made in   forms
     gradient  2L/n_b       1      released  all
 

@@ -8,8 +8,6 @@ with rows clipped to ‖x‖₂ ≤ B and k = 6 max(d, log(4T/ϱ)), ϱ = δ/10, 
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B, ``response_bound`` C.
 
-Releases, by the labels of their events:
-
     quantity                                       sensitivity            share     made in         forms
     least eigenvalue                               B²                     .05 of ρ  hessian_mixing  all
     the least eigenvalue is smaller than it seems  a failure              δ/100     hessian_mixing  all
@@ -22,8 +20,7 @@ bounds what replacing a row tells. The least eigenvalue of a neighbor is below t
 most, which is s/z with the multiplier z, so that a normal variable above τ − 1/z is needed for λ̃ to be too
 large for either: τ = Φ⁻¹(1 − δ/100) + 1/z, and a hundredth of δ is set aside for it. Products are sums of
 x_i r_i with |r_i| ≤ C, whatever θ is (:func:`dpalgos.steps.moments.cross_sensitivity`). Shares are of ρ of
-zero-concentrated DP, in which a sketch with ridge γ = c B² costs about k/(2c²); then all noise is scaled to
-what is proved.
+zero-concentrated DP, in which a sketch with ridge γ = c B² costs about k/(2c²); then all noise is scaled.
 
 Departures: the paper gives ε/2 to the sketches and ε/2 to the products, for adding or removing a row.
 

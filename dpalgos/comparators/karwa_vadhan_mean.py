@@ -9,8 +9,6 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound``
 If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k+1)) of |x_2i − x_(2i−1)|,
 σ = 2^(k+2) within the bounds, where pairs are formed by row number.
 
-Releases, by the labels of their events:
-
     quantity        sensitivity     share     made in         forms
     spread          1 (selections)  .1        _choose         private spread
     center          1 (selections)  .1        _choose         all
@@ -29,11 +27,9 @@ Calibrations
 
 The answer is truncated to the intervals: free.
 
-``interval`` reserves a share of ρ for per column the mean of squared offsets from the middle of its I_j,
-relative to half of the width, √d/n in ℓ2, and the shares of rows by size, √2/n
-(:mod:`dpalgos.intervals.means`). A column whose bin was missed, or whose rare values lie beyond I_j, is
-flagged; so is one whose pairs mostly differ by less than the least standard deviation lets normal ones, for
-then it has its spread from rare values.
+``interval`` (:mod:`dpalgos.intervals.means`): a column whose bin was missed, or whose rare values lie beyond
+I_j, is flagged; so is one whose pairs mostly differ by less than normal values of the least standard
+deviation do: its spread then comes from rare values.
 
 Reference: Karwa & Vadhan (2018), Finite sample differentially private confidence intervals. Cai, Wang &
 Zhang, The Cost of Privacy, section 5.3, do not say how several coordinates share ε.

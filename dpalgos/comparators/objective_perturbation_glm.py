@@ -5,8 +5,6 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` c_x (rows are clipped to that ℓ2
 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss), n.
 
-Releases, by the labels of their events:
-
     quantity        sensitivity       share                  made in                     forms
     minimum         the losses above  the rest               objective_perturbation_glm  all
     curvature       √2 K c_x²/n       by _CURVATURE_RELEASE  release_curvature           interval

@@ -6,8 +6,6 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
 ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss),
 ``ridge`` Λ, n.
 
-Releases, by the labels of their events:
-
     quantity  sensitivity    share  made in                  forms
     minimum   2 (L/n + γ)/Λ  1      output_perturbation_glm  all
 

@@ -7,8 +7,6 @@
 Guarantee: (ε, δ) under replacing one row; n is public. Public: for regression ``covariate_bound`` x_max
 (entries are truncated to ±x_max here) and ``response_bound`` R; for means ``value_bound`` R; C₁ and T.
 
-Releases, by the labels of their events:
-
     quantity  sensitivity        share  made in                    forms
     vertex    score_sensitivity  1      private_frank_wolfe_lasso  all
 

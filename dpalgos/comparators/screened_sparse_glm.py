@@ -10,8 +10,6 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: all key
 truncated to ±``covariate_bound`` σ_x here. ``covariate_second_moment`` m is what a typical entry's square is
 thought to be: c₁, c₂ and η derive from it unless they are given, and only accuracy depends on it.
 
-Releases, by the labels of their events:
-
     quantity              sensitivity  share                     made in             forms
     scores                2 c₁ L(0)/n  selection_share           _screened           all
     step                  2 c₂ L(a)/n  the rest                  selected_steps      not preconditioned fit

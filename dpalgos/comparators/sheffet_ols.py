@@ -13,8 +13,6 @@ never formed.
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``, ``response_bound``
 (B² is the sum of their squares), ``n_sketch_rows`` r.
 
-Releases, by the labels of their events:
-
     quantity             sensitivity  share        made in       forms
     sketch               B² over w²   the rest     sheffet_ols   all
     least eigenvalue     B²           ε/4          _passes_test  paper

@@ -9,8 +9,6 @@
 Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Public: ``n_models`` m. Nothing has to be known of
 rows, responses or coefficients: there is no bound to be wrong.
 
-Releases, by the labels of their events:
-
     quantity              sensitivity    share      made in   forms
     distance              1              ε₁         tukey_em  all
     point of great depth  1, of a depth  2ε₀ and δ  tukey_em  all

@@ -6,8 +6,6 @@
 Guarantee: each person is in one group and sends one report, which is ε-DP: any input against any other. θ is
 public, and made of other people's reports.
 
-Releases, by the labels of their events:
-
     quantity             sensitivity         share                made in     forms
     gradient of round t  2 in the unit ball  a report per person  run_rounds  all
 

@@ -5,8 +5,6 @@ one ε-DP gradient per person, hard thresholding and projection on the server. W
 eigenvalues of E xx' lie in ``covariance_eigenvalue_bounds`` = (low, high), κ = high/low, and steps are η =
 2/(3 high).
 
-Releases, by the labels of their events:
-
     quantity             sensitivity         share                made in     forms
     gradient of round t  2 in the unit ball  a report per person  run_rounds  all
 

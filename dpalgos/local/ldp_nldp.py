@@ -6,8 +6,6 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 against any other. Public: τ₁ ``covariate_bound``, r ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds
 of E xx', n.
 
-Releases, by the labels of their events:
-
     quantity    sensitivity          share               made in     forms
     xx' and xy  2 in the unit ball   1                   run_rounds  tight and not Gaussian reports
     xx'         √2, of x̄x̄'/r²      by r² and 2√d τ₁τ₂  run_rounds  paper or Gaussian reports

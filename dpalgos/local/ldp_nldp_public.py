@@ -6,8 +6,6 @@ Guarantee: each person's one report is ε-DP, or (ε, δ)-DP with Gaussian noise
 ``row_bound``, τ₂ ``response_bound``, eigenvalue bounds of E xx', n, and ``public_X``, rows of people who have
 published them, from the same population.
 
-Releases, by the labels of their events:
-
     quantity  sensitivity      share  made in     forms
     xy        2, of x̃ỹ/(Rτ₂)  1      run_rounds  all
 

@@ -12,8 +12,6 @@ public minimum.
 None. A single row moves the sum as far as it likes, so that no noise covers it. The run records an
 unprotected event, which certifies ε = ∞, and exists for ``calibration="paper"`` only.
 
-Truncating 5 % of the rows biases a mean towards its middle, and the two sides cancel only for symmetric data.
-
 References
 ----------
 Cai, Wang & Zhang, The Cost of Privacy, section 5.1 (which takes the quantiles by Lei 2011, Algorithm 1', and

@@ -14,11 +14,8 @@ Users of unequal m count the same, once each: the estimate is the mean of users'
 all rows moves it as much as any other. τ has to suit the users with fewest rows.
 
 ``full_weight_rows`` = M weights a user's mean by min(m/M, 1) instead: few rows count little, and τ may be the
-distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). With 10,000 users of 1 to 100 rows,
-log-uniform, M = 10 has .6 times the error. About 3 suit 2,000 users, up to the mean m suits more. Where means
-of users depend on how many rows they have, the estimate moves towards those who have many. No interval.
-
-Releases, by the labels of their events:
+distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). Where means of users depend on how
+many rows they have, the estimate moves towards those who have many. No interval.
 
     quantity           sensitivity     share            made in                forms
     range of the mean  1 (selections)  .1 of the rest   private_range          not clipped or group privacy
@@ -31,10 +28,8 @@ Why it is private. Replacing a user replaces one vector x̄_u; the rest is the a
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.
 
-Interval (``interval=.95``): users are what is sampled, so a share of ρ pays for the mean squares of users'
-clipped means around the center and the shares of users by size, their distance from it over the radius
-(:mod:`dpalgos.intervals.half_widths`). In a single column, whose noise is Laplace's, a share of ε pays for
-both (:mod:`dpalgos.intervals.means`).
+Interval (:mod:`dpalgos.intervals.half_widths`): users are what is sampled. In a single column, whose noise is
+Laplace's, a share of ε pays for both releases (:mod:`dpalgos.intervals.means`).
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; of weights
 :mod:`dpalgos.mechanisms.winsorized_mean`.

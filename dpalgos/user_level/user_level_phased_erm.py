@@ -9,8 +9,6 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 is in one phase, whose releases are (ε, δ)-DP by themselves: the whole is no more. Which users a phase gets is
 drawn in public.
 
-Releases, by the labels of their events:
-
     quantity               sensitivity     share  made in         forms
     range of the gradient  1 (selections)  .1     private_range   all
     first gradient         2r/n            .15    _released_ball  tight

@@ -7,8 +7,6 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 Public: ``gradient_bound`` G on the norm of the mean gradient, ``concentration_radius`` τ within which users'
 mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
 
-Releases, by the labels of their events:
-
     quantity               sensitivity     share     made in                forms
     range of the gradient  1 (selections)  .1        private_range          not clipped or interval
     first gradient         2r/n            .15       _released_ball         tight and not clipped or interval
@@ -31,10 +29,8 @@ Users count once each, however many rows they have. Where each user's rows follo
 plus B(mn + 2)Δ for losses within B: useful for tiny Δ only.
 
 Interval (``interval=.95``; tight, clipped gradients, a smooth convex loss): the steps get .3 of μ², and from
-where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose answer is not projected.
-
-Public then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'. Without it no answer of a few steps
-says how far it has come.
+where they end follows a Newton step (:mod:`dpalgos.intervals.newton`), whose answer is not projected. Public
+then, too: ``curvature_bound`` K, for users' mean ∂²ℓ/∂z² x x'.
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 3 and 7, Theorem 4.
 """

@@ -13,8 +13,6 @@ Public: the candidates, B = ``loss_bound``, τ = ``concentration_radius``. Users
 
 Departure: Lemma 1's radius, (B/2)√(log(2Kn/α)/m), is √2 too small; the caller gives it.
 
-Releases, by the labels of their events:
-
     quantity  sensitivity          share  made in               forms
     choice    B/n, or 1 by ranges  1      user_level_selection  all
 
