@@ -36,7 +36,7 @@ from data.errors import (
 )
 from data.ledger.book import VerifyReport
 from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget, Verdict
-from data.ledger.content import Fingerprint, Fingerprinter
+from data.ledger.content import Fingerprinter
 from data.ledger.ledger import Ledger, open_ledger
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
     "BudgetExhausted",
     "Charge",
     "ContentRefused",
-    "Fingerprint",
     "Fingerprinter",
     "Ledger",
     "LedgerBroken",

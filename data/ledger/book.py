@@ -31,7 +31,6 @@ from data.ledger.charges import (
     TotalBudget,
     canonical_json,
 )
-from data.ledger.content import Fingerprint
 from data.ledger.database import BEFORE, BUDGETS, CHARGES
 from data.store.processes import ProcessIdentity
 
@@ -82,6 +81,9 @@ class Book:
     def budgets(self) -> list[TotalBudget]:
         return [TotalBudget(*(row[name] for name in _OPENED[:4])) for row in self._budgets]
 
+    def budget(self, name: str) -> TotalBudget | None:
+        return next((budget for budget in self.budgets() if budget.name == name), None)
+
     def charges(self, **wanted: str) -> list[Charge]:
         """Return the charges with some values, e.g. of a ``dataset`` or a ``question``, in order."""
         return [
@@ -90,11 +92,12 @@ class Book:
             if all(row[name] == value for name, value in wanted.items())
         ]
 
-    def open(self, budget: TotalBudget) -> None:
+    def open(self, budget: TotalBudget) -> TotalBudget:
         row = asdict(budget) | {"number": len(self._budgets) + 1, "key_id": self._key_id, "last": START}
         row["seal"] = _budget_seal(row)
         self._insert(BUDGETS, row)
         self._budgets.append(row)
+        return budget
 
     def add(self, charge: Charge) -> None:
         """Write a charge at the end of the chain; ended charges are those of an earlier version."""
@@ -187,8 +190,7 @@ class Book:
         return {
             "number": len(self._charges) + 1,
             "dataset": question.dataset,
-            "content": question.fingerprint.content,
-            "row_order": question.fingerprint.order,
+            "content": question.content,
             "question": question.id,
             "attempt": charge.attempt,
             "asked": canonical_json(asked),
@@ -227,7 +229,7 @@ def _charge_of(row: Row) -> Charge:
     asked, holder = json.loads(row["asked"]), json.loads(row["holder"])
     pure = row["pure_epsilon"]
     return Charge(
-        question=Question(row["dataset"], Fingerprint(row["content"], row["row_order"]), **asked),
+        question=Question(row["dataset"], row["content"], **asked),
         attempt=row["attempt"],
         cost=PrivacyCost(
             row["rho"],

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any
 
 from data.errors import LedgerError
-from data.ledger.content import Fingerprint
 from data.store.processes import ProcessIdentity
 
 MAX_NAME_LENGTH = 100
@@ -40,7 +39,7 @@ class Question:
     """Everything that decides an answer. Two questions with the same `id` are the same."""
 
     dataset: str  # the name under which its budget was opened
-    fingerprint: Fingerprint  # which data, in any order of rows
+    content: str  # the fingerprint of the data, in any order of rows
     estimator: str
     parameters: Mapping[str, Any]  # 1 and 1.0 are equal
     epsilon: float
@@ -59,9 +58,7 @@ class Question:
     @cached_property
     def id(self) -> str:
         """The sha256 of everything that decides the answer, 64 hexadecimal digits."""
-        plain_question = asdict(self) | {"content": self.fingerprint.content}
-        del plain_question["fingerprint"]
-        return hashlib.sha256(canonical_json(plain_question).encode()).hexdigest()
+        return hashlib.sha256(canonical_json(asdict(self)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

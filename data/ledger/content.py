@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from data.errors import LedgerError
@@ -23,31 +22,15 @@ CELL_BYTES = 16
 ROW_BYTES = 32
 
 
-@dataclass(frozen=True)
-class Fingerprint:
-    """The fingerprint of a table that the ledger stores, 64 hexadecimal digits each.
-
-    ``content`` is the same for the same rows in any order, with the columns in any order; ``order`` is the
-    same only if the rows stand in the same order, too.
-    """
-
-    content: str
-    order: str
-
-
 class Fingerprinter:
     """Computes the fingerprint of a table that is read piece by piece.
 
     Pass the whole table as its owner has it, not only the columns of one request: it is the dataset that has
-    a budget. Memory does not grow with the number of rows.
+    a budget. Memory does not grow with the number of rows. `Ledger.fingerprinter` passes the ledger's key.
 
     It compares `data.formats.canonical` forms, and numbers in single precision, in any order: that protects
     an honest owner from mistakes. It cannot recognize data whose numbers were altered, however little, nor
-    data with another row, column name, unit or notation of dates: who charges those to a second name spends
-    more than the first one allows.
-
-    The names of the columns are all different. `Ledger.fingerprinter` passes the ledger's key: without it, no
-    guess about the data can be tested.
+    data with another row, column name, unit or notation of dates.
     """
 
     def __init__(self, names: Sequence[str], key: bytes) -> None:
@@ -56,7 +39,6 @@ class Fingerprinter:
         self._names = sorted(names)
         self._key = key
         self._n_rows = 0
-        self._in_order = hmac.new(key, b"order" + self._header(), "sha256")
         # A sum of keyed hashes tells sets of rows apart, in any order, and needs no sorting.
         self._sum = 0
 
@@ -70,13 +52,12 @@ class Fingerprinter:
             hashlib.blake2b(cells[at : at + row_bytes], key=self._key, digest_size=ROW_BYTES).digest()
             for at in range(0, len(cells), row_bytes)
         )
-        self._in_order.update(digests)
         words = np.frombuffer(digests, dtype="<u4").reshape(-1, ROW_BYTES // 4).sum(axis=0, dtype=np.uint64)
         self._sum += sum(int(word) << (32 * i) for i, word in enumerate(words))
         self._n_rows += batch.num_rows
 
-    def fingerprint(self) -> Fingerprint:
-        """Return the fingerprint of the rows read so far."""
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the rows read so far, in any order of rows and columns."""
         if not self._n_rows or not self._names:
             raise LedgerError(
                 f"the table has {self._n_rows} rows and {len(self._names)} columns and needs one of each; "
@@ -85,7 +66,7 @@ class Fingerprinter:
         rows = (self._sum % 2 ** (8 * ROW_BYTES)).to_bytes(ROW_BYTES, "little")
         counted = self._n_rows.to_bytes(8, "little") + rows
         content = hmac.digest(self._key, b"content" + self._header() + counted, "sha256")
-        return Fingerprint(content.hex(), self._in_order.hexdigest())
+        return content.hex()
 
     def _header(self) -> bytes:
         return json.dumps(self._names).encode()

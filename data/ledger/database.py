@@ -44,7 +44,7 @@ CHARGES = sa.Table(
     "dpcost_charges",
     TABLES,
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("dataset", "content", "row_order", "question")),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("dataset", "content", "question")),
     sa.Column("attempt", sa.BigInteger, nullable=False),
     sa.Column("asked", sa.Text, nullable=False),  # JSON: estimator, parameters, epsilon, delta
     sa.Column("rho", sa.Double, nullable=False),

@@ -95,15 +95,13 @@ class Ledger:
         return content.Fingerprinter(names, keys.fingerprint)
 
     def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
-        """Set the total budget of a dataset, once and for all: it is never changed, neither up nor down."""
+        """Set the total budget of a dataset; it is never changed, neither up nor down."""
         require_name("the dataset's name", name)
         epsilon, delta = require_privacy(epsilon, delta)
         with self._writing() as book:
-            known = next((each for each in book.budgets() if each.name == name), None)
+            known = book.budget(name)
             if known is None:
-                opened = TotalBudget(name, epsilon, delta, now())
-                book.open(opened)
-                return opened
+                return book.open(TotalBudget(name, epsilon, delta, now()))
         if (known.epsilon, known.delta) != (epsilon, delta):
             raise LedgerError(
                 f"dataset {name!r} was opened with epsilon {known.epsilon:g} and delta {known.delta:g}, got "
@@ -192,14 +190,12 @@ class Ledger:
         with self._reading() as book:
             return _budget_of(book, name)
 
-    def names_of(self, fingerprint: content.Fingerprint) -> tuple[str, ...]:
-        """Return the datasets whose charges were about these rows, in any order; at most one by the rules."""
+    def names_of(self, rows: str) -> tuple[str, ...]:
+        """Return the datasets that were charged for the rows of a fingerprint; at most one by the rules."""
         with self._reading() as book:
-            charges = book.charges(content=fingerprint.content)
-            return tuple(sorted({charge.question.dataset for charge in charges}))
+            return tuple({charge.question.dataset for charge in book.charges(content=rows)})
 
     def charges(self, name: str) -> list[Charge]:
-        """Return everything charged to a dataset, in order; lost answers count, too."""
         with self._reading() as book:
             _budget_of(book, name)
             return book.charges(dataset=name)
@@ -217,11 +213,6 @@ class Ledger:
     def was_charged(self, question: Question) -> bool:
         with self._reading() as book:
             return bool(book.charges(question=question.id))
-
-    def head(self) -> str:
-        """Return the head of the chain, which `verify` finds again later."""
-        with self._reading() as book:
-            return book.head
 
     def verify(self, noted: str | None = None) -> VerifyReport:
         """Check that everything is as it was written; an empty ledger is.
@@ -309,9 +300,8 @@ def find_existing_charge(earlier: Sequence[Charge], *, waited: bool, again: bool
 
 
 def _budget_of(book: Book, name: str) -> TotalBudget:
-    for budget in book.budgets():
-        if budget.name == name:
-            return budget
+    if known := book.budget(name):
+        return known
     raise LedgerError(
         f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
         f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"
@@ -329,7 +319,7 @@ def _charge_of(book: Book, charge_id: str) -> Charge:
 
 def _require_content(book: Book, question: Question, *, allow_new_content: bool) -> None:
     """Refuse data that are bound to another dataset, or a dataset that was charged for other data."""
-    names = {charge.question.dataset for charge in book.charges(content=question.fingerprint.content)}
+    names = {charge.question.dataset for charge in book.charges(content=question.content)}
     if question.dataset in names:
         return
     if names:
@@ -376,15 +366,11 @@ def _require_open(book: Book, charge: Charge) -> None:
 
 
 def _overview(budget: TotalBudget, charges: Sequence[Charge]) -> dict[str, Any]:
-    contents: dict[str, dict[str, Any]] = {}
-    for charge in charges:
-        bound = {**asdict(charge.question.fingerprint), "new_content": bool(contents), "time": charge.charged}
-        contents.setdefault(charge.question.fingerprint.content, bound)
     return {
         **asdict(budget),
         "epsilon_charged": math.fsum(charge.epsilon for charge in charges),
         "delta_charged": math.fsum(charge.question.delta for charge in charges),
-        "contents": list(contents.values()),
+        "contents": list(dict.fromkeys(charge.question.content for charge in charges)),
         "charges": [_plain_charge(charge) for charge in charges],
     }
 

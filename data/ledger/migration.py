@@ -31,7 +31,6 @@ from data.ledger.charges import (
     TotalBudget,
     canonical_json,
 )
-from data.ledger.content import Fingerprint
 from data.ledger.database import BEFORE, EARLIER, EARLIER_HEAD
 from data.ledger.key import load_keys
 from data.store.processes import ProcessIdentity
@@ -55,7 +54,6 @@ def migrate(connection: sa.Connection, home: Path, place: str) -> None:
     keys = load_keys(home, create=False)
     entries = _checked_entries(connection, keys.chain, keys.id, place)
     book, ends = Book(connection, keys.id), defaultdict(list)
-    orders = {entry.subject: entry.body["order"] for entry in entries if entry.kind == "bind"}
     for entry in entries:
         ends[entry.subject].append(entry)
     for entry in entries:
@@ -63,14 +61,14 @@ def migrate(connection: sa.Connection, home: Path, place: str) -> None:
         if entry.kind == "open":
             book.open(TotalBudget(entry.dataset, float(body["epsilon"]), float(body["delta"]), body["time"]))
         elif entry.kind == "charge":
-            book.add(_charge(entry, orders[body["content"]], ends[f"{entry.subject}-{body['attempt']}"]))
+            book.add(_charge(entry, ends[f"{entry.subject}-{body['attempt']}"]))
     connection.execute(sa.schema.CreateTable(BEFORE))
     connection.execute(sa.insert(BEFORE).from_select([c.name for c in BEFORE.c], sa.select(EARLIER)))
     for table in (EARLIER, EARLIER_HEAD):
         table.drop(connection)
 
 
-def _charge(entry: _Entry, order: str, events: list[_Entry]) -> Charge:
+def _charge(entry: _Entry, events: list[_Entry]) -> Charge:
     body = entry.body
     answer = next((event.body["payload"] for event in events if event.kind == "release"), None)
     kinds = [event.kind for event in events]
@@ -85,8 +83,7 @@ def _charge(entry: _Entry, order: str, events: list[_Entry]) -> Charge:
     return Charge(
         question=Question(
             entry.dataset,
-            Fingerprint(body["content"], order),
-            **{name: body[name] for name in ("estimator", "parameters", "epsilon", "delta")},
+            **{name: body[name] for name in ("content", "estimator", "parameters", "epsilon", "delta")},
         ),
         attempt=body["attempt"],
         cost=PrivacyCost(

@@ -63,7 +63,7 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         facts["public_rows"] = rows.public.facts
     question = Question(
         dataset=config.dataset.name,
-        fingerprint=rows.content,
+        content=rows.content,
         estimator=name,
         parameters=_parameters(request, rows),
         epsilon=request.epsilon,

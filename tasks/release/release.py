@@ -131,7 +131,7 @@ def release(
         answer=answer,
         budget=budget,
         charges=ledger.charges(budget.name),
-        head=ledger.head(),
+        head=ledger.verify().head,
     )
 
 

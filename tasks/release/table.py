@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from data.dataset import Column
 from data.errors import DataError
-from data.ledger import Fingerprint, Fingerprinter, Ledger
+from data.ledger import Fingerprinter, Ledger
 from data.tables.declared import DeclaredTable, UserIds, read_declared
 from data.tables.reading import (
     PartitionedTable,
@@ -180,7 +180,7 @@ def _single(columns: Sequence[str], name: str) -> str:
 class ReleaseRows(TableInUnits):
     """A file that was read and checked."""
 
-    content: Fingerprint
+    content: str  # the fingerprint
     n_rows: int
     public: PublicRows | None = None
 

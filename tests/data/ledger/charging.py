@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from data.ledger import AnswerLost, BudgetExhausted, Fingerprint, Ledger, PrivacyCost, Question, Verdict
+from data.ledger import AnswerLost, BudgetExhausted, Ledger, PrivacyCost, Question, Verdict
 
 EPSILON = 1 / 1024
 COST = PrivacyCost(rho=0.001, unit="row", facts={"events": [1.5]})
@@ -32,9 +32,7 @@ def main(home, url, notes, budget, wanted):
     for question in json.loads(wanted):
         if question in done:
             continue
-        request = Question(
-            "patients", Fingerprint("a" * 64, "b" * 64), "dp_mean", {"question": question}, EPSILON, 0.0
-        )
+        request = Question("patients", "a" * 64, "dp_mean", {"question": question}, EPSILON, 0.0)
         note(step="wanted", question=question)
         try:
             try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from data.ledger import Fingerprint, Ledger, Question, Verdict
+from data.ledger import Ledger, Question, Verdict
 from tests.private_postgres import free_port, private_postgres
 
 EVERY_PLACE = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
@@ -116,6 +116,6 @@ def ask():
             "delta": 1e-6,
             **changes,
         }
-        return Question(dataset, Fingerprint(content * 64, content * 64), **asked)
+        return Question(dataset, content * 64, **asked)
 
     return ask

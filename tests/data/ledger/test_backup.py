@@ -45,7 +45,7 @@ def test_a_lost_home_comes_back_with_its_answers(backed_up, place, fits, ask):
 
 def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up, fits, ask):
     ledger, copy = backed_up
-    head = ledger.head()
+    head = ledger.verify().head
     ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
     with pytest.raises(LedgerError, match=r"has 2 charges, and the backup lacks some of them.*it has 1"):
         ledger.restore(copy)

@@ -134,8 +134,6 @@ def test_the_same_question_has_the_same_id(ask):
     assert written.id == ask(parameters={"b": (np.int64(2), {"c": True}), "a": np.float32(1)}).id
     assert written.id != ask(parameters={"a": True, "b": [2.0, {"c": True}]}).id
     assert written.id == ask(parameters=written.parameters).id
-    resorted = replace(written.fingerprint, order="f" * 64)
-    assert written.id == replace(written, fingerprint=resorted).id
 
 
 def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
@@ -147,7 +145,7 @@ def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
     with pytest.raises(BudgetExhausted, match="in 3 charges"):
         ledger.charge(ask("c"), COST, fits, allow_new_content=True)
     (shown,) = ledger.show()
-    assert [each["new_content"] for each in shown["contents"]] == [False, True]
+    assert shown["contents"] == ["a" * 64, "b" * 64]
     assert ledger.verify().ok
 
 

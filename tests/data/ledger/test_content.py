@@ -88,8 +88,7 @@ def mixed():
 def test_rows_columns_index_and_types_may_move(frame):
     known = fingerprint(frame)
     shuffled = frame.sample(frac=1, random_state=1)
-    assert fingerprint(shuffled).content == known.content
-    assert fingerprint(shuffled).order != known.order
+    assert fingerprint(shuffled) == known
     for same in (
         frame[["name", "gap", "n", "x"]],
         frame.set_index(np.arange(50) * 2),
@@ -158,12 +157,12 @@ def test_cells_that_mean_the_same_are_one(same):
     ],
 )
 def test_other_content_is_told_apart(frame, change):
-    assert fingerprint(change(frame)).content != fingerprint(frame).content
+    assert fingerprint(change(frame)) != fingerprint(frame)
 
 
 def test_values_that_look_alike_are_told_apart():
     looks = [
-        *(["1", "a"], ["1 2", "a"], ["1_0", "a"], [None, "a"], ["0", "a"], ["10", "a"], ["a", "1"]),
+        *(["1", "a"], ["1 2", "a"], ["1_0", "a"], [None, "a"], ["0", "a"], ["10", "a"]),
         *(
             ["2024-01-05", "a"],
             ["2024-01-05 00:00:01", "a"],
@@ -183,7 +182,7 @@ def test_without_the_key_a_guess_cannot_be_tested(tmp_path):
         reader.add(pa.record_batch({"x": [1.0]}))
         return reader.fingerprint()
 
-    assert known(tmp_path / "a").content != known(tmp_path / "b").content
+    assert known(tmp_path / "a") != known(tmp_path / "b")
     assert known(tmp_path / "a") == known(tmp_path / "a")
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from data.ledger import AnswerLost, Ledger, LedgerBroken, Verdict
 from data.ledger.charges import Question
-from data.ledger.content import Fingerprint
 from tests.data.ledger.charging import COST
 
 BEFORE = Path(__file__).with_name("written_before")
@@ -69,7 +68,7 @@ def test_the_same_question_is_answered_as_then(home, name):
     question = asked_then(home, name)
     same = Question(
         "patients",
-        Fingerprint(question.fingerprint.content, "another order"),
+        question.content,
         question.estimator,
         json.loads(json.dumps(question.parameters)),
         question.epsilon,
@@ -127,7 +126,7 @@ def test_an_edited_one_is_not_taken_over(home, statement):
 def test_its_backup_is_restored_and_continued(tmp_path, home):
     other = Ledger(tmp_path / "other")
     assert other.restore(BEFORE / "backup.json").n_charges == 10
-    assert other.head() == Ledger(home).head()
+    assert other.verify().head == Ledger(home).verify().head
     Ledger(home).open_dataset("more", 1.0, 0.0)
     assert Ledger(home).backup(tmp_path / "later").ok
     assert other.restore(tmp_path / "later", noted=EXPECTED["head"]).n_datasets == 3
