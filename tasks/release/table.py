@@ -1,4 +1,4 @@
-"""The rows of a release: read once, put into units that a study file declares, and the way back.
+"""Read the rows of a release once, rescale them as a study file declares, and convert answers back.
 
 Declared columns are put into public units, (value − center) / scale, categories become columns of 0 and 1,
 and a regression gets an intercept: all by public constants, so that a row stays a row and the guarantee is
@@ -42,7 +42,7 @@ AT_CENTERS = "at the centers"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileUnits:
-    """The way from an estimator's answer to the units of the file."""
+    """Convert an estimator's answer to the units of the file."""
 
     names: tuple[str, ...]  # of the k coordinates of the answer
     factor: FloatArray  # (k,), positive: ``factor * answer + offset`` is in the units of the file
@@ -61,13 +61,39 @@ class FileUnits:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TableInUnits:
-    """Rows in public units, and the way back."""
+    """Rows in public units, and how to convert an answer back."""
 
     X: FloatArray | StreamedTable | PartitionedTable  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits
     moved: np.ndarray | None = None  # which cells of X and y were moved to a bound, for `dpalgos.Sample`
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleaseRows(TableInUnits):
+    """A file that was read and checked."""
+
+    content: str  # the fingerprint
+    n_rows: int
+    public: PublicRows | None = None
+
+    @property
+    def public_X(self) -> FloatArray | None:
+        """The public rows, if there are any, in the columns of X."""
+        if self.public is None:
+            return None
+        units = self.units.declared.get("units") or dict.fromkeys(self.units.names, (0.0, 1.0))
+        return self.public.design(units, intercept=len(self.units.names) > len(units))
+
+    @property
+    def n_units(self) -> int:
+        """How many rows or users are protected, which is public."""
+        return self.n_users or self.n_rows
+
+    @property
+    def n_users(self) -> int | None:
+        return None if self.users is None else int(self.users.max()) + 1
 
 
 def table_as_declared(
@@ -174,32 +200,6 @@ def _single(columns: Sequence[str], name: str) -> str:
             "params.family = 'multinomial'"
         )
     return columns[0]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ReleaseRows(TableInUnits):
-    """A file that was read and checked."""
-
-    content: str  # the fingerprint
-    n_rows: int
-    public: PublicRows | None = None
-
-    @property
-    def public_X(self) -> FloatArray | None:
-        """The public rows, if there are any, in the columns of X."""
-        if self.public is None:
-            return None
-        units = self.units.declared.get("units") or dict.fromkeys(self.units.names, (0.0, 1.0))
-        return self.public.design(units, intercept=len(self.units.names) > len(units))
-
-    @property
-    def n_units(self) -> int:
-        """How many rows or users are protected, which is public."""
-        return self.n_users or self.n_rows
-
-    @property
-    def n_users(self) -> int | None:
-        return None if self.users is None else int(self.users.max()) + 1
 
 
 class _SeenRows:

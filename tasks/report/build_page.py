@@ -1,6 +1,5 @@
 """Build the page of a study from its file, its results table and its manifest."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
@@ -284,23 +283,18 @@ def _in_units(center: float, scale: float, unit: str) -> str:
 def _findings(spec: StudySpec, results: pd.DataFrame) -> Iterator[Finding]:
     """Yield how far deleting influential rows moves an answer, and what follows for private ones."""
     epsilon, table = spec.headline.epsilon, results[results["metric"] == DELETION_SHIFT]
-    several = table["panel"].nunique() > 1
+    table = table[table["cell"].str.endswith(":deleted=1")]
     for row in table.itertuples():
-        deleted, shift, bound = int(str(row.cell).rpartition("=")[2]), cast(float, row.value), math.nan
-        what = "the most influential row" if deleted == 1 else f"the {deleted} most influential rows"
+        shift = cast(float, row.value)
+        bound = two_point_bound(shift, epsilon)
         answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
-        text = f"Deleting {what} of {row.n:,} moves {answer} by {num(shift)}."
-        if deleted == 1:
-            bound = two_point_bound(shift, epsilon)
-            text += (
-                f" So no answer that is private at ε = {epsilon:g} (and δ = 0) can be closer than "
-                f"{num(bound)} on average, both on these data and on the data without that row."
-            )
         yield Finding(
-            label=f"deleting {what}",
+            label="deleting the most influential row",
             value=shift,
-            text=text,
-            drawn=row.panel == spec.headline.panel and deleted in (1, 10),
-            panel=str(row.panel) if several else "",
+            text=f"Deleting the most influential row of {row.n:,} moves {answer} by {num(shift)}, so that no "
+            f"answer which is private at ε = {epsilon:g} (and δ = 0) can be closer than {num(bound)} on "
+            "average, both on these data and on the data without that row.",
+            drawn=str(row.panel) == spec.headline.panel,
+            panel=str(row.panel) if table["panel"].nunique() > 1 else "",
             floor=bound,
         )
