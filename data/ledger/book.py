@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -92,6 +91,10 @@ class Book:
             if all(row[name] == value for name, value in wanted.items())
         ]
 
+    def names_of(self, content: str) -> set[str]:
+        """Return the datasets that were charged for the rows of a fingerprint."""
+        return {row["dataset"] for row in self._charges if row["content"] == content}
+
     def open(self, budget: TotalBudget) -> TotalBudget:
         row = asdict(budget) | {"number": len(self._budgets) + 1, "key_id": self._key_id, "last": START}
         row["seal"] = _budget_seal(row)
@@ -153,13 +156,12 @@ class Book:
 
     def problems(self) -> list[str]:
         """Return what is not as it was written; no stored value is in a sentence."""
-        found, last, attempts = [], START, Counter[str]()
+        found, last = [], START
         names: dict[str, str] = {}  # dataset of each content
         budgets = {row["name"]: row for row in self._budgets}
         last_of = dict.fromkeys(budgets, START)
         for number, row in enumerate(self._charges, start=1):
             budget = budgets.get(row["dataset"])
-            attempts[row["question"]] += 1
             if row["number"] != number:
                 found.append(f"charge {number} is missing, or one was inserted before it")
             elif row["previous"] != last:
@@ -170,10 +172,6 @@ class Book:
                 found.append(f"charge {number}, or the budget it belongs to, was edited")
             elif row["seal"] != _seal(row):
                 found.append(f"the state or the answer of charge {number} was edited")
-            elif (
-                _charge_of(row).question.id != row["question"] or row["attempt"] != attempts[row["question"]]
-            ):
-                found.append(f"charge {number} is of another question than it says")
             elif names.setdefault(row["content"], row["dataset"]) != row["dataset"]:
                 found.append(f"charge {number} is about data that are bound to another dataset")
             last = last_of[row["dataset"]] = row["hash"]

@@ -193,7 +193,7 @@ class Ledger:
     def names_of(self, rows: str) -> tuple[str, ...]:
         """Return the datasets that were charged for the rows of a fingerprint; at most one by the rules."""
         with self._reading() as book:
-            return tuple({charge.question.dataset for charge in book.charges(content=rows)})
+            return tuple(book.names_of(rows))
 
     def charges(self, name: str) -> list[Charge]:
         with self._reading() as book:
@@ -319,7 +319,7 @@ def _charge_of(book: Book, charge_id: str) -> Charge:
 
 def _require_content(book: Book, question: Question, *, allow_new_content: bool) -> None:
     """Refuse data that are bound to another dataset, or a dataset that was charged for other data."""
-    names = {charge.question.dataset for charge in book.charges(content=question.content)}
+    names = book.names_of(question.content)
     if question.dataset in names:
         return
     if names:
