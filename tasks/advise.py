@@ -10,7 +10,7 @@ the tables, and the range a 90 % prediction interval of one more.
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ import scipy
 from data.ledger import Ledger
 from dpalgos import InputError, Result, get_estimator
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
-from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
-from dpalgos.hardened_release import ReleasePlan, plan_release
+from dpalgos.accounting.risk import AttackRisk, risk_of_budget
+from dpalgos.hardened_release import plan_release
 from reports.analysis.ranking import first_below
 from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
@@ -125,16 +125,16 @@ def advise(
     what random rows cost without privacy. ``progress`` is told the number of tables made up so far.
     """
     head, panel = spec.headline, with_least_noise(spec)
-    grid, made_up = spec.grid_of(panel), _MadeUp(spec, panel)
+    grid, tables = spec.grid_of(panel), _Tables(spec=spec, panel=panel, delta=delta_at(head.delta, head.n))
     curves = [
-        _Curve(item, made_up, steps)
+        _Curve(item, tables, steps)
         for item in spec.estimators_of(panel)
         if item.form != PUBLIC_ALONE and "public_X" not in item.params  # made-up rows have another shape
         for steps in (item.steps or (None,))
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the units of rows that are made up
-        for number, table in enumerate(made_up.tables(made_up.share, TABLES), 1):
+        for number, table in enumerate(tables.drawn(head.n / tables.n_units, TABLES), 1):
             for curve in curves:
                 curve.run(table, with_intervals=number % 2 == 1)
             if progress:
@@ -165,21 +165,30 @@ def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[flo
     return expected, min(expected, *ends), max(expected, *ends)
 
 
-class _MadeUp:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Tables:
     """Small tables that are as plausible as what is declared of the study's."""
 
-    def __init__(self, spec: StudySpec, panel: Panel, delta: float | None = None) -> None:
-        one_blas_thread()
-        if not isinstance(panel.problem, DrawsFromPopulation):
-            raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
-        self.spec, self.panel, self.problem = spec, panel, panel.problem
-        self.n_units = panel.problem.population[0]
-        self.share = spec.headline.n / self.n_units
-        d = panel.problem.sizes(spec.headline.n)["d"]
-        self.n_rows = min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
-        self.delta = delta_at(spec.headline.delta, spec.headline.n) if delta is None else delta
+    spec: StudySpec
+    panel: Panel
+    delta: float
 
-    def tables(self, share: float, count: int) -> Iterator["_Table"]:
+    def __post_init__(self) -> None:
+        if not isinstance(self.panel.problem, DrawsFromPopulation):
+            raise SpecError(f"{self.spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
+        one_blas_thread()
+
+    @property
+    def n_units(self) -> int:
+        """How many rows, or users, the study's own table has."""
+        return int(self.panel.problem.population[0])  # type: ignore[attr-defined]
+
+    @property
+    def n_rows(self) -> int:
+        d = self.panel.problem.sizes(self.spec.headline.n)["d"]
+        return min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
+
+    def drawn(self, share: float, count: int) -> Iterator["_Table"]:
         """Yield a share of the rows of each table; leave out those without an answer, but not all of them."""
         refusal = "no table"  # empty once one has an answer
         n = max(1, round(share * self.n_rows))
@@ -188,8 +197,8 @@ class _MadeUp:
             rng = np.random.default_rng([_SEED, number])
             drawn = Replicates(**same, first=0, count=1, of=1, n_cells=1, seed=_SEED + number)
             try:
-                prepared = self.problem.made_up(self.n_rows, self.spec.guesses, rng)
-                draw = next(iter(self.problem.draws(drawn, prepared)))
+                prepared = self.panel.problem.made_up(self.n_rows, self.spec.guesses, rng)  # type: ignore[attr-defined]
+                draw = next(iter(self.panel.problem.draws(drawn, prepared)))
             except ValueError as error:  # e.g. a response that has one value
                 refusal = refusal and str(error)
                 continue
@@ -210,21 +219,18 @@ class _Table:
 
     def answer(self, estimator: str, params: Mapping[str, Any], strength: float | None) -> Result:
         """Return an answer from these rows; ``strength`` is n μ(ε, δ), None without privacy."""
-        cell = Cell(
-            estimator=estimator,
-            panel=self.replicates.panel,
-            calibration="none",
-            epsilon=None,
-            delta=None,
-            delta_rule="",
-            n=self.replicates.n,
-            params=dict(params),
-        )
+        n = self.replicates.n
+        budget: dict[str, Any] = {"calibration": "none", "epsilon": None, "delta": None}
         if strength is not None:
-            epsilon = gaussian_epsilon(self.delta, min(strength / cell.n, _MOST_STRENGTH))
-            rule = f"{self.delta:.3g}"
-            cell = replace(cell, calibration="tight", epsilon=epsilon, delta=self.delta, delta_rule=rule)
+            epsilon = gaussian_epsilon(self.delta, min(strength / n, _MOST_STRENGTH))
+            budget = {"calibration": "tight", "epsilon": epsilon, "delta": self.delta}
+        rule, panel = "" if strength is None else f"{self.delta:.3g}", self.replicates.panel
+        cell = Cell(estimator=estimator, panel=panel, n=n, params=dict(params), delta_rule=rule, **budget)
         return self.draw.answer(cell, self.replicates)
+
+    def error(self, estimator: str, params: Mapping[str, Any], strength: float | None) -> float:
+        measured = self.draw.measure(self.answer(estimator, params, strength).estimate)
+        return float(np.atleast_2d(measured)[0, 0])
 
     def half_widths(self, estimator: str, params: Mapping[str, Any], strength: float) -> np.ndarray:
         """Return the coordinates' half widths in the metric's units; NaN without an honest interval."""
@@ -238,76 +244,72 @@ class _Table:
         return np.asarray(ends[scale > 0] * scale[scale > 0])
 
 
-@dataclass
 class _Curve:
     """One estimator's errors on made-up tables, and what they are at other sizes and budgets.
 
     Its strengths are products n μ(ε, δ), of which the privacy part of an error is a function.
     """
 
-    item: EstimatorSpec
-    made_up: _MadeUp
-    steps: int | None
-    errors: list[list[float]] = field(default_factory=list)  # by table and strength
-    widths: dict[float, list[np.ndarray]] = field(default_factory=dict)  # by ε of the study, by table
-    refusal: str = ""
-
-    def __post_init__(self) -> None:
-        spec = self.made_up.spec
-        head, grid = spec.headline, spec.grid_of(self.made_up.panel)
-        self.private = bool(self.item.calibrations)
-        self.without_privacy = not self.private and self.item.name != ZERO
+    def __init__(self, item: EstimatorSpec, tables: _Tables, steps: int | None) -> None:
+        self.item, self.tables, self.steps = item, tables, steps
+        head, grid = tables.spec.headline, tables.spec.grid_of(tables.panel)
+        self.share, self.refusal = head.n / tables.n_units, ""
+        self.private = bool(item.calibrations)
+        self.without_privacy = not self.private and item.name != ZERO
         self.at_head = {epsilon: self._strength(head.n, epsilon) for epsilon in grid.epsilon}
-        wanted = [self._strength(n, epsilon) for n in grid.n for epsilon in grid.epsilon]
-        wanted += [self._strength(head.n, epsilon) for epsilon in (BUDGETS[0], BUDGETS[-1])]
-        ends = np.geomspace(min(wanted), max(wanted), _STRENGTHS)
-        self.strengths: list[float | None] = [*map(float, ends)] if self.private else [None]
-        self.params = self.item.keywords(self.made_up.problem.sizes(head.n), self.steps)
+        ends = [self._strength(n, epsilon) for n in grid.n for epsilon in grid.epsilon]
+        ends += [self._strength(head.n, epsilon) for epsilon in (BUDGETS[0], BUDGETS[-1])]
+        between = map(float, np.geomspace(min(ends), max(ends), _STRENGTHS))
+        self.strengths: list[float | None] = [*between] if self.private else [None]
+        self.params = item.keywords(tables.panel.problem.sizes(head.n), steps)
+        self.errors: list[list[float]] = []  # by table and strength
+        self.widths: dict[float, list[np.ndarray]] = {}  # by ε of the study, by table
 
     def _strength(self, n: int, epsilon: float) -> float:
-        return n * gaussian_mu(epsilon, delta_at(self.made_up.spec.headline.delta, n))
+        return n * gaussian_mu(epsilon, delta_at(self.tables.spec.headline.delta, n))
 
     def run(self, table: _Table, with_intervals: bool) -> None:
         """Add the errors on one more table."""
-        found = []
+        name, found = self.item.name, []
         for strength in self.strengths:
             try:
-                answer = table.answer(self.item.name, self.params, strength)
-                found.append(float(np.atleast_2d(table.draw.measure(answer.estimate))[0, 0]))
+                found.append(table.error(name, self.params, strength))
             except InputError as error:
                 self.refusal = str(error)
                 found.append(math.nan)
         self.errors.append(found)
-        if with_intervals and self.private and get_estimator(self.item.name).has_interval:
+        if with_intervals and self.private and get_estimator(name).has_interval:
             for epsilon, strength in self.at_head.items():
-                widths = table.half_widths(self.item.name, self.params, strength)
+                widths = table.half_widths(name, self.params, strength)
                 self.widths.setdefault(epsilon, []).append(widths)
 
     def chance(self) -> np.ndarray:
         """Return the squared error of one row without privacy, about an endless population, by table."""
-        left, n = 1 - self.made_up.share, round(self.made_up.share * self.made_up.n_rows)
+        left, n = 1 - self.share, round(self.share * self.tables.n_rows)
         errors = np.nan_to_num(np.array(self.errors)[:, 0])
         return np.asarray(errors**2 * n / left if left > 0 else 0 * errors)
 
     def forecast(self, n: int, epsilon: float, chance: np.ndarray, grows: bool = False) -> Forecast:
         """Return the forecast at a size and budget; ``grows``: of a table that grows with n."""
-        made_up, errors = self.made_up, np.array(self.errors)
-        left = 1 - (made_up.share if grows else n / made_up.n_units)
+        errors = np.array(self.errors)
+        left = 1 - (self.share if grows else n / self.tables.n_units)
         if self.without_privacy:
             errors = np.sqrt(self.chance() * left / n)
         elif not self.private:
             errors = errors[:, 0]
         else:
-            here = chance * (1 - made_up.share) / round(made_up.share * made_up.n_rows)
+            here = chance * (1 - self.share) / round(self.share * self.tables.n_rows)
             noise = np.sqrt(np.maximum(errors**2 - here[:, None], (_LEAST_NOISE * errors) ** 2))
-            at = math.log(self._strength(n, epsilon))
-            strengths = np.log(np.array(self.strengths, dtype=float))
+            at, strengths = (
+                math.log(self._strength(n, epsilon)),
+                np.log(np.array(self.strengths, dtype=float)),
+            )
             noise = np.array([_interpolated(at, strengths, each) for each in noise])
             errors = np.sqrt(noise**2 + chance * left / n)
         known = errors[np.isfinite(errors)]
         refused = "" if 2 * len(known) > len(errors) else self.refusal or "no answer"
         error, low, high = _range(known) if not refused else (math.nan,) * 3
-        at_head = n == made_up.spec.headline.n and not grows
+        at_head = n == self.tables.spec.headline.n and not grows
         counts, k, half_width = interval_counts(self.widths.get(epsilon, []) if at_head else [])
         return Forecast(
             estimator=self.item.name,
@@ -372,12 +374,12 @@ def expected_intervals(
         names = [name for column in columns for name in spec.analyst_table.ingested(column)]
         problem = panel.problem.model_copy(update={"covariates": tuple(names)})
         panel = panel.model_copy(update={"problem": problem})
-    made_up = _MadeUp(spec, panel, delta)
-    strength = gaussian_mu(epsilon, delta) * made_up.n_units
+    tables = _Tables(spec=spec, panel=panel, delta=delta)
+    strength = gaussian_mu(epsilon, delta) * tables.n_units
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        tables = made_up.tables(1.0, TABLES // 2)
-        found = [table.half_widths(estimator, params, strength) for table in tables]
+        drawn = tables.drawn(1.0, TABLES // 2)
+        found = [table.half_widths(estimator, params, strength) for table in drawn]
     counts, k, _ = interval_counts(found)
     return counts, k
 
@@ -393,16 +395,9 @@ def with_least_noise(spec: StudySpec) -> Panel:
 
 
 def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
-    """Return what the advised release lets an attacker learn, by the events that it will have.
-
-    Where no release can be planned, by ε and δ alone.
-    """
-    items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
-    item, delta = items[best.estimator, best.form], delta_at(spec.headline.delta, best.n)
-    plan = _planned(spec, item, best.epsilon, best.n, best.n, best.steps)
-    if plan is None:
-        return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
-    return risk_of_events(plan.events, delta)
+    """Return what a release at the advised ε and the study's δ lets an attacker learn at most."""
+    delta = delta_at(spec.headline.delta, best.n)
+    return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
 
 
 def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
@@ -413,36 +408,22 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
     budget, panel = ledger.budget(dataset), with_least_noise(spec)
     spent, table = spending_of(ledger.charges(dataset)), spec.analyst_table
     n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
-    found = []
+    n = n_users or n_rows
+    sizes, delta, found = panel.problem.sizes(n), delta_at(spec.headline.delta, n), []
     for item in panel.estimators:
         for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
-            plan = _planned(spec, item, epsilon, n_rows, n_users)
-            if plan is not None:
-                found.append(
-                    ReleaseCost(
-                        estimator=f"{item.name}, {item.form}" if item.form else item.name,
-                        epsilon=epsilon,
-                        spent=spent.epsilon(budget.delta),
-                        spent_after=(spent + plan.cost).epsilon(budget.delta),
-                        budget=budget.epsilon,
-                    )
+            asked = {**item.keywords(sizes, None), "epsilon": epsilon, "delta": delta}
+            try:
+                plan = plan_release(item.name, n_rows, sizes["d"], asked, n_users=n_users)
+            except InputError:  # no hardened noise, or too few users
+                continue
+            found.append(
+                ReleaseCost(
+                    estimator=f"{item.name}, {item.form}" if item.form else item.name,
+                    epsilon=epsilon,
+                    spent=spent.epsilon(budget.delta),
+                    spent_after=(spent + plan.cost).epsilon(budget.delta),
+                    budget=budget.epsilon,
                 )
+            )
     return tuple(found)
-
-
-def _planned(
-    spec: StudySpec,
-    item: EstimatorSpec,
-    epsilon: float,
-    n_rows: int,
-    n_users: int | None,
-    steps: int | None = None,
-) -> ReleasePlan | None:
-    """Plan a release; None where it would refuse: no hardened noise, or too few users."""
-    n = n_users or n_rows
-    sizes = spec.head_panel.problem.sizes(n)
-    asked = {**item.keywords(sizes, steps), "epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
-    try:
-        return plan_release(item.name, n_rows, sizes["d"], asked, n_users=n_users)
-    except InputError:
-        return None
