@@ -21,7 +21,6 @@ MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
 PENDING, RELEASED, LOST = "pending", "released", "lost"
 HELD = "held"  # by an earlier version, until a second person would approve it
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -168,32 +167,32 @@ def canonical_json(value: object) -> str:
 
 
 def plain(value: object, what: str, *, merge_numbers: bool = False) -> Any:
-    """Return a value as JSON would give it back, or refuse what JSON cannot hold.
+    """Return a value as JSON would give it back, or refuse what JSON cannot hold; the value is never quoted.
 
-    ``what`` names it in an error. With ``merge_numbers`` a whole float becomes an integer, so that equal
-    numbers are written alike.
+    With ``merge_numbers`` a whole float becomes an integer, so that equal numbers are written alike.
     """
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            kinds = sorted({type(key).__name__ for key in value})
-            raise LedgerError(f"the keys of {what} must be text, got {', '.join(kinds)}; rename them")
-        return {key: plain(value[key], f"{what}.{key}", merge_numbers=merge_numbers) for key in value}
-    if isinstance(value, list | tuple):
-        return [plain(each, f"{what}[{i}]", merge_numbers=merge_numbers) for i, each in enumerate(value)]
-    if isinstance(value, numbers.Integral):
-        return int(value)
-    if isinstance(value, numbers.Real) and math.isfinite(value):
-        number = float(value)
-        exact = number.is_integer() and abs(number) <= LARGEST_EXACT_INTEGER
-        return int(number) if merge_numbers and exact else number
-    # An answer that could not be stored must not be shown, so nothing but NaN and infinity is quoted.
-    shown = str(value) if isinstance(value, numbers.Real) else type(value).__name__
-    raise LedgerError(
-        f"{what} must be made of mappings, lists, text and finite numbers, got {shown}; convert it, "
-        "e.g. an array with .tolist()"
-    )
+    try:
+        return json.loads(canonical_json(value), parse_float=_merged if merge_numbers else float)
+    except (TypeError, ValueError):
+        raise LedgerError(
+            f"{what} must be made of mappings, lists, text and finite numbers; convert it, e.g. an array "
+            "with .tolist()"
+        ) from None
+
+
+def _merged(digits: str) -> float | int:
+    number = float(digits)
+    return int(number) if number.is_integer() and abs(number) <= LARGEST_EXACT_INTEGER else number
+
+
+def _plain_scalar(value: Any) -> Any:
+    """Return a number of numpy's as Python's, for JSON."""
+    if not isinstance(value, numbers.Real):
+        raise TypeError
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain_scalar)
 
 
 def _is_real(value: object) -> bool:

@@ -118,24 +118,18 @@ class Ledger:
         allow_new_content: bool = False,
         again: bool = False,
     ) -> Charge:
-        """Return the stored answer to a question, or charge for it, committed before this returns.
+        """Return the charge that answered a question, or charge for it, committed before this returns.
 
-        The first charge binds the data to the dataset's name. If the same question was charged before and
-
-        - was answered: that answer is returned, and nothing is charged;
-        - another process or thread is working on the answer: this waits for it;
-        - the answer was lost, because the process is gone or gave up: refused, for noise is never drawn a
-          second time under one charge. ``again=True`` makes it a second charge instead.
-
-        Whether a process on another machine lives cannot be known; its answer counts as lost when it has not
-        come within `answer_timeout`. That is safe, since asking again is charged again.
+        If the charge's ``answer`` is ``None``, draw it now, and hand it to `store` before anybody sees it.
+        Where another process or thread is working on the answer, this waits for it. An answer that was lost,
+        because its process is gone, is refused, for noise is never drawn a second time under one charge;
+        ``again=True`` makes it a second charge. Whether a process on another machine lives cannot be known:
+        its answer counts as lost when it has not come within `answer_timeout`.
 
         ``fits`` decides, given the dataset's charges so far and the new one, whether that may be added, while
         every other process waits; if not, `BudgetExhausted` is raised. ``allow_new_content`` is the owner's
-        word that these other data are meant: they share the name's one budget from now on. Data known under
-        another name are refused all the same (`ContentRefused`).
-
-        If the charge's ``answer`` is ``None``, draw it now, and hand it to `store` before anybody sees it.
+        word that other data than before share the name's one budget; data that are known under another name
+        are refused all the same (`ContentRefused`).
         """
         started = time.monotonic()
         while True:

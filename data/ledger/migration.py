@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,6 @@ from data.ledger.key import load_keys
 from data.store.processes import ProcessIdentity
 
 
-@dataclass(frozen=True)
-class _Entry:
-    kind: str
-    dataset: str
-    subject: str
-    body: dict[str, Any]
-
-
 def migrate(connection: sa.Connection, home: Path, place: str) -> None:
     """Take over the tables of an earlier version, or refuse them."""
     if sa.inspect(connection).has_table(BEFORE.name):
@@ -57,20 +48,19 @@ def migrate(connection: sa.Connection, home: Path, place: str) -> None:
     for entry in entries:
         ends[entry.subject].append(entry)
     for entry in entries:
-        body = entry.body
+        body = json.loads(entry.body)
         if entry.kind == "open":
             book.open(TotalBudget(entry.dataset, float(body["epsilon"]), float(body["delta"]), body["time"]))
         elif entry.kind == "charge":
-            book.add(_charge(entry, ends[f"{entry.subject}-{body['attempt']}"]))
+            book.add(_charge(entry.dataset, body, ends[f"{entry.subject}-{body['attempt']}"]))
     connection.execute(sa.schema.CreateTable(BEFORE))
     connection.execute(sa.insert(BEFORE).from_select([c.name for c in BEFORE.c], sa.select(EARLIER)))
     for table in (EARLIER, EARLIER_HEAD):
         table.drop(connection)
 
 
-def _charge(entry: _Entry, events: list[_Entry]) -> Charge:
-    body = entry.body
-    answer = next((event.body["payload"] for event in events if event.kind == "release"), None)
+def _charge(dataset: str, body: dict[str, Any], events: list[sa.Row[Any]]) -> Charge:
+    answer = next((json.loads(each.body)["payload"] for each in events if each.kind == "release"), None)
     kinds = [event.kind for event in events]
     is_held = "hold" in kinds and "approve" not in kinds
     cost, facts = dict(body["accounting"]), dict(body["accounting"].get("facts", {}))
@@ -82,7 +72,7 @@ def _charge(entry: _Entry, events: list[_Entry]) -> Charge:
     state = RELEASED if answer is not None else LOST if "lost" in kinds else PENDING
     return Charge(
         question=Question(
-            entry.dataset,
+            dataset,
             **{name: body[name] for name in ("content", "estimator", "parameters", "epsilon", "delta")},
         ),
         attempt=body["attempt"],
@@ -100,7 +90,7 @@ def _charge(entry: _Entry, events: list[_Entry]) -> Charge:
     )
 
 
-def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, place: str) -> list[_Entry]:
+def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, place: str) -> list[sa.Row[Any]]:
     """Return all entries, or refuse a chain that is not as it was written."""
 
     def code(*parts: object) -> str:
@@ -109,7 +99,7 @@ def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, place: 
         except (TypeError, ValueError):  # e.g. raw bytes
             return ""
 
-    last, found = START, []
+    last = START
     rows = connection.execute(sa.select(EARLIER).order_by(EARLIER.c.seq)).all()
     for number, (seq, kind, dataset, subject, digest, previous, own, body) in enumerate(rows, start=1):
         hashed = hashlib.sha256(str(body).encode("utf-8", "surrogatepass")).hexdigest()
@@ -117,12 +107,11 @@ def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, place: 
             "entry", seq, kind, dataset, subject, digest, previous
         ):
             raise _broken(place, f"its entry {number} was edited, moved, removed or inserted")
-        found.append(_Entry(kind, dataset, subject, json.loads(body)))
         last = own
     heads = connection.execute(sa.select(EARLIER_HEAD)).all()
     if [tuple(head) for head in heads] != [(len(rows), last, key_id, code("head", len(rows), last, key_id))]:
         raise _broken(place, "its head was edited, or entries were cut off, or ledger.key is another one's")
-    return found
+    return list(rows)
 
 
 def _broken(place: str, what: str) -> LedgerBroken:
