@@ -100,16 +100,18 @@ def _replace(database: Database, home: Path, backup: Book, *, is_sure: bool, for
     with database.writing() as (connection, is_new):
         if is_new:
             if key.was_used(home, database.name):
-                _require_sure(is_sure, f"the ledger {database.place} was deleted, emptied or moved")
+                _require_sure(is_sure, f"the ledger {database.location} was deleted, emptied or moved")
         else:
             ledger = Book(connection, key.load_keys(home, create=False).id)
             if problems := ledger.problems():
-                _require_sure(is_sure, f"the ledger {database.place} is not as it was written: {problems[0]}")
+                _require_sure(
+                    is_sure, f"the ledger {database.location} is not as it was written: {problems[0]}"
+                )
             elif not _continues(backup, ledger) and not forget_newer:
                 raise LedgerError(
-                    f"the ledger {database.place} has {len(ledger.charges())} charges, and the backup lacks "
-                    f"some of them, or answers (it has {len(backup.charges())}): what was charged since "
-                    "would be forgotten, and those data could be asked again; take a later backup, or add "
+                    f"the ledger {database.location} has {len(ledger.charges())} charges, and the backup "
+                    f"lacks some of them, or answers (it has {len(backup.charges())}): what was charged "
+                    "since would be forgotten, and those data could be asked again; take a later backup, or add "
                     "--forget-newer if the older state is meant"
                 )
         for table in (BUDGETS, CHARGES):

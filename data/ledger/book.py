@@ -72,10 +72,10 @@ class Book:
     @property
     def hashes(self) -> set[str]:
         """All heads that the ledger ever had, those of an earlier version's chain included."""
-        found = {START, *(row["hash"] for row in self._charges)}
+        hashes = {START, *(row["hash"] for row in self._charges)}
         if self.connection is not None and sa.inspect(self.connection).has_table(BEFORE.name):
-            found |= {row["hash"] for row in self._rows(sa.select(BEFORE.c.hash))}
-        return found
+            hashes |= {row["hash"] for row in self._rows(sa.select(BEFORE.c.hash))}
+        return hashes
 
     def budgets(self) -> list[TotalBudget]:
         return [TotalBudget(*(row[name] for name in _OPENED[:4])) for row in self._budgets]
@@ -129,19 +129,19 @@ class Book:
         )
         return replace(charge, state=state, answer=answer)
 
-    def require_key(self, place: str) -> None:
+    def require_key(self, location: str) -> None:
         """Refuse a ledger whose fingerprints were made with another key."""
         if any(row["key_id"] != self._key_id for row in self._budgets):
             raise LedgerError(
-                f"the ledger {place} was written with another key than the ledger.key that is here; copy "
+                f"the ledger {location} was written with another key than the ledger.key that is here; copy "
                 "that file from the machine that opened the ledger, or restore it from a backup"
             )
 
-    def require_whole(self, place: str) -> None:
+    def require_whole(self, location: str) -> None:
         """Refuse a ledger in which anything is not as it was written."""
         if problems := self.problems():
             raise LedgerBroken(
-                f"the ledger {place} is not as it was written: {problems[0]}; nothing was written: "
+                f"the ledger {location} is not as it was written: {problems[0]}; nothing was written: "
                 "run dpcost ledger verify, and restore a backup"
             )
 
@@ -156,31 +156,31 @@ class Book:
 
     def problems(self) -> list[str]:
         """Return what is not as it was written; no stored value is in a sentence."""
-        found, last = [], START
+        faults, last = [], START
         names: dict[str, str] = {}  # dataset of each content
         budgets = {row["name"]: row for row in self._budgets}
         last_of = dict.fromkeys(budgets, START)
         for number, row in enumerate(self._charges, start=1):
             budget = budgets.get(row["dataset"])
             if row["number"] != number:
-                found.append(f"charge {number} is missing, or one was inserted before it")
+                faults.append(f"charge {number} is missing, or one was inserted before it")
             elif row["previous"] != last:
-                found.append(f"charge {number} does not follow the one before it")
+                faults.append(f"charge {number} does not follow the one before it")
             elif budget is None:
-                found.append(f"charge {number} is of a dataset without a budget")
+                faults.append(f"charge {number} is of a dataset without a budget")
             elif row["hash"] != _hash(budget, row):
-                found.append(f"charge {number}, or the budget it belongs to, was edited")
+                faults.append(f"charge {number}, or the budget it belongs to, was edited")
             elif row["seal"] != _seal(row):
-                found.append(f"the state or the answer of charge {number} was edited")
+                faults.append(f"the state or the answer of charge {number} was edited")
             elif names.setdefault(row["content"], row["dataset"]) != row["dataset"]:
-                found.append(f"charge {number} is about data that are bound to another dataset")
+                faults.append(f"charge {number} is about data that are bound to another dataset")
             last = last_of[row["dataset"]] = row["hash"]
         for number, row in enumerate(self._budgets, start=1):
             if row["seal"] != _budget_seal(row):
-                found.append(f"budget {number} was edited")
+                faults.append(f"budget {number} was edited")
             elif row["last"] != last_of[row["name"]]:
-                found.append(f"the last charge of budget {number} is not the one that was written last")
-        return found
+                faults.append(f"the last charge of budget {number} is not the one that was written last")
+        return faults
 
     def _row_of(self, charge: Charge) -> dict[str, Any]:
         question, cost = charge.question, charge.cost

@@ -93,14 +93,14 @@ def _cell_bytes(cells: Cells) -> npt.NDArray[np.uint8]:
     for i, value in enumerate(cells.values):  # some programs write truth values as numbers
         if value in ("true", "false"):
             numbers[cells.texts == i] = value == "true"
-    found = np.zeros((len(numbers), CELL_BYTES), dtype=np.uint8)
+    cell_bytes = np.zeros((len(numbers), CELL_BYTES), dtype=np.uint8)
     are_numbers = ~np.isnan(numbers)
-    found[are_numbers, :8] = numbers[are_numbers].astype("<f8").view(np.uint8).reshape(-1, 8)
-    found[are_numbers, 8:] = np.frombuffer(b"a number", dtype=np.uint8)
+    cell_bytes[are_numbers, :8] = numbers[are_numbers].astype("<f8").view(np.uint8).reshape(-1, 8)
+    cell_bytes[are_numbers, 8:] = np.frombuffer(b"a number", dtype=np.uint8)
     are_texts = (cells.texts >= 0) & ~are_numbers
     if are_texts.any():
         known = b"".join(hashlib.blake2b(v.encode(), digest_size=CELL_BYTES).digest() for v in cells.values)
-        found[are_texts] = np.frombuffer(known, dtype=np.uint8).reshape(-1, CELL_BYTES)[
+        cell_bytes[are_texts] = np.frombuffer(known, dtype=np.uint8).reshape(-1, CELL_BYTES)[
             cells.texts[are_texts]
         ]
-    return found
+    return cell_bytes

@@ -101,7 +101,7 @@ _POSTGRESQL_FAULTS = {  # by SQLSTATE
 class Database(ABC):
     """A place for the two tables. Its operations raise `LedgerUnavailable`, which says what to do."""
 
-    place: str
+    location: str
     name: str
     _engine: sa.Engine
     # Takes over what an earlier version wrote, in a transaction of its own.
@@ -162,7 +162,7 @@ class Database(ABC):
         except DBAPIError as error:
             advice, transient = self._advice(error, phase)
             # Not the driver's own words: they may quote what is stored.
-            raise LedgerUnavailable(f"the ledger {self.place} {advice}", transient=transient) from None
+            raise LedgerUnavailable(f"the ledger {self.location} {advice}", transient=transient) from None
 
 
 class SQLiteDatabase(Database):
@@ -170,7 +170,7 @@ class SQLiteDatabase(Database):
 
     def __init__(self, path: Path, *, lock_timeout: float) -> None:
         self._path = path.resolve()
-        self.place, self.name = str(self._path), path.name
+        self.location, self.name = str(self._path), path.name
         # Without `isolation_level`, Python begins no transactions of its own.
         self._engine = sa.create_engine(
             "sqlite://",
@@ -192,8 +192,8 @@ class SQLiteDatabase(Database):
         with suppress(OSError):  # what is wrong with the file is for SQLite to say
             self._path.touch(0o600)
             self._path.chmod(self._path.stat().st_mode & 0o700)
-        with super().writing() as found:
-            yield found
+        with super().writing() as opened:
+            yield opened
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection | None]:
@@ -281,8 +281,8 @@ class PostgreSQLDatabase(Database):
                 "a ledger in PostgreSQL needs the package psycopg, and it is not installed; "
                 'run pip install "psycopg[binary]"'
             ) from None
-        self.place = f"{address.host or 'localhost'}:{address.port or 5432}/{address.database or ''}"
-        self.name = self.place
+        self.location = f"{address.host or 'localhost'}:{address.port or 5432}/{address.database or ''}"
+        self.name = self.location
         self._lock_timeout = lock_timeout
 
     def _begin(self, connection: sa.Connection, *, write: bool) -> None:

@@ -81,12 +81,12 @@ class Ledger:
             if url
             else SQLiteDatabase(home / "ledger.sqlite", lock_timeout=lock_timeout)
         )
-        self._database.migrate = partial(migrate, home=home, place=self.place)
+        self._database.migrate = partial(migrate, home=home, location=self.location)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where the ledger is, without a password."""
-        return self._database.place
+        return self._database.location
 
     def fingerprinter(self, names: Sequence[str]) -> content.Fingerprinter:
         """Return a reader of a table with these columns that makes its fingerprint with the ledger's key."""
@@ -251,8 +251,8 @@ class Ledger:
             if is_new:
                 key.require_unused(self._home, self._database.name)
             book = Book(connection, key.load_keys(self._home, create=is_new).id)
-            book.require_key(self.place)
-            book.require_whole(self.place)
+            book.require_key(self.location)
+            book.require_whole(self.location)
             yield book
         key.mark_used(self._home, self._database.name)
 
@@ -264,9 +264,9 @@ class Ledger:
                 yield Book(None, "")
                 return
             book = Book(connection, key.load_keys(self._home, create=False).id)
-            book.require_key(self.place)
+            book.require_key(self.location)
             if require_whole:
-                book.require_whole(self.place)
+                book.require_whole(self.location)
             yield book
 
 

@@ -35,15 +35,15 @@ from data.ledger.key import load_keys
 from data.store.processes import ProcessIdentity
 
 
-def migrate(connection: sa.Connection, home: Path, place: str) -> None:
+def migrate(connection: sa.Connection, home: Path, location: str) -> None:
     """Take over the tables of an earlier version, or refuse them."""
     if sa.inspect(connection).has_table(BEFORE.name):
         raise LedgerBroken(
-            f"the ledger {place} was charged by an earlier version of dpcost after this one took it over; "
+            f"the ledger {location} was charged by an earlier version of dpcost after this one took it over; "
             "restore a backup, and use one version"
         )
     keys = load_keys(home, create=False)
-    entries = _checked_entries(connection, keys.chain, keys.id, place)
+    entries = _checked_entries(connection, keys.chain, keys.id, location)
     book, ends = Book(connection, keys.id), defaultdict(list)
     for entry in entries:
         ends[entry.subject].append(entry)
@@ -90,7 +90,7 @@ def _charge(dataset: str, body: dict[str, Any], events: list[sa.Row[Any]]) -> Ch
     )
 
 
-def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, place: str) -> list[sa.Row[Any]]:
+def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, location: str) -> list[sa.Row[Any]]:
     """Return all entries, or refuse a chain that is not as it was written."""
 
     def code(*parts: object) -> str:
@@ -106,16 +106,16 @@ def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, place: 
         if (seq, previous, digest) != (number, last, hashed) or own != code(
             "entry", seq, kind, dataset, subject, digest, previous
         ):
-            raise _broken(place, f"its entry {number} was edited, moved, removed or inserted")
+            raise _broken(location, f"its entry {number} was edited, moved, removed or inserted")
         last = own
     heads = connection.execute(sa.select(EARLIER_HEAD)).all()
     if [tuple(head) for head in heads] != [(len(rows), last, key_id, code("head", len(rows), last, key_id))]:
-        raise _broken(place, "its head was edited, or entries were cut off, or ledger.key is another one's")
+        raise _broken(location, "its head was edited, entries were cut off, or ledger.key is another's")
     return list(rows)
 
 
-def _broken(place: str, what: str) -> LedgerBroken:
+def _broken(location: str, what: str) -> LedgerBroken:
     return LedgerBroken(
-        f"the ledger {place}, of an earlier version of dpcost, is not as it was written: {what}; nothing was "
-        "taken over: restore a backup"
+        f"the ledger {location}, of an earlier version of dpcost, is not as it was written: {what}; nothing "
+        "was taken over: restore a backup"
     )

@@ -36,15 +36,15 @@ def record_of(
     plan: PlannedRelease, shown: Mapping[str, Any], facts: dict[str, Any], charge: Charge, head: str
 ) -> dict[str, Any]:
     """Return the record of a release; ``facts`` are those of its charge."""
-    asked, estimator, n_units = plan.request.config, plan.request.estimator, plan.rows.n_units
+    config, estimator, n_units = plan.request.config, plan.request.estimator, plan.rows.n_units
     relation = estimator.relation or Relation.CENTRAL
     unit = relation.unit_of_privacy
     events = [{name: each.get(name) for name in EVENT_FIELDS} for each in facts["events"]]
-    columns = ", ".join(filter(None, (*asked.columns.x, asked.columns.y)))
-    by = f"; users by the column {asked.columns.user_id}" if asked.columns.user_id else ""
+    columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
+    by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
     deployment = {
         "product": {
-            "name": asked.dataset.name,
+            "name": config.dataset.name,
             "data_product_type": "Summary statistics" if estimator.task == "mean" else "Statistical model",
             "description": f"{estimator.title}: {estimator.summary}",
             "publication_date": charge.charged[:10],
@@ -78,7 +78,7 @@ def record_of(
         "accounting": {
             "post_processing": "units of the file, public ranges, intervals from released numbers",
             "composition": "zero-concentrated privacy losses add up over all releases of "
-            f"{asked.dataset.name!r} (fully adaptive composition): {shown['spent_epsilon']:.4g} of ε = "
+            f"{config.dataset.name!r} (fully adaptive composition): {shown['spent_epsilon']:.4g} of ε = "
             f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g} is spent",
         },
         "implementation": {
@@ -92,7 +92,7 @@ def record_of(
     release = {
         "estimator": estimator.name,
         "reference": estimator.reference,
-        "level": asked.params.get("interval"),
+        "level": config.params.get("interval"),
         "answer": _numbers(shown),
         "interval_note": shown["interval_note"],
         "public_shape": shown["public_shape"],
@@ -133,19 +133,19 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
 
 def _public(plan: PlannedRelease, facts: Mapping[str, Any], unit: str) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
-    asked, table = plan.request.config, plan.request.table
+    config, table = plan.request.config, plan.request.table
 
     def fact(what: str, value: object, source: str) -> dict[str, str]:
         return {"what": what, "value": str(value), "source": source}
 
     yield fact(f"number of {unit}s", plan.rows.n_units, "shared by all neighboring data")
-    for name, value in {**asked.bounds, **asked.params}.items():
+    for name, value in {**config.bounds, **config.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
     if public := facts.get("public_rows"):
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
-        if column.name in {*asked.columns.x, asked.columns.y}:
+        if column.name in {*config.columns.x, config.columns.y}:
             known = ", ".join(column.categories) or f"{column.lower:g} to {column.upper:g}"
             yield fact(f"column {column.name}", known, column.source)
 

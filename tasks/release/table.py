@@ -223,8 +223,8 @@ def read_rows(
     progress: Callable[[int], None] | None,
 ) -> ReleaseRows:
     """Read and check the file once; of a Parquet file without users keep no number."""
-    asked, analyst_table = request.config, request.table
-    x, y, user_id = asked.columns.x, asked.columns.y, asked.columns.user_id
+    config, analyst_table = request.config, request.table
+    x, y, user_id = config.columns.x, config.columns.y, config.columns.user_id
     if is_folder(data) and (user_id or analyst_table):
         raise SpecError(
             "--data must be one file where users are protected or a study file declares the columns, got "
@@ -241,7 +241,7 @@ def read_rows(
             progress(seen.n_rows)
 
     if analyst_table:
-        family = str(asked.params.get("family", ""))
+        family = str(config.params.get("family", ""))
         table = table_as_declared(Path(data), analyst_table, x, y, user_id, family=family, watch=watch)
     elif is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):
         stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, x, y or "")
@@ -256,15 +256,15 @@ def read_rows(
             units=FileUnits.unchanged(x),
         )
     public = None
-    if asked.public:
+    if config.public:
         files = files_of(data) if is_folder(data) else [data]
-        refuse_private_file(asked.public, [each for each in files if isinstance(each, Path)])
-    if asked.public and analyst_table:
+        refuse_private_file(config.public, [each for each in files if isinstance(each, Path)])
+    if config.public and analyst_table:
         used = [column for column in analyst_table.columns if column.name in {*x, y}]
         response = analyst_table.ingested(y) if y else ()
-        public = read_public_rows(asked.public, analyst_table, used, unused=response)
-    elif asked.public:
-        public = read_public_numbers(asked.public, x)
+        public = read_public_rows(config.public, analyst_table, used, unused=response)
+    elif config.public:
+        public = read_public_numbers(config.public, x)
     assert seen.reader is not None
     content = seen.reader.fingerprint()
     return ReleaseRows(content=content, n_rows=seen.n_rows, public=public, **vars(table))

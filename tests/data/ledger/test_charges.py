@@ -313,7 +313,7 @@ def test_names_of_all_languages_are_kept(place, fits, ask):
 def test_the_environment_names_the_place(monkeypatch, tmp_path):
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
     monkeypatch.delenv("DPCOST_LEDGER_URL", raising=False)
-    assert open_ledger().place == str(tmp_path / "ledger.sqlite")
+    assert open_ledger().location == str(tmp_path / "ledger.sqlite")
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DPCOST_LEDGER_URL", "postgresql://me:secret@host:5433/books")
-    assert open_ledger().place == "host:5433/books"
+    assert open_ledger().location == "host:5433/books"

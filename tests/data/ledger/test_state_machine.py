@@ -140,4 +140,4 @@ class Ledgers(RuleBasedStateMachine):
 
 
 TestLedgers = Ledgers.TestCase
-TestLedgers.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestLedgers.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
