@@ -111,8 +111,8 @@ def _replace(database: Database, home: Path, backup: Book, *, is_sure: bool, for
                 raise LedgerError(
                     f"the ledger {database.location} has {len(ledger.charges())} charges, and the backup "
                     f"lacks some of them, or answers (it has {len(backup.charges())}): what was charged "
-                    "since would be forgotten, and those data could be asked again; take a later backup, or add "
-                    "--forget-newer if the older state is meant"
+                    "since would be forgotten, and those data could be asked again; take a later backup, or "
+                    "add --forget-newer if the older state is meant"
                 )
         for table in (BUDGETS, CHARGES):
             connection.execute(sa.delete(table))
