@@ -35,7 +35,7 @@ class Result:
     certified_epsilon : float
         The smallest ε, at ``delta``, that the events prove; NaN for a non-private estimator.
     delta : float
-        The δ that was asked for; NaN for a non-private estimator.
+        The requested δ; NaN for a non-private estimator.
     events : tuple of Event
         What one run released.
     diagnostics : dict

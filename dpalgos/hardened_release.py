@@ -2,8 +2,8 @@
 
 The plan runs the estimator once on made-up rows of the same shape, which gives its events before any private
 number is touched (an estimator's events never depend on the data), and finds the factor by which its noise
-must grow so that the events prove the asked ε with the accounting of hardened noise. Charge the plan first,
-draw afterwards: an answer whose events are not those of the plan is withheld.
+must grow so that the events prove the requested ε with the accounting of hardened noise. Charge the plan
+first, draw afterwards: an answer whose events are not those of the plan is withheld.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,11 @@ from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
 from dpalgos.release.hardened_noise import SecureTranscript
-from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
-_LARGEST_LOG_INFLATION, _NOTHING = float(np.log(100.0)), Spending()
+_LARGEST_LOG_INFLATION = float(np.log(100.0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,24 +130,11 @@ def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
 def draw_release(plan: ReleasePlan, sample: Sample) -> HardenedAnswer:
     """Draw the answer of a plan that has been charged, on data that were validated before the charge.
 
-    Nothing is shown where a value does not fit the grid of its noise.
+    An answer whose events cost anything but what was charged is withheld.
     """
     transcript = _secure_transcript(plan.estimator, sample, plan.inflation)
-    return charged_answer(plan.estimator, plan.params, sample, transcript, plan.cost, plan.epsilon)
-
-
-def charged_answer(
-    estimator: Estimator,
-    params: Params,
-    sample: Sample,
-    transcript: Transcript,
-    cost: Spending,
-    epsilon: float,
-    before: Spending = _NOTHING,
-) -> HardenedAnswer:
-    """Draw an answer, and withhold it if its events cost, after those ``before``, anything but ``cost``."""
-    released = run(estimator, sample, params, transcript)
-    if before + spending(transcript.events) != cost:
+    released = run(plan.estimator, sample, plan.params, transcript)
+    if spending(transcript.events) != plan.cost:
         raise InputError(
             "the events drawn differ from the events charged, so the answer is withheld; report this"
         )
@@ -156,7 +142,7 @@ def charged_answer(
     return HardenedAnswer(
         estimate=released[..., 0],
         interval=None if interval is None else interval[..., 0],
-        epsilon=epsilon,
+        epsilon=plan.epsilon,
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,
     )

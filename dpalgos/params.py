@@ -81,8 +81,8 @@ class Params:
 class PrivateParams(Params):
     """Keywords that every private estimator has."""
 
-    epsilon: float = field(metadata={"doc": "asked ε, positive and finite"})
-    delta: float = field(metadata={"doc": "asked δ, in (0, 1)"})
+    epsilon: float = field(metadata={"doc": "requested ε, positive and finite"})
+    delta: float = field(metadata={"doc": "requested δ, in (0, 1)"})
     calibration: str = choice(
         "'tight': the least noise that is proved; 'paper': as printed", ("tight", "paper"), default="tight"
     )

@@ -3,7 +3,7 @@
 Where every release is Gaussian, :func:`dpalgos.accounting.gaussian_dp.noise_multiplier` is exact. A mixture
 of Gaussian releases and selections is planned by zero-concentrated DP
 (:func:`dpalgos.accounting.budget.concentrated_rho`); then all its noise is scaled by one factor until the
-planned events prove just what was asked.
+planned events prove just the requested ε.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.accounting.pld import EventCost, pld_epsilon
 
-_CLOSE = 0.998  # a certificate within this factor of what was asked is not worth a search
+_CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0
 _LARGE = 8.0  # ε above which privacy-loss distributions take seconds and gain nothing that matters
 

@@ -111,7 +111,7 @@ class BoxNoiseEvent(PureEvent):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RandomizerEvent(PureEvent):
-    """Each person of a group sent one random vector of ``size`` entries in the place of a private one.
+    """Each person of a group sent one random vector of ``size`` entries instead of a private one.
 
     The private vectors' ℓ2 norm is at most ``radius``. A report is e^ε times as likely where its component
     along the private vector's direction exceeds ``threshold`` as where it does not.

@@ -44,7 +44,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     return float(root) * (1 + 1e-12)
 
 
-# Where double precision accounts for a budget without overflow or underflow, on the orders looked at.
+# Where double precision accounts for a budget without overflow or underflow, on the orders tried.
 EPSILONS = (1e-9, 1e6)
 DELTAS = (1e-100, 0.9)
 

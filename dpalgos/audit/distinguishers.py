@@ -198,7 +198,7 @@ def _scale(release: ReleasedVector) -> FloatArray | None:
 
 
 def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEvent) -> FloatArray:
-    """Return the log-density of people's reports, (R,), relative to reports that know nothing.
+    """Return the log-density of people's reports, (R,), relative to reports that are independent of them.
 
     It is e^ε in the region of v = ± z/‖z‖, of the sign + with probability ½ + ‖z‖/(2r), and 1 outside.
     """

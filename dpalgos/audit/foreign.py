@@ -1,7 +1,7 @@
 """Audits of mechanisms that are not ours: a function of a table and a seed, and the (ε, δ) that it claims.
 
 What it releases inside is not known, so that the distinguishers see its answers alone: each number, a
-quadratic discriminant of all, values that come again exactly, lengths, values that are not finite, and
+quadratic discriminant of all, values that repeat exactly, lengths, values that are not finite, and
 whether it fails. As in :mod:`dpalgos.audit.lower_bound`, one event is chosen on some runs and tested on
 others.
 """
@@ -201,9 +201,7 @@ class _Lens:
             "whether it fails": answers.failed,
             "the length of the answer": answers.lengths,
             "values that are not finite": np.sum(~np.isfinite(values), axis=0).astype(float),
-            "values that come again": np.subtract(
-                *(np.sum(values == atoms, axis=0) for atoms in self._atoms)
-            ),
+            "values that repeat": np.subtract(*(np.sum(values == atoms, axis=0) for atoms in self._atoms)),
             "the answer": self._discriminant(Runs([], [], values)),
         }
         for j in range(min(self._length, _COORDINATES)):

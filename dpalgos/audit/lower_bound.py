@@ -5,7 +5,7 @@
     3. Test: n fresh runs on each of its two data sets. How often does that one event come up?
 
 The third step tests a single event that was fixed before it, so its confidence needs no correction for the
-many that were looked at; ε ≥ log((p_low − δ) / q_high) by exact confidence intervals
+many candidates; ε ≥ log((p_low − δ) / q_high) by exact confidence intervals
 (:mod:`dpalgos.audit.rates`).
 
 Pairs: the estimator's own witnesses, given what a run published up to its first, middle and last release,

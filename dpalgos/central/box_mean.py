@@ -59,7 +59,7 @@ from dpalgos.steps.clipping import scaled_box_mean_sensitivity, unit_mean_sensit
 from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
-_BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above what was asked
+_BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above the requested ε
 
 
 @dataclass(frozen=True, kw_only=True)

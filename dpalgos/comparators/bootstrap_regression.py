@@ -4,13 +4,13 @@
     β*_b = (Q̂ + V*/n)⁻¹ ( Q̂ β̂ + Z*/√n + w*/n ),   Q̂ = (X'X + V)/n,   Z* ~ N(0, σ̂² Q̂),   b = 1 … 500
 
 The interval of a coefficient lies between quantiles of its β* (their hybrid bootstrap, which reuses the
-released Q̂ in the place of the rows). V*, w* are drawn like the noise, from a public seed: post-processing.
+released Q̂ instead of the rows). V*, w* are drawn like the noise, from a public seed: post-processing.
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound`` B_y,
 to which rows and responses are clipped here.
 
-Departures: Gaussian noise and bounds on norms in the place of Laplace noise and bounds on entries; σ̂² from
-moments in the place of another release at β̂; eigenvalues of X'X + V below one are raised to it, as theirs
+Departures: Gaussian noise and bounds on norms instead of Laplace noise and bounds on entries; σ̂² from
+moments instead of another release at β̂; eigenvalues of X'X + V below one are raised to it, as theirs
 are to a tenth. No coefficient is flagged, errors are taken to be of equal spread, and what clipping does to
 the answer is not counted, so that coverage falls where the noise is small against it: here to compare with.
 

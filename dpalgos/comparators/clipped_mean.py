@@ -15,7 +15,7 @@ standard deviation σ = high. If low = high, that is the last ball, too, with u 
     c  = one more release from that ball;   t_j² = the mean square of (x_j − c_j), released from that ball
     u_j = √t_j,   r = of 16 levels around r₀ √(Σ t_j / Σ t_j²) the one that about 4√d/μ rows are outside of
 
-so that the noise in column j is in proportion to √t_j, and its norm to Σ t_j in the place of √d √(Σ t_j²),
+so that the noise in column j is in proportion to √t_j, and its norm to Σ t_j instead of √d √(Σ t_j²),
 the least that Gaussian noise of one size per column can have. Where all columns are alike the two are one.
 
     quantity               sensitivity  share     made in                forms

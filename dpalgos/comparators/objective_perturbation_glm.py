@@ -30,7 +30,7 @@ over corners is at most their sum. So with H_μ(ε) the δ of that release, and 
 The solver is deterministic and ends with ‖∇F‖ ≤ γ = L max(1/n², 10⁻¹⁴) (below that lies rounding), or nothing
 is released, a refusal that is outside the guarantee as every refusal of data is. F is Λ/n-strongly convex,
 so that the answer is within nγ/Λ of θ on either data set and, given θ, a Gaussian release with μ₂ = 2nγ/(Λτ):
-its privacy loss adds to every corner's, μ² + μ₂² in the place of μ², and H_μ₂ for the corner 0. Keeping the
+its privacy loss adds to every corner's, μ² + μ₂² instead of μ², and H_μ₂ for the corner 0. Keeping the
 ``sparsity`` largest entries of what is released, and projecting it, are post-processing.
 
 Calibrations

@@ -20,7 +20,7 @@ Calibrations
     ``paper``: Laplace noise of scale b = L₁ C₁ √(8T log(1/δ))/(nε) on each of the 2d scores, with
     L₁ = (R + C₁ x_max) x_max, made for adding or removing a row; for means L₁ = 2R, the most that a row's
     gradient moves. A choice is 2Δ/b-DP (no bounded range with Laplace noise). Replacing a row moves the
-    scores of a regression by up to Δ = 2 L₁ C₁/n, hence ρ up to ε²/log(1/δ), about 2ε where ε was asked
+    scores of a regression by up to Δ = 2 L₁ C₁/n, hence ρ up to ε²/log(1/δ), about 2ε for a requested ε
     (a little less, as ‖θ‖₁ < C₁ in early steps); those of a mean by L₁ C₁/n, hence ρ = ε²/(4 log(1/δ)).
 
 Departures: the reference gives T up to constants, (nε)^(2/3); here it is an argument.

@@ -29,9 +29,9 @@ Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε
 
 Calibrations
     ``tight``: ε₁ = ε/2, ε₀ = ε/4, h as above.
-    ``paper``: ε₁ = ε₀ = ε/2, made for adding or removing a model, with the authors' condition in the place of
+    ``paper``: ε₁ = ε₀ = ε/2, made for adding or removing a model, with the authors' condition instead of
     G_k ≤ δ, which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing
-    a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 in the place of 2/ε.)
+    a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
 
 Departures: parts are dealt in turn, not shuffled; order statistics are moved apart by 10⁻¹⁰ per rank in the
 place of random perturbations of that size, which keeps the order of neighbors' order statistics, all that the
@@ -75,7 +75,7 @@ class TukeyEMParams(PrivateParams):
 
 @dataclass(frozen=True)
 class Boxes:
-    """Boxes (d, ⌈m/2⌉) of points of depth at least 1, 2, …, ⌈m/2⌉ among m models; t is asked at least."""
+    """Boxes (d, ⌈m/2⌉) of points of depth at least 1, 2, …, ⌈m/2⌉ among m models; answers have depth ≥ t."""
 
     lower: FloatArray
     upper: FloatArray

@@ -22,7 +22,7 @@ coefficients of norm at most 1; :mod:`dpalgos.local.ldp_iht_general` has default
 Calibrations
     ``tight``: radius r_t. τ₃ = ``residual_bound``, by default τ₂: a group's rows know nothing of θ, so that
         residuals are as concentrated as responses are, and the radius loses the printed √k', which is what
-        leads to k √d in place of √(kd). ``projection="l1"`` keeps ‖θ‖₁ ≤ ϱ in the place of ‖θ‖₂ ≤ ϱ, for
+        leads to k √d in place of √(kd). ``projection="l1"`` keeps ‖θ‖₁ ≤ ϱ instead of ‖θ‖₂ ≤ ϱ, for
         coefficients whose ℓ1 norm has a public bound. By default T = 2, k' = k, η = 1/high, ϱ = 1: the 8k of
         the proof costs √8 in noise, and every round √T; with such rows the first step arrives.
     ``paper``: entries are truncated and residuals are not clipped, and the radius, √d τ₁(ϱ √k' τ₁ + τ₂), is

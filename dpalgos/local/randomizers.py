@@ -233,7 +233,7 @@ class CapRandomizer(PureRandomizer):
         return reports * (self.radius / self.mean)
 
     def _rejected(self, along: FloatArray, inside: bool) -> FloatArray:
-        """Draw Gaussian vectors that know nothing of ``along`` until one lies inside its cap, or outside."""
+        """Draw Gaussian vectors independent of ``along`` until one lies inside its cap, or outside."""
         m, p = along.shape
         tries = ceil(1 / scipy.special.ndtr(-self.threshold)) if inside else 4
         at_once = max(1, _NUMBERS_AT_ONCE // (tries * p))

@@ -200,7 +200,7 @@ class LocalAlgorithm(Protocol):
 
     @property
     def n_rounds(self) -> int:
-        """How many groups of people are asked, one after the other."""
+        """The number of groups of people, which report one after the other."""
 
     def client(self, state: PublicState) -> tuple[ReportPart, ...]:
         """Return the reports of the next group's devices."""

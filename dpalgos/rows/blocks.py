@@ -16,7 +16,7 @@ products x_j y and x_j x_k β_k whose magnitudes sum to b c at most, c = R + b �
 
 In double precision a block adds less than 10⁻⁹ to that, and counts as nothing. So do sums of K blocks, whose
 additions are off by at most K u n b c: in the worst case 10⁻⁵ of Δ up to about 10⁷ rows in blocks of 4096, in
-fact the root of K in the place of K. More rows go in partitions (:mod:`dpalgos.rows.partitions`).
+fact the root of K instead of K. More rows go in partitions (:mod:`dpalgos.rows.partitions`).
 """
 
 from abc import ABC, abstractmethod

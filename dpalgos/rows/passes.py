@@ -1,7 +1,7 @@
 """Sums over the rows for several estimators in one pass.
 
 A product with a wide design takes as long as reading the design, so that several take little longer than one
-if they are asked for together. Estimators are plain functions that don't know of each other. Each runs in a
+if they are requested together. Estimators are plain functions that don't know of each other. Each runs in a
 thread of its own, but one at a time: until it needs a sum over the rows, or has ended. When all of them wait,
 one pass makes all the sums, and they go on in their order. Nothing happens at the same time as anything else:
 what they share needs no locks, and the answers do not depend on time.

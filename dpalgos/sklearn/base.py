@@ -337,7 +337,7 @@ def refuse_fit_arguments(given: dict[str, object]) -> None:
 def _warn_of_callers() -> None:
     """Warn where scikit-learn calls ``fit`` in a way that the guarantee of one fit does not cover.
 
-    The callers of this fit are looked at: a :class:`sklearn.pipeline.Pipeline` whose earlier steps hold
+    The callers of this fit are examined: a :class:`sklearn.pipeline.Pipeline` whose earlier steps hold
     attributes that fitting gave them, and a function of ``sklearn.model_selection``.
     """
     frame = inspect.currentframe()
@@ -367,7 +367,7 @@ def _warn_of_callers() -> None:
 def _learned(step: object) -> list[str]:
     """Return the attributes that fitting gave a transformer, beyond the shape of X.
 
-    Transformers inside of pipelines, unions and column transformers are looked at one by one.
+    Transformers inside of pipelines, unions and column transformers are examined one by one.
     """
     if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
         lists = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers_"}

@@ -9,7 +9,7 @@
 ``sparsity`` is the largest number considered. A fit at that number gives all smaller models at once, by
 keeping the entries of largest magnitude (:func:`nested_models`): post-processing of what was released.
 
-The models compared are fixed before a row is looked at for the choice, so that a row moves the score of each
+The models compared are fixed before any row is used for the choice, so that a row moves the score of each
 by its own loss only, truncated to an interval of length L (τ, or 2τ for a loss of either sign); the
 exponential mechanism chooses by the scores: one event of bounded range.
 
