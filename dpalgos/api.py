@@ -1,7 +1,9 @@
 """`estimate`: the one function by which every estimator is called."""
 
+import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.open_budget import charge_open_budgets
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
+from dpalgos.coefficients import CoefficientTable, coefficient_names, glance_frame, promise
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
 from dpalgos.params import Params, PrivateParams
@@ -22,6 +25,18 @@ from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level
 from dpalgos.typing import FloatArray
 
 _LARGEST_EPSILON = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerFacts:
+    """What is public about an answer: who gave it, from how many rows (users), and with which promise."""
+
+    estimator: str = ""
+    n: int = 0
+    epsilon: float = math.nan
+    unit: str = ""
+    level: float | None = None
+    family: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -51,6 +66,61 @@ class Result:
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
     interval: FloatArray | None = None
+    about: AnswerFacts = field(default_factory=lambda: AnswerFacts())
+
+    def table(self, names: Sequence[str] | None = None) -> Any:
+        """Return the coefficients as a data frame: a row per term.
+
+        Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note, and of logistic
+        and Poisson regressions the ratio with its ends. Standard errors count sampling and noise.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the coefficients; ``x0``, ``x1``, … by default.
+        """
+        return self.coefficients(names).to_frame()
+
+    def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
+        """Return the coefficients with their intervals; refuse answers with classes or replicates."""
+        if self.estimate.ndim != 1:
+            raise InputError("a table is of one answer without classes; pick a replicate or a class first")
+        return CoefficientTable(
+            terms=coefficient_names(names, len(self.estimate)),
+            estimate=self.estimate,
+            interval=self.interval,
+            level=self.about.level,
+            family=self.about.family,
+        )
+
+    def conf_int(self) -> FloatArray:
+        """Return the ends of the intervals, (d, 2), NaN where there are none."""
+        if self.interval is None:
+            return np.full((len(self.estimate), 2), np.nan)
+        return np.asarray(self.interval.T)
+
+    def glance(self) -> Any:
+        """Return the facts of the answer as a data frame of one row."""
+        return glance_frame(self.facts)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Number of rows, ε, δ, unit of privacy, estimator and software."""
+        return {
+            "n": self.about.n,
+            "epsilon": self.about.epsilon,
+            "delta": self.delta,
+            "certified_epsilon": self.certified_epsilon,
+            "unit_of_privacy": self.about.unit,
+            "estimator": self.about.estimator,
+            "level": self.about.level,
+            "software": f"dpalgos {_version()}",
+        }
+
+    @property
+    def promise(self) -> str:
+        """What was protected and what the intervals count, in a sentence."""
+        return promise(self.about.unit, self.about.epsilon, self.delta, self.about.level)
 
     @property
     def risk(self) -> AttackRisk:
@@ -146,6 +216,14 @@ def estimate(
         delta=delta,
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,
+        about=AnswerFacts(
+            estimator=name,
+            n=_n_units(estimator, sample),
+            epsilon=getattr(params, "epsilon", math.nan),
+            unit=estimator.unit_of_privacy,
+            level=getattr(params, "interval", None),
+            family=str(getattr(params, "family", "")),
+        ),
     )
 
 
@@ -158,6 +236,19 @@ def _sample(X: Any, y: Any, *, n_replicates: int, **others: Any) -> Sample:
             "others"
         )
     return X
+
+
+def _n_units(estimator: Estimator, sample: Sample) -> int:
+    """Return the number of rows, or of users where they are protected: the least over replicates."""
+    if estimator.unit_of_privacy == "user":
+        return min(users.n_users for users in sample.users)
+    return int(sample.n_rows.min())
+
+
+def _version() -> str:
+    import dpalgos
+
+    return dpalgos.__version__
 
 
 def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
