@@ -2,8 +2,9 @@
 
 import dataclasses
 import difflib
+from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.dataclasses import dataclass
@@ -221,11 +222,22 @@ class Dataset:
         raise DataError(f"{self.name} has no column {name!r}; {nearest(name, self.column_names)}")
 
 
+class Derived(Protocol):
+    """A column that is computed from others, each row by itself, by public constants."""
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The declared columns that it is computed from."""
+
+    def values(self, rows: Mapping[str, Any]) -> Any:
+        """Return its values (n,) from those columns: numbers, and the levels of categories."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeclaredColumn:
     """What an owner declares public of a column.
 
-    Of its categories each but the first becomes a column of 0 and 1.
+    Of its categories each but the first becomes a column of 0 and 1. A ``derived`` one stands in no file.
     """
 
     name: str
@@ -236,6 +248,7 @@ class DeclaredColumn:
     clip: bool = False  # whether a value outside becomes the nearer bound
     others: str = ""  # the category of every text that is not listed; "": such a text is refused
     log: bool = False  # whether the column is replaced by its logarithm, log(name)
+    derived: Derived | None = None
 
     @property
     def table_columns(self) -> tuple[str, ...]:

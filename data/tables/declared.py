@@ -169,7 +169,8 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
 
 def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None = None) -> DeclaredTable:
     """Read a file in one pass under its declaration, as `declared_to_parquet` stores it."""
-    columns, user_id = declaration.columns, declaration.user_id
+    columns = tuple(column for column in declaration.columns if column.derived is None)
+    user_id = declaration.user_id
     ids = UserIds(path, user_id) if user_id else None
     values = _values(path, columns, ids, watch)
     n_rows = len(values[columns[0].name])
@@ -177,7 +178,8 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         _refuse_other_size(path, "rows", n_rows, declaration.n_rows)
     moved, sides = _clipped(columns, values)
     _refuse_undeclared(path, columns, values)
-    kept, repairs = _filled(path, declaration, values)
+    kept, repairs = _filled(path, columns, declaration.missing, values)
+    sides = {name: found[kept] for name, found in sides.items()}
     table: dict[str, npt.NDArray[Any]] = {}
     for column in columns:
         found = values.pop(column.name)[kept]
@@ -187,11 +189,11 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
             table[column.name] = found
         else:
             table[column.table_columns[0]] = np.log(found) if column.log else found
+    _derive(declaration, table, sides)
     if ids:
         users = ids.codes()
         _refuse_other_size(path, "users", int(users.max()) + 1, declaration.n_users)
         table[user_id] = np.unique(users[kept], return_inverse=True)[1]
-    sides = {name: found[kept] for name, found in sides.items()}
     return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
 
 
@@ -269,12 +271,33 @@ def _outside(column: DeclaredColumn, found: npt.NDArray[np.float64]) -> npt.NDAr
     return np.isfinite(found) & ((found < column.lower) | (found > column.upper))
 
 
+def _derive(
+    declaration: Declaration, table: dict[str, npt.NDArray[Any]], sides: dict[str, npt.NDArray[np.int8]]
+) -> None:
+    """Add the columns that are computed from others; one that uses a moved number counts as moved."""
+    levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
+    for column in declaration.columns:
+        if column.derived is None:
+            continue
+        used = {name: table[name] for name in column.derived.uses}
+        rows = {
+            name: levels[name][each.astype(int)] if name in levels else each for name, each in used.items()
+        }
+        table[column.name] = np.asarray(column.derived.values(rows), dtype=np.float64)
+        moved = [sides[name] != 0 for name in column.derived.uses if name in sides]
+        if moved:
+            sides[column.name] = np.any(moved, axis=0).astype(np.int8)
+
+
 def _filled(
-    path: Path, declaration: Declaration, values: Mapping[str, npt.NDArray[np.float64]]
+    path: Path,
+    columns: Sequence[DeclaredColumn],
+    missing: str,
+    values: Mapping[str, npt.NDArray[np.float64]],
 ) -> tuple[npt.NDArray[np.bool_], tuple[Repair, ...]]:
     """Impute missing cells in place; return which rows lack none now, and how many do, by reason."""
     kept, repairs = np.ones(len(next(iter(values.values()))), dtype=bool), []
-    for column in declaration.columns:
+    for column in columns:
         found = values[column.name]
         gap = found == _MISSING if column.categories else np.isnan(found)
         if column.impute is not None:
@@ -282,7 +305,7 @@ def _filled(
         elif count := int((gap & kept).sum()):
             repairs.append(Repair(f"blank or NaN in column {column.name}", count))
             kept &= ~gap
-    if repairs and declaration.missing == "refuse":
+    if repairs and missing == "refuse":
         raise DataError(
             f"{path}: {_listed([repair.reason for repair in repairs])}; mend those rows, "
             'take missing = "drop", or give the column impute = a public constant'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,7 +149,18 @@ def design_of(formula: str, declared: Declared) -> Design:
     )
 
 
-def _terms(formula: str, declared: Declared) -> tuple[str, list[tuple[str, ...]]]:
+def columns_named(formula: str, known: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns that the two sides of a formula name; ``.`` stands for all others that are known."""
+    response, terms = _terms(formula, known)
+    right = (name for term in terms for factor in term for name in _named_in(factor, known))
+    return (columns_of(response) if response else ()), tuple(dict.fromkeys(right))
+
+
+def _named_in(factor: str, known: Sequence[str]) -> tuple[str, ...]:
+    return (factor,) if factor in known else columns_of(factor)
+
+
+def _terms(formula: str, declared: Iterable[str]) -> tuple[str, list[tuple[str, ...]]]:
     """Return the response, and each term as its factors; the intercept is the term without factors."""
     from formulaic.errors import FormulaicError
     from formulaic.parser import DefaultFormulaParser

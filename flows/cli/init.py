@@ -1,6 +1,5 @@
 """``dpcost init``: a study file and a release file of an analyst's own table, to be completed by hand."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from flows.cli.declarations import combined, declared_before, from_codebook, of_a_label, toml
 from flows.cli.options import whole_number
 
 FEWEST_ROWS = 10
@@ -70,6 +70,16 @@ def init(
         int | None,
         typer.Option(parser=whole_number(1), help="How many entries of the answer are not zero."),
     ] = None,
+    formula: Annotated[
+        str,
+        typer.Option(help='"cost ~ age + C(region) + age:smoker": stands for --response and the covariates.'),
+    ] = "",
+    codebook: Annotated[
+        Path | None, typer.Option(help="Public CSV file: name, lower, upper, levels; fills the declarations.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write the files anew; what was filled in stays.")
+    ] = False,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
     from jinja2 import Environment, FileSystemLoader
@@ -90,9 +100,12 @@ def init(
             f"studies that come with the project, got {name!r}; take e.g. my-study"
         )
     for file in files:
-        if file.exists():
-            raise SpecError(f"{file} is there already; choose another name, or move it away")
+        if file.exists() and not force:
+            raise SpecError(f"{file} is there already; --force writes it anew and keeps what was filled in")
     schema, rows = table_schema(data)
+    if formula:
+        response, named = _of_formula(formula, schema, response, user_id)
+        schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
     chosen = _model(schema, response, family, user_id, sparsity)
     users = count_users(data, user_id) if user_id else None
     for found, unit in ((rows, "rows"), (users, "users")):
@@ -115,6 +128,9 @@ def init(
             + f" but {', '.join(f'{name} ({why})' for name, why in proposed.items())}" * bool(proposed)
             + "; bring at least one, or rename those that are meant"
         )
+    before, of_data = declared_before(files[0]) if force else ({}, {})
+    label = of_a_label(response) if _is_label(schema, response, family) else {}
+    declared = combined(label, from_codebook(codebook) if codebook else {}, before)
     known = known_as(open_ledger(home()), data)
     model, n = _MODELS[chosen], rows if users is None else users
     facts = {
@@ -128,18 +144,23 @@ def init(
         "users": users,
         "units": "rows" if users is None else "users",
         "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
-        "response": _toml(response) if response else "",
-        "user_id": _toml(user_id) if user_id else "",
+        "response": toml(response) if response else "",
+        "user_id": toml(user_id) if user_id else "",
         "sparsity": sparsity,
         "many_users": users is not None and _winsorized_fits(model.release, users, len(covariates)),
         "form": "clipped per user",
-        "empty": [_toml(column) for column, kind in schema.items() if kind == "empty"],
-        "proposed": [(_toml(column), schema[column], reason) for column, reason in proposed.items()],
-        "columns": [(_toml(column), kind, bool(_words(column) & _MONEY)) for column, kind in used.items()],
+        "empty": [toml(column) for column, kind in schema.items() if kind == "empty"],
+        "proposed": [(toml(column), schema[column], reason) for column, reason in proposed.items()],
+        "formula": toml(formula) if formula else "",
+        "of_data": of_data,
+        "columns": [
+            (toml(column), kind, bool(_words(column) & _MONEY), declared.get(column, {}))
+            for column, kind in used.items()
+        ],
         "ledger_name": known or name,
-        "covariates": [_toml(column) for column in covariates],
-        "numbers": [_toml(column) for column, kind in covariates.items() if kind != "text"],
-        "texts": [_toml(column) for column, kind in covariates.items() if kind == "text"],
+        "covariates": [toml(column) for column in covariates],
+        "numbers": [toml(column) for column, kind in covariates.items() if kind != "text"],
+        "texts": [toml(column) for column, kind in covariates.items() if kind == "text"],
         "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
         "at_centers": AT_CENTERS,
     }
@@ -149,7 +170,7 @@ def init(
         keep_trailing_newline=True,
         autoescape=False,
     )
-    templates.filters["toml"] = _toml
+    templates.filters["toml"] = toml
     for file, template in zip(files, ("study", "release"), strict=True):
         text = templates.get_template(f"{template}.toml.jinja").render(facts)
         atomic_write(file, text.encode())
@@ -158,6 +179,10 @@ def init(
     if proposed:
         listed = ", ".join(f"{column} ({reason})" for column, reason in proposed.items())
         told.append(f"left out by their names, as comments: {listed}")
+    if not family and schema.get(response) == "whole number":
+        told.append(
+            f"{response} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
+        )
     if "an id" in proposed.values() and not user_id:
         told.append("several rows of one person? protect people: --user-id COLUMN, under another NAME")
     if known and known != name:
@@ -171,6 +196,32 @@ def init(
         f"read: the names and types of {len(schema)} columns; {counted}, no value is kept",
     ]
     typer.echo("\n".join(told))
+
+
+def _is_label(schema: Mapping[str, str], response: str, family: str) -> bool:
+    return family == "logistic" and schema.get(response) in ("number", "whole number")
+
+
+def _of_formula(
+    formula: str, schema: Mapping[str, str], response: str, user_id: str
+) -> tuple[str, tuple[str, ...]]:
+    """Return the response's column and the covariates' columns; refuse one that is not in the file."""
+    from dpalgos import InputError
+    from dpalgos.formula.design import columns_named
+    from tasks.faults import SpecError
+
+    if response:
+        raise SpecError(f"--formula names the response itself, got --response {response}; leave it out")
+    try:
+        left, right = columns_named(formula, [name for name in schema if name != user_id])
+    except InputError as error:
+        raise SpecError(f"--{error}") from None
+    if len(left) != 1:
+        raise SpecError(f"--formula must have one column on its left, got {formula!r}")
+    for name in (*left, *right):
+        if name not in schema:
+            raise SpecError(f"--formula names {name!r}, which is no column of the file; correct it")
+    return left[0], right
 
 
 def _words(column: str) -> set[str]:
@@ -238,8 +289,3 @@ def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:
     except InputError:
         return False
     return True
-
-
-def _toml(value: str) -> str:
-    """Return a text as TOML writes it."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

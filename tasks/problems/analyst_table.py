@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, InstanceOf, field_validator, model_validator
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn
+from dpalgos.formula.design import DesignColumn
 from tasks.strict import Strict
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -67,6 +68,11 @@ class AnalystColumn(Strict):
         return self
 
     @property
+    def uses(self) -> tuple[str, ...]:
+        """The columns of the file that it is made from: itself."""
+        return (self.name,)
+
+    @property
     def declared(self) -> DeclaredColumn:
         found = DeclaredColumn(
             name=self.name,
@@ -102,6 +108,36 @@ class AnalystColumn(Strict):
         (name,) = self.declared.table_columns
         unit = f"log {self.unit}".strip() if self.transform else self.unit
         return (Column(name, "float64", unit, low, high, self.source, center, scale),)
+
+
+class DerivedColumn(AnalystColumn):
+    """A column of a formula: a product of transformed columns and indicators, by public constants."""
+
+    design: InstanceOf[DesignColumn]
+
+    @model_validator(mode="after")
+    def _numbers_or_text(self) -> "DerivedColumn":
+        return self
+
+    @classmethod
+    def of(cls, design: DesignColumn) -> "DerivedColumn":
+        return cls(
+            name=design.name,
+            lower=design.lower,
+            upper=design.upper,
+            center=design.center,
+            scale=design.scale,
+            source="from the bounds of its columns, by interval arithmetic",
+            design=design,
+        )
+
+    @property
+    def declared(self) -> DeclaredColumn:
+        return replace(super().declared, derived=self.design)
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return self.design.uses
 
 
 def _indicator_units(n_categories: int) -> tuple[float, float]:
@@ -147,11 +183,17 @@ class AnalystTable(Strict):
             raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
         return self
 
+    def needed(self, columns: Iterable[AnalystColumn]) -> tuple[AnalystColumn, ...]:
+        """Return some columns, and before them those that they are computed from."""
+        known, wanted = {column.name: column for column in self.columns}, tuple(columns)
+        used = (known[name] for column in wanted for name in column.uses if name in known)
+        return tuple({column.name: column for column in (*used, *wanted)}.values())
+
     def declaration(self, columns: Iterable[AnalystColumn]) -> Declaration:
         """Return what the file, or some columns of it, is checked against."""
         clip = self.outside == "clip"
         return Declaration(
-            columns=tuple(replace(column.declared, clip=clip) for column in columns),
+            columns=tuple(replace(column.declared, clip=clip) for column in self.needed(columns)),
             missing=self.missing,
             n_rows=self.rows,
             user_id=self.user_id,

@@ -106,7 +106,7 @@ def read_public_rows(
 
     path = Path(public.data)
     names = _header(path)
-    there = [column for column in columns if column.name in names]
+    there = [column for column in columns if set(column.uses) <= set(names)]
     if not there:
         raise DataError(f"{path} has none of the columns that [[data.columns]] declares; correct its header")
     declaration = replace(analyst_table.declaration(there), n_rows=None, user_id="", n_users=None)

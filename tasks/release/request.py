@@ -14,6 +14,7 @@ from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.public_rows import PublicTable
 from tasks.strict import Strict, field_fault
+from tasks.study.formula import declared_alone, expand_formula
 from tasks.study.panel import takes_public_rows
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study, read_toml, refuse_unfinished
@@ -39,11 +40,13 @@ class ReleaseConfig(Strict):
     ``dataset.study`` is the path of a study file that declares the columns: they are put into its public
     units, a regression gets an intercept, and columns, bounds and settings that are left out here are the
     study's (of ``dataset.form``, where it has several forms). ``public`` are rows for an estimator that takes
-    public ones; a study's form that takes some brings the study's.
+    public ones; a study's form that takes some brings the study's. A ``formula``, or the study's, stands for
+    the columns.
     """
 
     dataset: _Dataset
-    columns: _Columns
+    columns: _Columns = _Columns()
+    formula: str = ""
     public: PublicTable | None = None
     bounds: dict[str, Any] = Field(default={})
     params: dict[str, Any] = Field(default={})
@@ -83,6 +86,8 @@ def read_request(
             raise SpecError(
                 f"dataset.study must be a study file with its own [data], got {config.dataset.study!r}"
             )
+        study, config = _with_formula(study, config)
+        assert study.analyst_table is not None
         config = _completed(config, study, study.analyst_table, estimator)
     config = _with_public_rows(config, study, estimator)
     if interval is not None:
@@ -95,6 +100,19 @@ def read_request(
     return ReleaseRequest(
         estimator=get_estimator(estimator), epsilon=epsilon, delta=delta, config=config, study=study
     )
+
+
+def _with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, ReleaseConfig]:
+    """Take response and covariates from the formula of the release file, or of the study, if there is one."""
+    formula = config.formula or study.formula
+    if not formula or study.analyst_table is None or (config.columns.x and not config.formula):
+        return study, config
+    found = expand_formula(formula, declared_alone(study.analyst_table))
+    if config.columns.x or config.columns.y not in (None, found.response):
+        raise SpecError("columns must leave x and y to the formula, got both; take one out")
+    columns = config.columns.model_copy(update={"x": found.covariates, "y": found.response})
+    study = study.model_copy(update={"analyst_table": found.table})
+    return study, config.model_copy(update={"columns": columns})
 
 
 def read_config(path: Path) -> ReleaseConfig:

@@ -120,7 +120,7 @@ def table_as_declared(
             f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
             f"{user_id or 'none'!r}; correct it"
         )
-    used = [known[name] for name in (*x, *([y] if y else []))]
+    used = analyst_table.needed(known[name] for name in (*x, *([y] if y else [])))
     declaration = analyst_table.declaration(used)
     if user_id:
         declaration = replace(declaration, n_rows=None)  # how many rows users have is private

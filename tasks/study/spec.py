@@ -92,6 +92,7 @@ class StudySpec(Strict):
     question: str
     data: str = ""
     analyst_table: AnalystTable | None = None
+    formula: str = ""  # of the analyst's table: the response and the covariates of panels that name none
     public: PublicTable | None = None
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str

@@ -18,6 +18,7 @@ from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
 from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
 from tasks.strict import field_fault
+from tasks.study.formula import FormulaColumns, expand_formula
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
 
@@ -150,15 +151,30 @@ def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[st
     refuse_unfinished(path.name, text)
     declared = _TablesOfFile(data=plain["data"], public=plain.get("public"))
     table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
-    found = {key: value for key, value in plain.items() if key != "data"} | {"analyst_table": table}
+    found = {key: value for key, value in plain.items() if key != "data"}
+    expanded = expand_formula(plain["formula"], table) if isinstance(plain.get("formula"), str) else None
+    table = expanded.table if expanded else table
+    found["analyst_table"] = table
     rows = None
     if declared.public:
         found["public"] = declared.public.resolved_from(path)
         refuse_private_file(found["public"], [Path(table.path)])
         rows = read_public_rows(found["public"], table, table.columns)
     if isinstance(plain.get("panels"), list):
-        found["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in plain["panels"]]
+        panels = [_of_formula(panel, expanded) for panel in plain["panels"]] if expanded else plain["panels"]
+        found["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in panels]
     return found
+
+
+def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
+    """Give a panel's problem the response and covariates of the formula; refuse both at once."""
+    problem = panel.get("problem") if isinstance(panel, dict) else None
+    if not isinstance(problem, dict) or "dataset" in problem:
+        return panel
+    if problem.get("covariates") or problem.get("response", expanded.response) != expanded.response:
+        raise SpecError("a panel's problem must leave response and covariates to the formula; take them out")
+    filled = {**problem, "response": expanded.response, "covariates": list(expanded.covariates)}
+    return {**panel, "problem": filled}
 
 
 def refuse_unfinished(file: str, text: str) -> None:
