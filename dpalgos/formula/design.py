@@ -16,7 +16,7 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.formula.expressions import (
-    Interval,
+    ValueRange,
     columns_of,
     evaluate,
     function_of,
@@ -106,7 +106,7 @@ class DesignColumn:
 
 
 @dataclass(frozen=True)
-class Design:
+class FormulaDesign:
     """A formula with declarations: response (None if it has none), columns without the intercept."""
 
     formula: str
@@ -125,7 +125,7 @@ class Design:
         return np.column_stack([column.values(rows) for column in self.columns])
 
 
-def design_of(formula: str, declared: Declared) -> Design:
+def design_of(formula: str, declared: Declared) -> FormulaDesign:
     """Return the design of a formula; refuse what is not declared or would be learned from rows.
 
     Raises
@@ -139,7 +139,7 @@ def design_of(formula: str, declared: Declared) -> Design:
     columns = builder.columns_of_terms(terms)
     if not columns:
         raise InputError(f"formula must name at least one covariate, got {formula!r}; add one after ~")
-    return Design(
+    return FormulaDesign(
         formula=formula,
         response=builder.response(response) if response else None,
         columns=tuple(columns),
@@ -167,13 +167,14 @@ def _terms(formula: str, declared: Iterable[str]) -> tuple[str, list[tuple[str, 
 
     if not isinstance(formula, str) or not formula.strip():
         raise InputError(f"formula must be text such as 'cost ~ age + C(region)', got {formula!r}")
-    left, tilde, _ = formula.partition("~")
+    left, tilde, _ = formula.removeprefix("~").partition("~")
     covariates = (
         [name for name in declared if name not in columns_of(left or "0")] if tilde else list(declared)
     )
     try:
         found = DefaultFormulaParser().get_terms(
-            formula.replace("^", "**"), context={"__formulaic_variables_available__": covariates}
+            formula.removeprefix("~").replace("^", "**"),
+            context={"__formulaic_variables_available__": covariates},
         )
         right = list(found.rhs if tilde else found)
         sides = [[tuple(f.expr for f in t.factors if f.expr != "1") for t in right]]
@@ -197,7 +198,7 @@ class _Builder:
     def __init__(self, declared: Declared) -> None:
         self._declared = declared
         self._bounds = {
-            name: Interval(each.lower, each.upper)
+            name: ValueRange(each.lower, each.upper)
             for name, each in declared.items()
             if isinstance(each, NumberColumn)
         }
@@ -329,7 +330,7 @@ class _Builder:
             Part(inner, knots=tuple(map(float, knots)), degree=degree, position=j) for j in range(n_splines)
         ]
 
-    def _bounds_of(self, expression: str) -> Interval:
+    def _bounds_of(self, expression: str) -> ValueRange:
         for name in columns_of(expression):
             if name not in self._bounds:
                 what = "has categories, and must be C(…)" if name in self._declared else "is not declared"
@@ -337,14 +338,14 @@ class _Builder:
         found = evaluate(
             expression, {name: self._bounds[name] for name in columns_of(expression)} or self._bounds
         )
-        if not isinstance(found, Interval) or not np.isfinite([found.lower, found.upper]).all():
+        if not isinstance(found, ValueRange) or not np.isfinite([found.lower, found.upper]).all():
             raise InputError(f"formula: {expression!r} has no finite bounds; declare narrower ones")
         return found
 
     def _column(self, parts: tuple[Part, ...]) -> DesignColumn:
-        bounds, centers, spreads, stated = Interval(1.0, 1.0), 1.0, 1.0, True
+        bounds, centers, spreads, stated = ValueRange(1.0, 1.0), 1.0, 1.0, True
         for part in parts:
-            one = Interval(0.0, 1.0) if part.is_level or part.knots else self._bounds_of(part.expression)
+            one = ValueRange(0.0, 1.0) if part.is_level or part.knots else self._bounds_of(part.expression)
             bounds = bounds * one
             center, scale, is_stated = self._units(part, one)
             spreads = spreads * (center**2 + scale**2)
@@ -355,7 +356,7 @@ class _Builder:
         scale = float(np.sqrt(max(spreads - centers**2, 0.0))) or (high - low) / 4
         return DesignColumn(parts, low, high, float(np.clip(centers, low, high)), scale)
 
-    def _units(self, part: Part, bounds: Interval) -> tuple[float, float, bool]:
+    def _units(self, part: Part, bounds: ValueRange) -> tuple[float, float, bool]:
         """Return center and scale of a part, and whether they follow from stated ones.
 
         Of an expression they are mean and standard deviation over values spread around the stated centers.

@@ -38,34 +38,34 @@ _ORDER = {"mean", "std", "min", "max", "median", "sum", "var"}
 
 
 @dataclass(frozen=True)
-class Interval:
+class ValueRange:
     """The numbers from ``lower`` to ``upper``."""
 
     lower: float
     upper: float
 
-    def __add__(self, other: Interval) -> Interval:
-        return Interval(self.lower + other.lower, self.upper + other.upper)
+    def __add__(self, other: ValueRange) -> ValueRange:
+        return ValueRange(self.lower + other.lower, self.upper + other.upper)
 
-    def __sub__(self, other: Interval) -> Interval:
-        return Interval(self.lower - other.upper, self.upper - other.lower)
+    def __sub__(self, other: ValueRange) -> ValueRange:
+        return ValueRange(self.lower - other.upper, self.upper - other.lower)
 
-    def __mul__(self, other: Interval) -> Interval:
+    def __mul__(self, other: ValueRange) -> ValueRange:
         ends = [a * b for a in (self.lower, self.upper) for b in (other.lower, other.upper)]
-        return Interval(min(ends), max(ends))
+        return ValueRange(min(ends), max(ends))
 
-    def __truediv__(self, other: Interval) -> Interval:
+    def __truediv__(self, other: ValueRange) -> ValueRange:
         if other.lower <= 0 <= other.upper:
             raise InputError(
                 f"a divisor must not be 0 within its bounds, got {other.lower:g} to {other.upper:g}; "
                 "declare bounds without 0, or add a constant"
             )
-        return self * Interval(1 / other.upper, 1 / other.lower)
+        return self * ValueRange(1 / other.upper, 1 / other.lower)
 
-    def __neg__(self) -> Interval:
-        return Interval(-self.upper, -self.lower)
+    def __neg__(self) -> ValueRange:
+        return ValueRange(-self.upper, -self.lower)
 
-    def __pow__(self, other: Interval) -> Interval:
+    def __pow__(self, other: ValueRange) -> ValueRange:
         if other.lower != other.upper:
             raise InputError("a power must be a number, got an expression of columns")
         power = other.lower
@@ -81,15 +81,15 @@ class Interval:
             )
         ends = self.lower**power, self.upper**power
         if power % 2 == 0 and self.lower < 0 < self.upper:
-            return Interval(0.0, max(ends))
-        return Interval(min(ends), max(ends))
+            return ValueRange(0.0, max(ends))
+        return ValueRange(min(ends), max(ends))
 
 
-Value = FloatArray | Interval
+Value = FloatArray | ValueRange
 
 
-def _increasing(function: Callable[[float], float], x: Interval) -> Interval:
-    return Interval(function(x.lower), function(x.upper))
+def _increasing(function: Callable[[float], float], x: ValueRange) -> ValueRange:
+    return ValueRange(function(x.lower), function(x.upper))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class _Function:
     includes_end: bool = False
 
     def of(self, name: str, x: Value) -> Value:
-        if isinstance(x, Interval):
+        if isinstance(x, ValueRange):
             if x.lower < self.above or (x.lower == self.above and not self.includes_end):
                 relation = "at least" if self.includes_end else "above"
                 raise InputError(
@@ -166,7 +166,7 @@ def evaluate(text: str, columns: Mapping[str, Any]) -> Any:
 
 
 def _evaluated(node: ast.expr, columns: Mapping[str, Any]) -> Any:
-    is_interval = any(isinstance(each, Interval) for each in columns.values())
+    is_interval = any(isinstance(each, ValueRange) for each in columns.values())
     if isinstance(node, ast.Name):
         if node.id not in columns:
             raise InputError(f"formula names {node.id!r}, which is no declared column of numbers; correct it")
@@ -176,7 +176,7 @@ def _evaluated(node: ast.expr, columns: Mapping[str, Any]) -> Any:
         and isinstance(node.value, int | float)
         and not isinstance(node.value, bool)
     ):
-        return Interval(float(node.value), float(node.value)) if is_interval else float(node.value)
+        return ValueRange(float(node.value), float(node.value)) if is_interval else float(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_evaluated(node.operand, columns)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -204,7 +204,7 @@ def _refused(name: str) -> InputError:
     return InputError(f"formula: {name or 'this call'}(…) is not known; take one of {known}")
 
 
-def spline_of(text: str, bounds: Callable[[str], Interval]) -> tuple[str, FloatArray, int] | None:
+def spline_of(text: str, bounds: Callable[[str], ValueRange]) -> tuple[str, FloatArray, int] | None:
     """Return the inner expression, the knots and the degree of ``bs(x, knots=(…))``; None for another call.
 
     Boundary knots are the declared bounds of the inner expression, or ``lower_bound`` and ``upper_bound``.

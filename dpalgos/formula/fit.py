@@ -15,7 +15,7 @@ from dpalgos.errors import InputError
 from dpalgos.formula.design import (
     INTERCEPT,
     CategoryColumn,
-    Design,
+    FormulaDesign,
     NumberColumn,
     design_of,
 )
@@ -31,7 +31,7 @@ class FormulaResult:
 
     Attributes
     ----------
-    design : Design
+    design : FormulaDesign
         Columns with their public bounds and units.
     result : dpalgos.Result
         The answer in public units, with its events.
@@ -40,7 +40,7 @@ class FormulaResult:
         The public bounds of the columns of numbers.
     """
 
-    design: Design
+    design: FormulaDesign
     result: Result
     coefficients: CoefficientTable
     bounds: Mapping[str, Sequence[float]]
@@ -215,7 +215,7 @@ def declarations(
 
 
 def _rows_of(
-    frame: Any, design: Design, bounds: Mapping[str, Sequence[float]], *, fits: bool
+    frame: Any, design: FormulaDesign, bounds: Mapping[str, Sequence[float]], *, fits: bool
 ) -> dict[str, Any]:
     """Return the columns that a design uses, numbers moved into their bounds; refuse missing ones.
 
@@ -251,7 +251,7 @@ def _rows_of(
     return found
 
 
-def _units(design: Design, family: str) -> tuple[FloatArray, FloatArray]:
+def _units(design: FormulaDesign, family: str) -> tuple[FloatArray, FloatArray]:
     """Return centers and scales (d,); without an intercept 0 stays 0."""
     scales = np.array([column.scale for column in design.columns])
     if not design.has_intercept:
@@ -260,7 +260,11 @@ def _units(design: Design, family: str) -> tuple[FloatArray, FloatArray]:
 
 
 def _in_raw_units(
-    result: Result, design: Design, centers: FloatArray, scales: FloatArray, response: tuple[float, float]
+    result: Result,
+    design: FormulaDesign,
+    centers: FloatArray,
+    scales: FloatArray,
+    response: tuple[float, float],
 ) -> tuple[FloatArray, FloatArray | None]:
     """Return coefficients (k,) and interval ends (2, k) in the columns' units, the intercept last.
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.faults import SpecError
-
 _NUMBERS = ("lower", "upper", "center", "scale", "impute")
 _KEYS = (*_NUMBERS, "categories", "others", "transform", "unit", "source")
 _CODEBOOK = ("name", "lower", "upper", "levels", "center", "scale", "unit", "source")
@@ -38,6 +36,8 @@ def from_codebook(file: Path) -> Declarations:
     SpecError
         With the line and the column of the codebook.
     """
+    from tasks.faults import SpecError
+
     try:
         with file.open(encoding="utf-8-sig", newline="") as handle:
             rows = list(csv.DictReader(handle))
@@ -68,6 +68,8 @@ def from_codebook(file: Path) -> Declarations:
 
 
 def _number(text: str, where: str) -> float:
+    from tasks.faults import SpecError
+
     try:
         return float(text)
     except ValueError:

@@ -20,7 +20,7 @@ from flows.cli.advise import advise
 from flows.cli.audit import audit
 from flows.cli.init import init
 from flows.cli.options import help_or_version
-from flows.cli.privacy import ledger_app, release
+from flows.cli.privacy import ledger_app, release, table
 from flows.cli.publish import figure, publish
 from flows.record.progress import say
 from flows.server import ServerError
@@ -34,7 +34,7 @@ app.callback(invoke_without_command=True)(help_or_version)
 for command in (
     *(runs.run, runs.plan, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
-    *(release, audit, init, advise, figure, publish),
+    *(release, table, audit, init, advise, figure, publish),
 ):
     app.command()(command)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():

@@ -47,6 +47,9 @@ def release(
     record: Annotated[
         Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
     ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="File for the coefficients: .txt, .md, .csv, .tex, .html or .docx.")
+    ] = None,
     engine: Engine = "local",
     workers: Workers = None,
     as_json: AsJson = False,
@@ -60,10 +63,13 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.record.progress import counter
+    from tasks.release.coefficients import table_format, write_table
     from tasks.release.record import write_record
     from tasks.release.release import release as release_one
 
     source = data if is_address(data) else Path(data)
+    if table:
+        table_format(table)  # refused before anything is charged
     with _where_sums_are_made(engine, workers, source):
         released = release_one(
             open_ledger(home()),
@@ -80,8 +86,30 @@ def release(
         )
     if record:
         write_record(released.record, record)
+    if table:
+        write_table([released.record], table)
     shown = released.to_dict()
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
+
+
+def table(
+    records: Annotated[
+        list[Path], typer.Argument(help="release.json of one or several releases, or their folders.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
+    ] = None,
+) -> None:
+    """Set the coefficients of releases into a table for publication, several side by side."""
+    from tasks.release.coefficients import read_record, text_of, write_table
+
+    found = [read_record(record) for record in records]
+    if out is None:
+        typer.echo(text_of(found), nl=False)
+        return
+    write_table(found, out)
+    typer.echo(str(out))
 
 
 def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:

@@ -19,7 +19,7 @@ _MOST_SIGNS = 0.9  # the share of signs from which on an answer says which coeff
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostOfPrivacy:
     """The cost of privacy at a setting and a size.
 
     `factor` is the private error over that without privacy, about a large population where it is known;
@@ -68,11 +68,11 @@ def clearly_below(point: Point, value: float) -> bool:
     return point.mean + 2 * (point.se if math.isfinite(point.se) else 0.0) < value
 
 
-def cost_at(view: View, where: Setting, x: float) -> Cost:
+def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
     """Return what privacy costs at a setting and a size."""
     ranking = rank(view.series(where), x)
     if ranking.best is None:
-        return Cost(ranking, *[math.nan] * 7)
+        return CostOfPrivacy(ranking, *[math.nan] * 7)
     point, metric = ranking.best[1], view.page.metric
     error, without = point.mean, ranking.non_private[1].mean if ranking.non_private else math.nan
     chance = population_error(view, x)
@@ -84,7 +84,7 @@ def cost_at(view: View, where: Setting, x: float) -> Cost:
         factor = error / without if without > 0 else math.nan
     worth = x / factor**2 if _falls_with_the_root(view, ranking) and factor > 1 else math.nan
     signs, of_signs = _signs(view, where, ranking.best[1])
-    return Cost(ranking, error, without, factor, x, worth, signs, of_signs)
+    return CostOfPrivacy(ranking, error, without, factor, x, worth, signs, of_signs)
 
 
 def _falls_with_the_root(view: View, ranking: Ranking) -> bool:

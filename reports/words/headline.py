@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.cost import SHARES, Cost, cost_at
+from reports.analysis.cost import SHARES, CostOfPrivacy, cost_at
 from reports.analysis.ranking import Ranking, population_error, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
 from reports.page import Guide, StudyPage
@@ -72,7 +72,7 @@ def build_headline(view: View) -> PageHeadline:
     )
 
 
-def plain_sentence(view: View, where: Setting, cost: Cost) -> str:
+def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
     """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol but ε."""
     best = cost.ranking.best
     return said(
@@ -218,7 +218,7 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
     return tuple(out)
 
 
-def _tiles(view: View, cost: Cost) -> tuple[Tile, ...]:
+def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
     tiles, ranking, where = [], cost.ranking, ""
     best, other = ranking.best, ranking.non_private
     if best is not None:

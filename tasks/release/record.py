@@ -93,6 +93,7 @@ def record_of(
         "estimator": estimator.name,
         "reference": estimator.reference,
         "level": config.params.get("interval"),
+        "model": _model_facts(plan),
         "answer": _numbers(shown),
         "interval_note": shown["interval_note"],
         "public_shape": shown["public_shape"],
@@ -148,6 +149,24 @@ def _public(plan: PlannedRelease, facts: Mapping[str, Any], unit: str) -> Iterat
         if column.name in {*config.columns.x, config.columns.y}:
             known = ", ".join(column.categories) or f"{column.lower:g} to {column.upper:g}"
             yield fact(f"column {column.name}", known, column.source)
+
+
+def _model_facts(plan: PlannedRelease) -> dict[str, Any]:
+    """Return what a table of the coefficients says of the model."""
+    asked, table = plan.request.config, plan.request.table
+    study = plan.request.study
+    used = {*asked.columns.x, *(name for each in (table.columns if table else ()) for name in each.uses)}
+    return {
+        "n": plan.rows.n_units,
+        "response": asked.columns.y or "",
+        "family": str(asked.params.get("family", "")),
+        "formula": asked.formula or (study.formula if study else ""),
+        "references": {
+            each.name: each.categories[0]
+            for each in (table.columns if table else ())
+            if each.categories and each.name in used
+        },
+    }
 
 
 def _numbers(shown: Mapping[str, Any]) -> list[dict[str, Any]]:

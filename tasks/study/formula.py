@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 
 from dpalgos.errors import InputError
-from dpalgos.formula.design import CategoryColumn, Declared, Design, DesignColumn, NumberColumn, design_of
+from dpalgos.formula.design import (
+    CategoryColumn,
+    Declared,
+    DesignColumn,
+    FormulaDesign,
+    NumberColumn,
+    design_of,
+)
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 
@@ -59,7 +66,7 @@ def _declaration(column: AnalystColumn) -> NumberColumn | CategoryColumn:
     return NumberColumn(column.lower, column.upper, column.center, column.scale)
 
 
-def _with_references(table: AnalystTable, design: Design) -> AnalystTable:
+def _with_references(table: AnalystTable, design: FormulaDesign) -> AnalystTable:
     """Return the table whose categories begin with the references of the formula."""
     columns = []
     for column in table.columns:

@@ -1,0 +1,256 @@
+"""Coefficients of one or several private answers as a table for publication, in six formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+from reports.writing import num
+
+FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
+_RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
+_TEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "²": "$^2$", "×": r"$\times$", "<": "$<$"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """An answer as a column of a table.
+
+    ``rows`` are dictionaries with term, estimate, std_error, ci_low, ci_high, p_value, note, and of logistic
+    and Poisson regressions a ratio with its ends; None where there is no number. ``facts`` stand below the
+    terms, and ``footnote`` says in a sentence what was protected.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    level: float | None
+    facts: Mapping[str, str]
+    footnote: str
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table as text: its head, its rows of terms, its rows of facts, and its footnotes."""
+
+    title: str
+    head: Sequence[str]
+    terms: Sequence[Sequence[str]]
+    facts: Sequence[Sequence[str]]
+    footnotes: Sequence[str]
+
+
+def table_of(models: Sequence[Model]) -> PrintedTable:
+    """Return one model with all its numbers, or several side by side."""
+    return _one(models[0]) if len(models) == 1 else _side_by_side(models)
+
+
+def _one(model: Model) -> PrintedTable:
+    ratio = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
+    has_interval = model.level is not None
+    share = f"{100 * (model.level or 0):g} %"
+    head = ["", "estimate"]
+    head += ["std. error", f"{share} interval", "p"] if has_interval else []
+    head += [_RATIOS[ratio], *([f"{share} interval"] if has_interval else [])] if ratio else []
+    rows = []
+    for row in model.rows:
+        cells = [row["term"], _number(row["estimate"])]
+        if has_interval:
+            cells += [_number(row["std_error"]), _interval(row, "ci_low", "ci_high"), _p_value(row)]
+        if ratio:
+            cells.append(_number(row[ratio]))
+            cells += [_interval(row, f"{ratio}_low", f"{ratio}_high")] if has_interval else []
+        rows.append(cells)
+    empty = [""] * (len(head) - 2)
+    facts = [[name, value, *empty] for name, value in model.facts.items()]
+    return PrintedTable(model.title, head, rows, facts, [*_missing(model), model.footnote])
+
+
+def _side_by_side(models: Sequence[Model]) -> PrintedTable:
+    if len({model.title for model in models}) < len(models):
+        models = [replace(model, title=f"({i}) {model.title}") for i, model in enumerate(models, 1)]
+    terms = list(dict.fromkeys(row["term"] for model in models for row in model.rows))
+    by_term = [{row["term"]: row for row in model.rows} for model in models]
+    rows = []
+    for term in terms:
+        found = [known.get(term) for known in by_term]
+        rows.append([term, *("" if row is None else _number(_shown(row)[0]) for row in found)])
+        if any(model.level is not None for model in models):
+            rows.append(["", *("" if row is None else _interval(row, *_shown(row)[1:]) for row in found)])
+    names = list(dict.fromkeys(name for model in models for name in model.facts))
+    facts = [[name, *(model.facts.get(name, "") for model in models)] for name in names]
+    ratios = [
+        f"{model.title}: {_RATIOS[name]}s"
+        for model in models
+        for name in _RATIOS
+        if any(name in row for row in model.rows)
+    ]
+    notes = [*(f"{each}." for each in ratios), *(f"{m.title}: {m.footnote}" for m in models)]
+    return PrintedTable("", ["", *(model.title for model in models)], rows, facts, notes)
+
+
+def _shown(row: Mapping[str, Any]) -> tuple[Any, str, str]:
+    """Return the number of a row that stands in a narrow column, and the keys of its ends."""
+    for name in _RATIOS:
+        if row.get(name) is not None:
+            return row[name], f"{name}_low", f"{name}_high"
+    return row["estimate"], "ci_low", "ci_high"
+
+
+def _missing(model: Model) -> list[str]:
+    """Say of which terms nothing, or no sign, is known."""
+    found: dict[str, list[str]] = {}
+    for row in model.rows:
+        if row["note"] and model.level is not None:
+            found.setdefault(row["note"], []).append(row["term"])
+    return [f"{note[0].upper()}{note[1:]}: {', '.join(terms)}." for note, terms in found.items()]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else num(value)
+
+
+def _interval(row: Mapping[str, Any], low: str, high: str) -> str:
+    return "" if row.get(low) is None else f"[{num(row[low])}, {num(row[high])}]"
+
+
+def _p_value(row: Mapping[str, Any]) -> str:
+    value = row["p_value"]
+    return "" if value is None else "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+
+
+def render(models: Sequence[Model], form: str) -> bytes:
+    """Return the table in one of `FORMATS`."""
+    grid = table_of(models)
+    if form == "docx":
+        return _docx(grid)
+    if form == "csv" and len(models) == 1:
+        return _csv_of_numbers(models[0])
+    writers = {"txt": _text, "md": _markdown, "csv": _csv, "tex": _latex, "html": _html}
+    return writers[form](grid).encode()
+
+
+def _text(grid: PrintedTable) -> str:
+    rows = [grid.head, *grid.terms, *grid.facts]
+    widths = [max(len(row[j]) for row in rows) for j in range(len(grid.head))]
+
+    def line(row: Sequence[str]) -> str:
+        first, *others = (
+            cell.ljust(w) if j == 0 else cell.rjust(w)
+            for j, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        return "  ".join([first, *others]).rstrip()
+
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    head = [grid.title] if grid.title else []
+    body = [*head, rule, line(grid.head), rule, *map(line, grid.terms), rule, *map(line, grid.facts), rule]
+    return "\n".join([*body, *grid.footnotes]) + "\n"
+
+
+def _markdown(grid: PrintedTable) -> str:
+    def line(row: Sequence[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+    rule = line([":--", *["--:"] * (len(grid.head) - 1)])
+    title = [f"**{grid.title}**", ""] if grid.title else []
+    rows = [
+        *title,
+        line(grid.head),
+        rule,
+        *map(line, grid.terms),
+        *map(line, grid.facts),
+        "",
+        *grid.footnotes,
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def _csv(grid: PrintedTable) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerows([grid.head, *grid.terms, *grid.facts])
+    return out.getvalue()
+
+
+def _csv_of_numbers(model: Model) -> bytes:
+    """Return all numbers of one model, unrounded."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(model.rows[0]))
+    writer.writeheader()
+    writer.writerows(model.rows)
+    return out.getvalue().encode()
+
+
+def _latex(grid: PrintedTable) -> str:
+    def line(row: Sequence[str]) -> str:
+        return " & ".join(cell.translate(_TEX) for cell in row) + r" \\"
+
+    n = len(grid.head)
+    notes = [
+        rf"\multicolumn{{{n}}}{{p{{0.9\linewidth}}}}{{\footnotesize {each.translate(_TEX)}}} \\"
+        for each in grid.footnotes
+    ]
+    caption = [rf"\caption{{{grid.title.translate(_TEX)}}}"] if grid.title else []
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            *caption,
+            rf"\begin{{tabular}}{{l{'r' * (n - 1)}}}",
+            r"\toprule",
+            line(grid.head),
+            r"\midrule",
+            *map(line, grid.terms),
+            r"\midrule",
+            *map(line, grid.facts),
+            r"\bottomrule",
+            *notes,
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _html(grid: PrintedTable) -> str:
+    def line(row: Sequence[str], tag: str = "td", style: str = "") -> str:
+        first, *others = (escape(cell) for cell in row)
+        cells = "".join(
+            f'<{tag} style="text-align:right;padding:.2em .8em">{cell}</{tag}>' for cell in others
+        )
+        return f'<tr{style}><th scope="row" style="text-align:left;font-weight:400">{first}</th>{cells}</tr>'
+
+    ruled = ' style="border-top:1px solid"'
+    facts = [line(row, style=ruled if i == 0 else "") for i, row in enumerate(grid.facts)]
+    title = f"<caption>{escape(grid.title)}</caption>" if grid.title else ""
+    notes = "".join(f'<p style="font-size:.85em">{escape(each)}</p>' for each in grid.footnotes)
+    return (
+        f'<table style="border-collapse:collapse;border-top:2px solid;border-bottom:2px solid">{title}'
+        f"<thead>{line(grid.head, 'th')}</thead><tbody>"
+        + "".join([line(row, style=ruled if i == 0 else "") for i, row in enumerate(grid.terms)] + facts)
+        + f"</tbody></table>{notes}\n"
+    )
+
+
+def _docx(grid: PrintedTable) -> bytes:
+    from docx import Document
+
+    document = Document()
+    if grid.title:
+        document.add_paragraph(grid.title, style="Caption")
+    table = document.add_table(rows=0, cols=len(grid.head))
+    for row in [grid.head, *grid.terms, *grid.facts]:
+        for cell, text in zip(table.add_row().cells, row, strict=True):
+            cell.text = text
+    for each in grid.footnotes:
+        document.add_paragraph(each)
+    out = io.BytesIO()
+    document.save(out)
+    return out.getvalue()

@@ -1,0 +1,251 @@
+"""Formulas: the same design as patsy, bounds that hold, refusals of what would be learned, the table."""
+
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+
+import dpalgos
+import dpalgos.formula as private
+from dpalgos import InputError
+from dpalgos.formula.design import CategoryColumn, NumberColumn, columns_named, design_of
+
+DECLARED = {
+    "age": NumberColumn(18, 90),
+    "visits": NumberColumn(0, 30),
+    "smoker": NumberColumn(0, 1),
+    "cost": NumberColumn(10, 1e4),
+    "region": CategoryColumn(("north", "south", "west")),
+    "sex": CategoryColumn(("f", "m")),
+}
+FORMULAS = (
+    "cost ~ age + C(region) + age:smoker + log1p(visits)",
+    "log(cost) ~ age*C(region)",
+    "cost ~ C(region)*C(sex)",
+    "cost ~ C(region):C(sex)",
+    "cost ~ 0 + C(region) + age",
+    "cost ~ C(region, Treatment('south')) + sqrt(visits)",
+    "cost ~ age + I(age**2) + I((age - 50) / 10)",
+    "cost ~ (age + visits + smoker)**2 - age:visits",
+    "cost ~ C(sex) + C(sex):age",
+    "cost ~ C(region):age",
+    "cost ~ bs(age, knots=(35, 60), degree=3, lower_bound=18, upper_bound=90) + smoker",
+    "cost ~ region/age - 1",
+    "cost ~ C(region)*C(sex)*age",
+    "cost ~ 0 + C(sex):C(region) + visits:smoker",
+    "cost ~ np.log(age + 1) - 1",
+)
+REFUSED = {
+    "cost ~ scale(age)": "mean and standard deviation",
+    "cost ~ center(age)": "I(x - 50)",
+    "cost ~ standardize(age)": "public",
+    "cost ~ poly(age, 2)": "I(x**2)",
+    "cost ~ bs(age, df=4)": "knots",
+    "cost ~ cr(age, 3)": "knots",
+    "cost ~ qcut(age, 4)": "categories",
+    "cost ~ C(zip)": "levels",
+    "cost ~ C(region, Sum)": "Treatment",
+    "cost ~ C(region, Treatment('east'))": "'east'",
+    "cost ~ I(age - age.mean())": "public constant",
+    "cost ~ log(visits)": "above 0",
+    "cost ~ I(age / visits)": "divisor",
+    "cost ~ sqrt(age - 50)": "-32",
+    "cost ~ weight": "'weight'",
+    "cost ~ tanh(age)": "tanh",
+    "cost ~ I(region + 1)": "'region'",
+    "cost ~ bs(age, knots=(10, 50))": "within",
+    "cost ~ age | sex": "joined by",
+    "cost ~": "covariate",
+    "region ~ age": "two levels",
+    "cost + age ~ smoker": "one response",
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        return {
+            name: rng.uniform(each.lower, each.upper, n)
+            if isinstance(each, NumberColumn)
+            else rng.choice(each.levels, n)
+            for name, each in DECLARED.items()
+        }
+
+    return draw
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_designs_are_those_of_patsy(formula, rows):
+    frame = pd.DataFrame(rows(400))
+    text = formula
+    for name in ("log1p", "sqrt", "log"):
+        text = text.replace(f"np.{name}(", f"{name}(").replace(f"{name}(", f"np.{name}(")
+    y, expected = patsy.dmatrices(text.replace("np.np.", "np."), frame)
+    design = design_of(formula, DECLARED)
+    made = design.matrix(frame)
+    if design.has_intercept:
+        made = np.column_stack([np.ones(len(frame)), made])
+    assert made.shape == expected.shape
+    order = [
+        int(np.argmin(abs(made - np.asarray(expected)[:, [j]]).max(axis=0))) for j in range(made.shape[1])
+    ]
+    assert sorted(order) == list(range(made.shape[1]))
+    np.testing.assert_allclose(made[:, order], np.asarray(expected), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(design.response.values(frame), np.asarray(y)[:, 0], rtol=1e-15)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_declared_bounds_hold_on_random_rows(formula, rows):
+    many = rows(100_000)
+    ends = {
+        name: (each.lower, each.upper) for name, each in DECLARED.items() if isinstance(each, NumberColumn)
+    }
+    for name, pair in ends.items():
+        many[name][:2] = pair
+    for column in design_of(formula, DECLARED).columns:
+        values = np.prod([part.values(many) for part in column.parts], axis=0)
+        slack = 1e-12 * max(abs(column.lower), abs(column.upper))
+        assert column.lower - slack <= values.min()
+        assert values.max() <= column.upper + slack
+        assert column.scale > 0
+
+
+@pytest.mark.parametrize("formula", REFUSED)
+def test_what_is_not_public_is_refused_with_its_reason(formula):
+    with pytest.raises(InputError) as refused:
+        design_of(formula, DECLARED)
+    assert REFUSED[formula] in str(refused.value)
+
+
+def test_stated_units_carry_over_to_derived_columns():
+    declared = {"age": NumberColumn(0, 120, 50, 15), "smoker": NumberColumn(0, 1, 0.3, 0.46)}
+    age, square, product = design_of("~ age + I(age**2) + age:smoker", declared).columns
+    assert (age.center, age.scale) == (50, 15)
+    assert square.center == pytest.approx(2500 + 225, rel=0.05)
+    assert product.center == pytest.approx(15)
+    assert (product.lower, product.upper) == (0, 120)
+
+
+def test_the_columns_of_a_formula_are_named_without_declarations():
+    assert columns_named("log(y) ~ C(g, Treatment('a')):x + I(z**2)", ["y", "g", "x", "z"]) == (
+        ("y",),
+        ("g", "x", "z"),
+    )
+    assert columns_named("y ~ .", ["y", "a", "b"]) == (("y",), ("a", "b"))
+
+
+BOUNDS = {"age": (18, 90), "smoker": (0, 1), "cost": (0, 5000)}
+
+
+def people(n=5000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, n), "smoker": rng.integers(0, 2, n)})
+    frame["region"] = rng.choice(["n", "s"], n)
+    frame["cost"] = (
+        100 + 20 * frame.age + 500 * frame.smoker + 100 * (frame.region == "s") + rng.normal(0, 300, n)
+    )
+    return frame
+
+
+def test_an_answer_has_a_table_facts_and_predictions():
+    frame = people()
+    answer = private.ols(
+        "cost ~ age + C(region) + smoker", frame, epsilon=3, delta=1e-8, bounds=BOUNDS,
+        levels={"region": ["n", "s"]}, random_state=1,
+    )  # fmt: skip
+    table = answer.table()
+    assert list(table.columns) == list(dpalgos.coefficients.COLUMNS)
+    assert list(table["term"]) == ["region=s", "age", "smoker", "Intercept"]
+    assert (table["p_value"] < 0.05).equals((table["ci_low"] > 0) | (table["ci_high"] < 0))
+    assert answer.conf_int().shape == (4, 2)
+    facts = answer.glance().iloc[0]
+    assert (facts["n"], facts["epsilon"], facts["unit_of_privacy"]) == (5000, 3, "row")
+    assert abs(answer.predict(frame) - frame.cost).mean() < 400
+    for shown in (repr(answer), answer._repr_html_()):
+        assert "ε = 3" in shown
+        assert "region against n" in shown
+
+
+def test_ratios_are_those_of_coefficients_and_never_of_the_intercept():
+    frame = people(20_000)
+    frame["sick"] = (np.random.default_rng(1).uniform(size=len(frame)) < 0.2 + 0.4 * frame.smoker) * 1.0
+    answer = private.logit(
+        "sick ~ smoker", frame, epsilon=3, delta=1e-9, bounds={**BOUNDS, "sick": (0, 1)}, random_state=0
+    )
+    smoker, intercept = answer.table().to_dict("records")
+    assert smoker["odds_ratio"] == pytest.approx(np.exp(smoker["estimate"]))
+    assert smoker["odds_ratio_low"] < smoker["odds_ratio"] < smoker["odds_ratio_high"]
+    assert np.isnan(intercept["odds_ratio"])
+
+
+def test_without_an_interval_there_is_no_p_value():
+    answer = private.ols(
+        "cost ~ age", people(), epsilon=1, delta=1e-8, bounds=BOUNDS, interval=None, random_state=0
+    )
+    table = answer.table()
+    assert table[["std_error", "ci_low", "ci_high", "statistic", "p_value"]].isna().all(axis=None)
+    assert set(table["note"]) == {dpalgos.coefficients.NO_INTERVAL}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"bounds": {"age": (18, 90)}}, "cost"),
+        ({"bounds": {**BOUNDS, "age": (90, 18)}}, "age"),
+        ({"bounds": {**BOUNDS, "age": 3}}, "age"),
+        ({"levels": {"region": ["n"]}}, "region"),
+        ({"levels": {"region": ["n", "x"]}}, "region"),
+        ({"levels": {"age": ["a", "b"]}}, "age"),
+        ({"center": {"height": 1.0}}, "height"),
+        ({"frame": people(50).drop(columns="age")}, "age"),
+        ({"frame": people(50).assign(age=np.nan)}, "age"),
+        ({"frame": people(50).assign(age="old")}, "age"),
+    ],
+)
+def test_wrong_declarations_and_frames_are_refused_by_name(changes, named):
+    options = {"bounds": BOUNDS, "levels": {"region": ["n", "s"]}, **changes}
+    frame = options.pop("frame", people(200))
+    with pytest.raises(InputError, match=named):
+        private.ols("cost ~ age + C(region)", frame, epsilon=1, delta=1e-6, random_state=0, **options)
+
+
+def frames():
+    fair = sm.datasets.fair.load_pandas().data
+    anes, engel = (getattr(sm.datasets, name).load_pandas().data for name in ("anes96", "engel"))
+    visits = sm.datasets.randhie.load_pandas().data
+    return {
+        "fair": (
+            private.logit,
+            smf.logit,
+            "had ~ rate_marriage + age + religious",
+            fair.assign(had=1.0 * (fair.affairs > 0)),
+        ),
+        "randhie": (private.poisson, smf.poisson, "mdvis ~ lncoins + idp + physlm + hlthg", visits),
+        "anes96": (private.logit, smf.logit, "vote ~ PID + age + educ + income", anes),
+        "engel": (private.ols, smf.ols, "foodexp ~ income", engel[engel.income < 2000]),
+    }
+
+
+@pytest.mark.parametrize("name", ["fair", "randhie", "anes96", "engel"])
+def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
+    fit, reference, formula, frame = frames()[name]
+    named = columns_named(formula, list(frame.columns))
+    bounds = {c: (float(frame[c].min()) - 0.01, float(frame[c].max()) + 0.01) for c in (*named[0], *named[1])}
+    table = (
+        fit(formula, frame, epsilon=1e6, delta=1e-9, bounds=bounds, random_state=0).table().set_index("term")
+    )
+    options = {} if reference is smf.ols else {"disp": 0}
+    model = reference(formula, frame).fit(cov_type="HC0", **options)
+    for term in named[1]:
+        row = table.loc[term]
+        assert row["estimate"] == pytest.approx(model.params[term], rel=0.02, abs=0.02 * model.bse[term])
+        assert row["std_error"] == pytest.approx(model.bse[term], rel=STD_ERROR_WITHIN)
+        assert row["p_value"] == pytest.approx(model.pvalues[term], abs=0.02)
+    assert "odds_ratio" in table or reference is not smf.logit
+
+
+STD_ERROR_WITHIN = 0.06

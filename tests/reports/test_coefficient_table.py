@@ -1,0 +1,80 @@
+"""The table of coefficients for publication, alone and side by side, in every format."""
+
+import csv
+import io
+
+import pytest
+
+from reports.pages.coefficient_table import FORMATS, Model, render, table_of
+
+
+def row(term, estimate, low=None, high=None, **more):
+    known = low is not None
+    note = "" if known and (low > 0 or high < 0) else "sign not known" if known else "no interval"
+    error = (high - low) / 3.92 if known else None
+    return {
+        **{"term": term, "estimate": estimate, "std_error": error, "ci_low": low, "ci_high": high},
+        **{"statistic": None, "p_value": 0.0004 if known else None, "note": note, **more},
+    }
+
+
+LINEAR = Model(
+    title="costs",
+    rows=[row("age", 20.0, 19.0, 21.0), row("region=s_1", -3.0, -9.0, 3.0), row("at the centers", 100.0)],
+    level=0.95,
+    facts={"rows": "5,000", "ε": "1"},
+    footnote="Differentially private for each row at ε = 1.",
+)
+RATIOS = [row("age", 0.7, 0.1, 1.3, odds_ratio=2.01, odds_ratio_low=1.1, odds_ratio_high=3.7)]
+LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "90"}, footnote="Private.")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("models", [[LINEAR], [LOGISTIC], [LINEAR, LOGISTIC], [LINEAR, LINEAR]])
+def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
+    content = render(models, form)
+    if form == "docx":
+        from docx import Document
+
+        document = Document(io.BytesIO(content))
+        text = "\n".join(cell.text for line in document.tables[0].rows for cell in line.cells)
+        text += "\n".join(each.text for each in document.paragraphs)
+    else:
+        text = content.decode()
+    assert "age" in text
+    for model in models:
+        shown = "2.01" if model is LOGISTIC else "20.0"
+        assert shown in text
+        if form != "csv":
+            assert model.footnote.split(" at")[0] in text
+
+
+def test_a_sign_that_is_not_known_and_a_missing_interval_are_said():
+    grid = table_of([LINEAR])
+    assert "Sign not known: region=s_1." in grid.footnotes
+    assert "No interval: at the centers." in grid.footnotes
+    (last,) = [line for line in grid.terms if line[0] == "at the centers"]
+    assert last[2:] == ["", "", ""]
+
+
+def test_a_ratio_stands_next_to_its_coefficient():
+    grid = table_of([LOGISTIC])
+    assert grid.head[-2:] == ["odds ratio", "95 % interval"]
+    assert grid.terms[0][-2:] == ["2.01", "[1.10, 3.70]"]
+
+
+def test_models_of_the_same_name_are_numbered():
+    assert table_of([LINEAR, LINEAR]).head == ["", "(1) costs", "(2) costs"]
+
+
+def test_numbers_in_csv_are_not_rounded():
+    (first, *_) = csv.DictReader(io.StringIO(render([LINEAR], "csv").decode()))
+    assert float(first["std_error"]) == 2 / 3.92
+
+
+def test_latex_is_escaped():
+    tex = render([LINEAR, LOGISTIC], "tex").decode()
+    assert r"sick \\& tired" not in tex
+    assert "sick \\& tired" in tex
+    assert "region=s\\_1" in tex
+    assert "\\toprule" in tex
