@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from data.ledger import AnswerLost, Ledger, LedgerBroken, Verdict
 from data.ledger.charges import Question
+from data.ledger.database import EARLIER, EARLIER_HEAD
 from tests.data.ledger.charging import COST
 
 BEFORE = Path(__file__).with_name("written_before")
@@ -130,3 +132,29 @@ def test_its_backup_is_restored_and_continued(tmp_path, home):
     Ledger(home).open_dataset("more", 1.0, 0.0)
     assert Ledger(home).backup(tmp_path / "later").ok
     assert other.restore(tmp_path / "later", noted=EXPECTED["head"]).n_datasets == 3
+
+
+@pytest.mark.server
+def test_one_in_postgresql_is_taken_over_at_once_by_several(home, new_schema):
+    """The rows are those of the file; processes that open it together take it over once."""
+    import psycopg
+    from sqlalchemy import create_engine, insert
+
+    url = new_schema.replace("postgresql://", "postgresql+psycopg://")
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for table in (EARLIER, EARLIER_HEAD):
+            table.create(connection)
+            names = [column.name for column in table.c]
+            rows = run(home, f"SELECT {', '.join(names)} FROM {table.name}")
+            connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in rows])
+    engine.dispose()
+    name = Ledger(home, new_schema).location
+    (home / "ledger.key").write_text((home / "ledger.key").read_text() + f"{name}\n")
+    ledgers = [Ledger(home, new_schema) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        heads = set(pool.map(lambda ledger: ledger.verify(EXPECTED["head"]).head, ledgers))
+    assert heads == {Ledger(home).verify().head}
+    assert ledgers[0].verify(EXPECTED["head"]).n_charges == 10
+    with psycopg.connect(new_schema) as connection:
+        assert connection.execute("SELECT count(*) FROM dpcost_ledger_before").fetchone() == (42,)
