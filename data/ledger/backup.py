@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -33,10 +33,11 @@ from data.ledger.database import (
     SQLiteDatabase,
 )
 from data.ledger.migration import migrate
-from data.store.folders import atomic_write, private_folder, read_small
+from data.store.folders import atomic_write, read_small
 
 _LARGEST = 10**9  # bytes
 _EARLIER_FORMAT = "dpcost ledger, backup 1"  # JSON
+_UNREADABLE = (ValueError, TypeError, LookupError, RecursionError, sqlite3.Error, sa.exc.DBAPIError)
 _KEY = sa.Table("dpcost_key", sa.MetaData(), sa.Column("digits", sa.Text, nullable=False))
 
 
@@ -167,37 +168,24 @@ def _opened(path: Path) -> Iterator[tuple[Book, str]]:
                 connection.connection.driver_connection.deserialize(content)  # type: ignore[union-attr]
                 (digits,) = connection.execute(sa.select(_KEY.c.digits)).scalars()
             book = Book(connection, key.keys_of(digits).id)
-        except (
-            ValueError,
-            TypeError,
-            LookupError,
-            RecursionError,
-            sqlite3.Error,
-            sa.exc.DBAPIError,
-        ) as error:
-            if isinstance(error, LedgerError):
-                raise
+        except LedgerError:
+            raise
+        except _UNREADABLE:
             raise LedgerError(f"{path} is no backup of a ledger, or is damaged; name another file") from None
         yield book, digits
 
 
-def _take_over(connection: sa.Connection, backup: dict[str, object], path: Path) -> str:
+def _take_over(connection: sa.Connection, backup: dict[str, Any], path: Path) -> str:
     """Fill the tables with a backup of an earlier version, and return its key."""
     if backup["format"] != _EARLIER_FORMAT:
         raise ValueError
     digits = str(backup["key"])
-    for table in (EARLIER, EARLIER_HEAD):
+    for table, rows in ((EARLIER, backup["entries"]), (EARLIER_HEAD, [backup["head"]])):
         table.create(connection)
-    names = [column.name for column in EARLIER.c]
-    head = dict(zip(("n_entries", "hash", "key_id", "mac"), backup["head"], strict=True))  # type: ignore[call-overload]
-    connection.execute(sa.insert(EARLIER_HEAD).values(head))
-    for entry in backup["entries"]:  # type: ignore[attr-defined]
-        connection.execute(sa.insert(EARLIER).values(dict(zip(names, entry, strict=True))))
+        for row in rows:
+            connection.execute(sa.insert(table).values(dict(zip(table.c.keys(), row, strict=True))))
     TABLES.create_all(connection)
-    with TemporaryDirectory() as name:
-        home = private_folder(Path(name) / "home")
-        key.restore_key(home, digits)
-        migrate(connection, home, str(path))
+    migrate(connection, key.keys_of(digits), str(path))
     return digits
 
 

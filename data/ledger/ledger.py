@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy as sa
 
 from data.errors import (
     AnswerLost,
@@ -81,7 +82,7 @@ class Ledger:
             if url
             else SQLiteDatabase(home / "ledger.sqlite", lock_timeout=lock_timeout)
         )
-        self._database.migrate = partial(migrate, home=home, location=self.location)
+        self._database.migrate = self._migrate
 
     @property
     def location(self) -> str:
@@ -244,6 +245,9 @@ class Ledger:
             with self._reading() as book:
                 if _charge_of(book, charge.id).state != PENDING:
                     return
+
+    def _migrate(self, connection: sa.Connection) -> None:
+        migrate(connection, key.load_keys(self._home, create=False), self.location)
 
     @contextmanager
     def _writing(self) -> Iterator[Book]:

@@ -11,7 +11,6 @@ import hashlib
 import hmac
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -31,19 +30,18 @@ from data.ledger.charges import (
     canonical_json,
 )
 from data.ledger.database import BEFORE, EARLIER, EARLIER_HEAD
-from data.ledger.key import load_keys
+from data.ledger.key import Keys
 from data.store.processes import ProcessIdentity
 
 
-def migrate(connection: sa.Connection, home: Path, location: str) -> None:
+def migrate(connection: sa.Connection, keys: Keys, location: str) -> None:
     """Take over the tables of an earlier version, or refuse them."""
     if sa.inspect(connection).has_table(BEFORE.name):
         raise LedgerBroken(
             f"the ledger {location} was charged by an earlier version of dpcost after this one took it over; "
             "restore a backup, and use one version"
         )
-    keys = load_keys(home, create=False)
-    entries = _checked_entries(connection, keys.chain, keys.id, location)
+    entries = _checked_entries(connection, keys, location)
     book, ends = Book(connection, keys.id), defaultdict(list)
     for entry in entries:
         ends[entry.subject].append(entry)
@@ -90,12 +88,12 @@ def _charge(dataset: str, body: dict[str, Any], events: list[sa.Row[Any]]) -> Ch
     )
 
 
-def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, location: str) -> list[sa.Row[Any]]:
+def _checked_entries(connection: sa.Connection, keys: Keys, location: str) -> list[sa.Row[Any]]:
     """Return all entries, or refuse a chain that is not as it was written."""
 
     def code(*parts: object) -> str:
         try:
-            return hmac.digest(key, canonical_json(parts).encode(), "sha256").hex()
+            return hmac.digest(keys.chain, canonical_json(parts).encode(), "sha256").hex()
         except (TypeError, ValueError):  # e.g. raw bytes
             return ""
 
@@ -108,8 +106,8 @@ def _checked_entries(connection: sa.Connection, key: bytes, key_id: str, locatio
         ):
             raise _broken(location, f"its entry {number} was edited, moved, removed or inserted")
         last = own
-    heads = connection.execute(sa.select(EARLIER_HEAD)).all()
-    if [tuple(head) for head in heads] != [(len(rows), last, key_id, code("head", len(rows), last, key_id))]:
+    head = len(rows), last, keys.id
+    if list(connection.execute(sa.select(EARLIER_HEAD))) != [(*head, code("head", *head))]:
         raise _broken(location, "its head was edited, entries were cut off, or ledger.key is another's")
     return list(rows)
 
