@@ -5,6 +5,7 @@ Public units of columns are (X − center) / scale, by constants that were not c
 
 import inspect
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar
@@ -20,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpalgos.accounting.risk import AttackRisk
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
+from dpalgos.coefficients import CoefficientTable
 from dpalgos.errors import InputError, PrivacyWarning
-from dpalgos.intervals.half_widths import NOTE
+from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.typing import FloatArray
 
 _OF_X = ("bounds", "center", "scale")
@@ -54,13 +56,26 @@ class Units:
 
 
 def public_units(
-    d: int, *, center: object, scale: object, bounds: object, prefix: str = "", centered: bool = True
+    d: int,
+    *,
+    center: object,
+    scale: object,
+    bounds: object,
+    prefix: str = "",
+    centered: bool = True,
+    columns: Sequence[str] | None = None,
 ) -> Units:
     """Check units of d columns, given as center and scale or as bounds, which become −1 and 1.
 
-    ``prefix`` is that of the arguments' names in messages; where not ``centered``, 0 must stay 0.
+    Each is given for all columns, by position, or by the names of ``columns`` as a dictionary. ``prefix`` is
+    that of the arguments' names in messages; where not ``centered``, 0 must stay 0.
     """
     named = f"{prefix}bounds", f"{prefix}center", f"{prefix}scale"
+    bounds = _by_position(named[0], bounds, columns, "(0, 100)")
+    if isinstance(bounds, list) and len(bounds) == d and all(np.shape(pair) == (2,) for pair in bounds):
+        bounds = tuple(zip(*bounds, strict=True))
+    center = _by_position(named[1], center, columns, "50")
+    scale = _by_position(named[2], scale, columns, "15")
     lower, upper = np.full(d, -np.inf), np.full(d, np.inf)
     if bounds is not None:
         if center is not None or scale is not None:
@@ -84,6 +99,23 @@ def public_units(
     return Units(middle, unit, lower, upper)
 
 
+def _by_position(name: str, given: object, columns: Sequence[str] | None, example: str) -> object:
+    """Return what a dictionary states of each column as a list in their order; anything else as it is."""
+    if not isinstance(given, Mapping):
+        return given
+    if columns is None:
+        raise InputError(f"{name} by column needs X as a data frame with names, got an array; pass a frame")
+    missing = [column for column in columns if column not in given]
+    unknown = [column for column in given if column not in columns]
+    if missing or unknown:
+        wrong = f"no {missing[0]!r}" if missing else f"{unknown[0]!r}, which is no column"
+        raise InputError(
+            f"{name} must name every column of X, got {wrong}; pass e.g. {{{columns[0]!r}: {example}, …}} "
+            f"for {', '.join(map(repr, columns))}"
+        )
+    return [given[column] for column in columns]
+
+
 def _constants(name: str, given: object, d: int) -> FloatArray:
     try:
         numbers = np.asarray(given, dtype=np.float64)
@@ -100,11 +132,11 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     Parameters
     ----------
-    center, scale : float or (d,) array_like, optional
-        Public constants; 0 and 1 if left out.
-    bounds : (lower, upper), optional
-        In place of the two: public ends of each column's range, one for all or one for each. Entries beyond
-        are clipped; the range becomes −1 to 1.
+    center, scale : float, (d,) array_like or dict, optional
+        Public constants, for all columns, by position, or by name (``{"age": 50, …}``); 0 and 1 if left out.
+    bounds : (lower, upper) or dict, optional
+        In place of the two: public ends of each column's range, one for all, one for each, or by name
+        (``{"age": (18, 90), …}``). Entries beyond are clipped; the range becomes −1 to 1.
 
     Examples
     --------
@@ -119,7 +151,13 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def fit(self, X: object, y: object = None) -> "PublicScaler":
         """Check the constants against the number of columns; y is ignored."""
         columns = validate_data(self, X, dtype=np.float64)
-        self._units = public_units(columns.shape[1], center=self.center, scale=self.scale, bounds=self.bounds)
+        self._units = public_units(
+            columns.shape[1],
+            center=self.center,
+            scale=self.scale,
+            bounds=self.bounds,
+            columns=getattr(self, "feature_names_in_", None),
+        )
         return self
 
     def transform(self, X: object) -> FloatArray:
@@ -232,11 +270,12 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     risk_ : dpalgos.accounting.risk.AttackRisk
         What the releases let an attacker learn of one row or user.
     interval_ : (2, d) array or None
-        Lower and upper ends at the confidence level ``interval``, of the intercept last; NaN where no honest
-        ones exist.
+        The first row has the lower, the second the upper ends at the confidence level ``interval``, of the
+        intercept last; NaN where no honest ones exist. `conf_int` has a row per term.
     """
 
     _estimator: ClassVar[str]
+    _family: ClassVar[str] = ""
 
     epsilon: float
     delta: float
@@ -257,6 +296,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
         self.interval_, self._interval_note = result.interval, str(result.diagnostics.get(NOTE, ""))
+        names = [*self._names(), "intercept"][: len(result.estimate)]
+        if self._interval_note and len(names) == len(result.diagnostics.get(WHY, ())):
+            self._interval_note = why_none(result.diagnostics[WHY], names)
         return result.estimate
 
     def _names(self) -> list[str]:
@@ -265,6 +307,23 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
     def _rows(self) -> list[tuple[str, float]]:
         raise NotImplementedError
+
+    def table(self) -> Any:
+        """Return the coefficients as a data frame, a row per term; see :meth:`dpalgos.Result.table`."""
+        names, values = zip(*self._rows(), strict=True)
+        return CoefficientTable(
+            terms=names,
+            estimate=np.array(values),
+            interval=self.interval_,
+            level=self.interval,
+            family=self._family,
+            intercept="intercept",
+        ).to_frame()
+
+    def conf_int(self) -> Any:
+        """Return the ends of the intervals as a data frame (d, 2) by term, NaN where there is none."""
+        frame = self.table().set_index("term")[["ci_low", "ci_high"]]
+        return frame.set_axis([0, 1], axis=1)
 
     def summary(self) -> ReleaseSummary:
         """Return a table of what was released, what it cost and what was taken as public."""
@@ -320,7 +379,8 @@ class UnitModel(PrivateModel):
 
     def _units_of(self, X: FloatArray, centered: bool = True) -> Units:
         given = {name: getattr(self, name) for name in _OF_X}
-        return public_units(X.shape[1], centered=centered, **given)
+        columns = getattr(self, "feature_names_in_", None)
+        return public_units(X.shape[1], centered=centered, columns=columns, **given)
 
 
 def refuse_fit_arguments(given: dict[str, object]) -> None:

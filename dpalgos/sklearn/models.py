@@ -172,6 +172,7 @@ class DPPoissonRegressor(_PrivateRegressor):
     """
 
     _estimator = "preconditioned_glm"
+    _family = "poisson"
 
     def fit(self, X: object, y: object, **others: object) -> Self:
         """Fit to X (n, d) and counts y (n,)."""
@@ -215,6 +216,7 @@ class DPLogisticRegression(_PrivateClassifier):
     """
 
     _estimator = "preconditioned_glm"
+    _family = "logistic"
 
     def fit(self, X: object, y: object, **others: object) -> Self:
         """Fit to X (n, d) and two labels y (n,), which are public."""

@@ -155,3 +155,41 @@ def test_what_the_estimators_refuse_the_classes_refuse():
         DPLinearRegression(epsilon=-1, delta=1e-6).fit(X, u)
     with pytest.raises(TypeError, match="delta"):
         DPLinearRegression(epsilon=1.0)
+
+
+def frame_of_people(n=4000):
+    import pandas as pd
+
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, n), "visits": rng.uniform(0, 30, n)})
+    return frame, 20 * frame.age - 30 * frame.visits + rng.normal(0, 100, n)
+
+
+def test_units_by_name_are_those_by_position():
+    X, y = frame_of_people()
+    options = {"epsilon": 1.0, "delta": 1e-8, "interval": 0.95, "y_bounds": (-1000, 3000)}
+    named = DPLinearRegression(bounds={"visits": (0, 30), "age": (18, 90)}, random_state=0, **options).fit(
+        X, y
+    )
+    placed = DPLinearRegression(bounds=([18, 0], [90, 30]), random_state=0, **options).fit(X, y)
+    np.testing.assert_array_equal(named.coef_, placed.coef_)
+    table = named.table()
+    assert list(table["term"]) == ["age", "visits", "intercept"]
+    np.testing.assert_array_equal(named.conf_int().to_numpy(), named.interval_.T)
+    assert list(named.conf_int().index) == ["age", "visits", "intercept"]
+
+
+@pytest.mark.parametrize(
+    ("units", "named"),
+    [
+        ({"bounds": {"age": (18, 90)}}, "'visits'"),
+        ({"center": {"age": 50, "visits": 10, "height": 1}}, "'height'"),
+        ({"scale": {"age": 15}}, "'visits'"),
+    ],
+)
+def test_units_by_name_must_name_every_column(units, named):
+    X, y = frame_of_people(100)
+    with pytest.raises(InputError, match=named):
+        DPLinearRegression(epsilon=1.0, delta=1e-8, random_state=0, **units).fit(X, y)
+    with pytest.raises(InputError, match="data frame"):
+        DPLinearRegression(epsilon=1.0, delta=1e-8, random_state=0, **units).fit(X.to_numpy(), y)
