@@ -10,12 +10,10 @@ import shutil
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
-from data.store.code_digest import code_digest
 from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small, require_own_home
 from data.store.shared import check_shared_store
 from flows.record.journal import exclusive_run
@@ -149,7 +147,7 @@ def launch(
             left.pop(0)
         if left:
             with (
-                prefect_server(home(), when_lost=leave, meanwhile=partial(_load, left)),
+                prefect_server(home(), when_lost=leave, meanwhile=_load),
                 workers_of(workers, engine, leave) as at_once,
             ):
                 index = _run_each(left, given, at_once)
@@ -203,13 +201,9 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
     return str(outcome["index"])
 
 
-def _load(studies: Sequence[str]) -> None:
-    """Load what the flows need, and digest the studies' code; a server takes longer to start."""
-    import flows.study  # noqa: F401
+def _load() -> None:
+    """Load what the flows need; a server takes longer to start."""
     import reports.pages.study  # noqa: F401 (what draws, too)
-
-    code = {module for study in studies if study != SCORECARD for module in find_study(study).modules()}
-    code_digest(["tasks.run.block", "tasks.report.write", *code], of_page=True)
 
 
 def _check_tables(studies: Sequence[str], reports: Path) -> None:

@@ -35,6 +35,10 @@ class StoredResults:
     def say(self, sentence: str) -> None:
         self.notes.append(sentence)
 
+    def tell(self) -> None:
+        for note in self.notes:
+            say(note)
+
     def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call a function that looks into the store first; never use the network."""
         if options.get("again"):
@@ -87,8 +91,7 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
             own_data = spec.analyst_table is not None
     except NotStored:
         return None
-    for note in found.notes:
-        say(note)
+    found.tell()
     run = uuid4()
     journal.begin(home(), run, study, asked["profile"], own_data=own_data)
     journal.end(home(), run)

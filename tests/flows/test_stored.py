@@ -122,9 +122,8 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
     ["dpalgos.comparators.adassp", "tasks.run.block", "tasks.report.build_page"],
 )
 def test_changed_code_is_run(ran, module, monkeypatch):
-    known, code = code_digest.module_code, code_digest.module_code(module)
-    changed = code_digest.ModuleCode("other", code.imports, code.in_functions, code.libraries)
-    monkeypatch.setattr(code_digest, "module_code", lambda name: changed if name == module else known(name))
+    known, edited = code_digest._sha256, code_digest.file_of(module)
+    monkeypatch.setattr(code_digest, "_sha256", lambda path: "other" if path == edited else known(path))
     code_digest._code_digest.cache_clear()
     assert run_from_store(str(ran.project.study), ran.options) is None
 

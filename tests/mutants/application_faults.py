@@ -72,10 +72,11 @@ APPLICATION_FAULTS = {
         ),
     },
     "data/store/code_digest.py": {
-        "a module that was edited keeps its digest": Fault(
-            "module_code",
-            condition("_without_docstrings", "name not in parsed"),
-            "tests/tasks/test_cache_keys.py",
+        "a plugin that was edited keeps its digest": Fault(
+            "_code_digest", call("_with_imports", "()"), "tests/tasks/test_cache_keys.py"
+        ),
+        "what an estimator takes from another one is forgotten": Fault(
+            "_with_imports", condition("PLUGINS", "False"), "tests/tasks/test_cache_keys.py"
         ),
     },
     "data/store/folders.py": {
