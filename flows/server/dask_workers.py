@@ -43,8 +43,10 @@ def own_workers(count: int) -> Iterator[int]:
     """Compute on so many worker processes of this machine; give how many blocks to have under way."""
     # Errors arrive here with their blocks; workers need not log them, too.
     options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    # What a killed worker leaves lies in the home, and Dask deletes it when the next ones start.
+    workspace = {"temporary-directory": str(home() / "workspace")}
     with (
-        dask.config.set(_CONFIG),
+        dask.config.set(_CONFIG | workspace),
         _distributed.LocalCluster(n_workers=count, **options) as cluster,
         _distributed.Client(cluster, set_as_default=False) as client,
         on_cluster(client),
@@ -92,8 +94,11 @@ def check_workers(scheduler: str) -> None:
         with _connected(scheduler) as client:
             asked = (_code(), shared_address(), marker.name)
             found = client.run(what_is_wrong_here, *asked, on_error="return")
-    except OSError:
-        raise SpecError(f"the Dask scheduler at {scheduler} does not answer; start it again") from None
+    except (OSError, OverflowError, ValueError):
+        raise SpecError(
+            f"--engine must name a Dask scheduler that answers, got {scheduler}; start one with `dask "
+            "scheduler`, or use --engine dask"
+        ) from None
     finally:
         marker.unlink()
     if not found:

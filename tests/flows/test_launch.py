@@ -1,5 +1,4 @@
 import shutil
-import socket
 from collections import namedtuple
 from unittest.mock import Mock
 
@@ -10,7 +9,13 @@ from analyst_tables import initialized
 
 from data.errors import DataError, StoreError
 from flows.cli import launch
-from flows.cli.launch import check_engine, check_folder, check_index, check_table_is_no_output
+from flows.cli.launch import (
+    check_engine,
+    check_folder,
+    check_index,
+    check_scheduler,
+    check_table_is_no_output,
+)
 from flows.server import ServerError
 from flows.server import dask_workers as dask_engine
 from tasks.faults import SpecError
@@ -23,16 +28,11 @@ def test_dask_has_to_be_installed(monkeypatch):
         check_engine("dask")
 
 
-def test_a_scheduler_has_to_answer():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
-        with pytest.raises(SpecError, match="must name a Dask scheduler that answers"):
-            check_engine(f"dask://127.0.0.1:{port}")
-        listening.listen()
-        check_engine(f"dask://127.0.0.1:{port}")
-    with pytest.raises(SpecError, match="that answers"):
-        check_engine("dask://127.0.0.1:99999")
+@pytest.mark.parametrize("port", [1, 99999])
+def test_a_scheduler_has_to_answer(home, port):
+    check_engine(f"dask://127.0.0.1:{port}")
+    with pytest.raises(SpecError, match="must name a Dask scheduler that answers"):
+        check_scheduler(f"dask://127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize(

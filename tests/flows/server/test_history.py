@@ -49,7 +49,7 @@ class History:
             runs = database.execute(
                 "select id from flow_run where state_type = 'COMPLETED' order by start_time"
             )
-            self.templates = [self._template(database, run) for (run,) in runs]
+            self.templates = [self._template(database, run) for (run,) in runs[1:]]  # the first computes
 
     @staticmethod
     def _template(database, run):
@@ -121,7 +121,7 @@ def test_five_years_of_an_hourly_schedule_stay_small_and_quick(serving, tmp_path
     command = [sys.executable, "-c", RUNS, str(tmp_path / "out")]
     subprocess.run(command, cwd=PROJECT, env=serving.client | found, check=True)
     history, largest = History(Path(serving.home, "prefect", "prefect.db")), 0
-    assert len(history.templates) == N_REAL
+    assert len(history.templates) == N_REAL - 1
     now = datetime.now(UTC).replace(tzinfo=None)
     old = f"start_time < '{now - timedelta(days=91)}'"
     for quarter in range(N_RUNS // PER_QUARTER, 0, -1):
@@ -155,8 +155,8 @@ def test_five_years_of_an_hourly_schedule_stay_small_and_quick(serving, tmp_path
 
     of_page = processor_time(serving.process, page)
     print(
-        f"{N_REAL} real runs of {N_RUNS:,}: database {largest / MEGABYTE:.0f} MB at most, {n_kept} runs kept; "
-        f"journal {of_journal / MEGABYTE:.1f} MB; status {of_status:.2f} s; page {of_page:.2f} s"
+        f"{N_REAL} real runs of {N_RUNS:,}: {n_kept} kept, database {largest / MEGABYTE:.0f} MB at most, "
+        f"journal {of_journal / MEGABYTE:.1f} MB, status {of_status:.2f} s, page {of_page:.2f} s"
     )
     assert largest <= 500 * MEGABYTE
     assert of_journal <= 20 * MEGABYTE
