@@ -26,7 +26,10 @@ PAGES = (*NUMBERS, "reports", "flows/claims.toml")
 # What of these neither computes a number nor shows it.
 _ELSEWHERE = ("data/ledger", "tasks/release", "dpalgos/sklearn", "dpalgos/stubs.py")
 _ON_PAGES_ALONE = ("tasks/report", "tasks/scorecard", "tasks/advise.py", "dpalgos/theory.py")
-LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "statsmodels", "opendp", "dp-accounting")
+LIBRARIES = (
+    *("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "statsmodels", "formulaic"),
+    *("opendp", "dp-accounting"),
+)
 OF_PAGES = ("altair", "vl-convert-python", "jinja2")
 _SUFFIXES = {".py", ".toml", ".html", ".css", ".js", ".json", ".md"}
 
