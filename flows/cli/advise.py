@@ -1,15 +1,20 @@
 """`dpcost advise`: which estimator, which ε, how many rows; from public declarations and simulation alone."""
 
-import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic_core import to_json
 
 from data.store.folders import home
 from flows.cli.options import AsJson, StudyArgument
+
+if TYPE_CHECKING:
+    from dpalgos.accounting.risk import AttackRisk
+    from tasks.advise import Advice, Forecast, ReleaseCost
+    from tasks.study.spec import StudySpec
 
 
 def advise(
@@ -28,7 +33,7 @@ def advise(
     from flows.record.progress import counter
     from flows.studies.find_study import find_study
     from tasks.advise import advise as foresee
-    from tasks.advise import release_costs
+    from tasks.advise import release_costs, risk_of_advice
     from tasks.faults import SpecError
 
     if error is not None and not (math.isfinite(error) and error > 0):
@@ -43,112 +48,104 @@ def advise(
         if dataset:
             raise
         costs, budget = (), str(none)
+    budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
+    best = {epsilon: each for epsilon in budgets if (each := advice.best(spec.headline.n, epsilon))}
+    risks = {epsilon: risk_of_advice(spec, each) for epsilon, each in best.items()}
     if as_json:
         plain = asdict(advice) | {
-            "risks": _risks(spec, advice),
+            "risks": {f"{epsilon:g}": risk.to_dict() for epsilon, risk in risks.items()},
             "costs": [asdict(cost) for cost in costs],
             "guesses": spec.guesses.model_dump(mode="json"),
         }
-        typer.echo(json.dumps(_without_nan(plain), indent=1))
+        typer.echo(to_json(plain, inf_nan_mode="null", indent=1))
         return
-    for line in _lines(spec, advice, costs, name, budget):
-        typer.echo(line)
+    width = 2 + max(len(each.name) for each in advice.forecasts)
+    lines = (
+        *_introduction(spec),
+        *_errors(spec, advice, budgets, width),
+        *_choices(spec, best, risks),
+        *_needs(spec, advice, width),
+        *_costs(costs, name, budget, width),
+    )
+    typer.echo("\n".join(lines))
 
 
-def _risks(spec: Any, advice: Any) -> dict[str, Any]:
-    """Return what the advised release lets an attacker learn, by ε of the study."""
-    from tasks.advise import risk_of_advice
-
-    budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
-    best = {epsilon: advice.best(spec.headline.n, epsilon) for epsilon in budgets}
-    return {f"{epsilon:g}": risk_of_advice(spec, each).to_dict() for epsilon, each in best.items() if each}
-
-
-def _lines(spec: Any, advice: Any, costs: Any, name: str, budget: str) -> list[str]:
-    from tasks.advise import risk_of_advice
-
-    head, guesses, problem = spec.headline, spec.guesses, spec.head_panel.problem
-    unit = problem.size_symbol
-    stated = f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}"
+def _introduction(spec: "StudySpec") -> Iterator[str]:
+    guesses = spec.guesses
+    yield f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read"
+    yield "what to expect of made-up tables that are as plausible as what is stated, with a 90 % range"
     if not guesses.model_fields_set:
-        stated = "nothing is stated under [guesses] in the study file"
-    elif guesses.source:
-        stated += f" ({guesses.source})"
-    budgets = sorted({each.epsilon for each in advice.forecasts if each.private})
-    names = list(dict.fromkeys(each.name for each in advice.forecasts))
-    width = 2 + max(map(len, names))
-    lines = [
-        f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read",
-        "what to expect of made-up tables that are as plausible as what is stated, with a 90 % range",
-        stated,
-    ]
-    declared = problem.declared_rows(guesses)
+        yield "nothing is stated under [guesses] in the study file"
+    else:
+        source = f" ({guesses.source})" * bool(guesses.source)
+        yield f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}{source}"
+    declared = spec.head_panel.problem.declared_rows(guesses)  # type: ignore[attr-defined]
     if left_open := declared.left_open():
-        lines.append(f"not stated, so that the range is wide: {', '.join(left_open)}")
+        yield f"not stated, so that the range is wide: {', '.join(left_open)}"
     if far := declared.far_units():
-        lines.append(
-            f"units near to what is guessed lower the errors; below bounds, say of {'; of '.join(far)}"
-        )
-    lines += ["", f"{'':<{width}}{unit:>8}" + "".join(f"{f'ε = {epsilon:g}':>26}" for epsilon in budgets)]
-    for n in sorted({each.n for each in advice.forecasts}):
-        for each_name in names:
-            row = {each.epsilon: each for each in advice.forecasts if (each.name, each.n) == (each_name, n)}
-            told = list(row.values())
-            if not told[0].private:
-                lines.append(f"{each_name:<{width}}{n:>8}{_range(told[0]):>26}  without privacy")
-            else:
-                cells = "".join(f"{_range(row[epsilon]):>26}" for epsilon in budgets)
-                lines.append(f"{each_name:<{width}}{n:>8}{cells}")
-    lines.append("")
-    for epsilon in budgets:
-        best = advice.best(head.n, epsilon)
-        if best:
-            text = f"at {unit} = {head.n:,} and ε = {epsilon:g} take {best.name}: error {_range(best)}"
-            if best.coordinates:
-                expected, least, most = best.intervals
-                text += (
-                    f"; {expected:.0f} [{least:.0f}, {most:.0f}] of {best.coordinates} with a 95 % interval"
-                )
-            if math.isfinite(best.half_width):
-                text += f", of ± {best.half_width:.3g} on average"
-            lines += [text, f"  {risk_of_advice(spec, best).sentence}"]
+        yield f"units near to what is guessed lower the errors; below bounds, say of {'; of '.join(far)}"
+
+
+def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: int) -> Iterator[str]:
+    """Yield a table of forecasts: a line for each size and estimator, a column for each ε."""
+    symbol = spec.head_panel.problem.size_symbol
+    yield f"\n{'':<{width}}{symbol:>8}" + "".join(f"{f'ε = {epsilon:g}':>26}" for epsilon in budgets)
+    rows: dict[tuple[int, str], list[Forecast]] = {}
+    for each in sorted(advice.forecasts, key=lambda each: each.n):
+        rows.setdefault((each.n, each.name), []).append(each)
+    for (n, name), row in rows.items():
+        cells = "".join(f"{_range(each):>26}" for each in sorted(row, key=lambda each: each.epsilon))
+        yield f"{name:<{width}}{n:>8}{cells}" + "  without privacy" * (not row[0].private)
+    yield ""
+
+
+def _choices(
+    spec: "StudySpec", best: "dict[float, Forecast]", risks: "dict[float, AttackRisk]"
+) -> Iterator[str]:
+    """Yield which estimator to take at each ε, and what it lets an attacker learn."""
+    symbol = spec.head_panel.problem.size_symbol
+    for epsilon, each in best.items():
+        text = f"at {symbol} = {each.n:,} and ε = {epsilon:g} take {each.name}: error {_range(each)}"
+        if each.coordinates:
+            expected, least, most = each.intervals
+            text += f"; {expected:.0f} [{least:.0f}, {most:.0f}] of {each.coordinates} with a 95 % interval"
+        if math.isfinite(each.half_width):
+            text += f", of ± {each.half_width:.3g} on average"
+        yield text
+        yield f"  {risks[epsilon].sentence}"
     sparse = {item.name for item in spec.estimators_of(spec.head_panel) if "sparsity" in item.params}
-    best_ones = [best for epsilon in budgets if (best := advice.best(head.n, epsilon))]
-    if sparse and best_ones and sparse.isdisjoint(best.estimator for best in best_ones):
-        lines.append("dense is better here: no estimator that keeps few columns is expected to be nearer")
-    lines += _needs(advice, head, unit, width)
-    if costs:
-        first = costs[0]
-        lines.append(
-            f"the budget of {name!r}: ε {first.spent:.3g} of {first.budget:g} spent; one release more:"
-        )
-        lines += [
-            f"  {cost.estimator:<{width}}at ε = {cost.epsilon:g} brings it to {cost.spent_after:.3g}"
-            + (", more than there is" if cost.spent_after > cost.budget * (1 + 1e-9) else "")
-            for cost in costs
-        ]
-    elif budget:
-        lines.append(f"what a release would cost: {budget}")
-    return lines
+    if sparse and best and sparse.isdisjoint(each.estimator for each in best.values()):
+        yield "dense is better here: no estimator that keeps few columns is expected to be nearer"
 
 
-def _needs(advice: Any, head: Any, unit: str, width: int) -> list[str]:
+def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
     from tasks.advise import BUDGETS, FACTORS
 
     if math.isnan(advice.wanted):
-        return ["no error to aim at, for no size tells what chance costs without privacy; say --error"]
-    lines = [
+        yield "no error to aim at, for no size tells what chance costs without privacy; say --error"
+        return
+    yield (
         f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most (of "
         "rows, where the whole table is larger or smaller, too):"
-    ]
-    most = max(FACTORS) * head.n
+    )
+    head, symbol = spec.headline, spec.head_panel.problem.size_symbol
+    most = _rounded(max(FACTORS) * head.n)
     for need in advice.needs:
         epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(BUDGETS):g}")
-        rows = _span(need.n, unit, _rounded, _rounded(most))
-        lines.append(
-            f"  {need.estimator:<{width}}{epsilon} at {unit} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
-        )
-    return lines
+        rows = _span(need.n, symbol, _rounded, most)
+        yield f"  {need.estimator:<{width}}{epsilon} at {symbol} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
+
+
+def _costs(costs: "Sequence[ReleaseCost]", name: str, budget: str, width: int) -> Iterator[str]:
+    if budget:
+        yield f"what a release would cost: {budget}"
+    for number, cost in enumerate(costs):
+        if not number:
+            yield f"the budget of {name!r}: ε {cost.spent:.3g} of {cost.budget:g} spent; one release more:"
+        after = f"{cost.spent_after:.3g}"
+        if cost.spent_after > cost.budget * (1 + 1e-9):
+            after += ", more than there is"
+        yield f"  {cost.estimator:<{width}}at ε = {cost.epsilon:g} brings it to {after}"
 
 
 def _span(need: tuple[float, float, float], symbol: str, written: Callable[[float], str], end: str) -> str:
@@ -157,7 +154,7 @@ def _span(need: tuple[float, float, float], symbol: str, written: Callable[[floa
     return f"{symbol} = {expected} [{ends[0]}, {ends[1]}]".replace("= >", ">")
 
 
-def _range(forecast: Any) -> str:
+def _range(forecast: "Forecast") -> str:
     if forecast.refused:
         return "refused"
     return f"{forecast.error:.3g} [{forecast.low:.2g}, {forecast.high:.2g}]"
@@ -167,11 +164,3 @@ def _rounded(value: float) -> str:
     """Write a number of rows in two digits."""
     digits = 10 ** max(0, math.floor(math.log10(value)) - 1)
     return f"{math.ceil(value / digits) * digits:,}"
-
-
-def _without_nan(plain: Any) -> Any:
-    if isinstance(plain, dict):
-        return {key: _without_nan(value) for key, value in plain.items()}
-    if isinstance(plain, list | tuple):
-        return [_without_nan(value) for value in plain]
-    return None if isinstance(plain, float) and not math.isfinite(plain) else plain
