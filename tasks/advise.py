@@ -19,8 +19,8 @@ import scipy
 from data.ledger import Ledger
 from dpalgos import InputError, Result, get_estimator
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
-from dpalgos.accounting.risk import AttackRisk, risk_of_budget
-from dpalgos.hardened_release import plan_release
+from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
+from dpalgos.hardened_release import ReleasePlan, plan_release
 from reports.analysis.ranking import first_below
 from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
@@ -395,9 +395,18 @@ def with_least_noise(spec: StudySpec) -> Panel:
 
 
 def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
-    """Return what a release at the advised ε and the study's δ lets an attacker learn at most."""
+    """Return what the advised release lets an attacker learn, by the events that it will have.
+
+    Where no release can be planned, by ε and δ alone.
+    """
+    items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
+    plan = _planned(
+        spec, items[best.estimator, best.form], best.epsilon, best.n, n_users=best.n, steps=best.steps
+    )
     delta = delta_at(spec.headline.delta, best.n)
-    return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
+    if plan is None:
+        return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
+    return risk_of_events(plan.events, delta)
 
 
 def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
@@ -408,22 +417,38 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
     budget, panel = ledger.budget(dataset), with_least_noise(spec)
     spent, table = spending_of(ledger.charges(dataset)), spec.analyst_table
     n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
-    n = n_users or n_rows
-    sizes, delta, found = panel.problem.sizes(n), delta_at(spec.headline.delta, n), []
+    found = []
     for item in panel.estimators:
         for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
-            asked = {**item.keywords(sizes, None), "epsilon": epsilon, "delta": delta}
-            try:
-                plan = plan_release(item.name, n_rows, sizes["d"], asked, n_users=n_users)
-            except InputError:  # no hardened noise, or too few users
-                continue
-            found.append(
-                ReleaseCost(
-                    estimator=f"{item.name}, {item.form}" if item.form else item.name,
-                    epsilon=epsilon,
-                    spent=spent.epsilon(budget.delta),
-                    spent_after=(spent + plan.cost).epsilon(budget.delta),
-                    budget=budget.epsilon,
+            if plan := _planned(spec, item, epsilon, n_rows, n_users=n_users):
+                found.append(
+                    ReleaseCost(
+                        estimator=f"{item.name}, {item.form}" if item.form else item.name,
+                        epsilon=epsilon,
+                        spent=spent.epsilon(budget.delta),
+                        spent_after=(spent + plan.cost).epsilon(budget.delta),
+                        budget=budget.epsilon,
+                    )
                 )
-            )
     return tuple(found)
+
+
+def _planned(
+    spec: StudySpec,
+    item: EstimatorSpec,
+    epsilon: float,
+    n_rows: int,
+    *,
+    n_users: int | None,
+    steps: int | None = None,
+) -> ReleasePlan | None:
+    """Plan a release; None where it would refuse: no hardened noise, or too few users."""
+    n = n_users or n_rows
+    sizes = spec.head_panel.problem.sizes(n)
+    budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
+    try:
+        return plan_release(
+            item.name, n_rows, sizes["d"], {**item.keywords(sizes, steps), **budget}, n_users=n_users
+        )
+    except InputError:
+        return None
