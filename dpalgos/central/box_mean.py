@@ -48,14 +48,12 @@ import numpy as np
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.means import CUBE_SHARE, INTERVAL, RelativeSquares, TruncatedEntries
-from dpalgos.intervals.tails import TAIL
+from dpalgos.intervals.means import MeanInterval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import scaled_box_mean_sensitivity, unit_mean_sensitivity
+from dpalgos.steps.clipping import RelativeSquares, scaled_box_mean_sensitivity, unit_mean_sensitivity
 from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
@@ -63,7 +61,7 @@ _BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above the req
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoxMeanParams(IntervalParams):
+class BoxMeanParams(MeanInterval):
     """Keywords of :func:`box_mean`."""
 
     lower: tuple[float, ...] = checked("l: a number or one per column", check_for_columns)
@@ -103,8 +101,7 @@ def witnesses(params: BoxMeanParams, d: int, published: Published) -> Witnesses:
     middle, response = (lower + upper) / 2, np.zeros(1)
     return {
         "mean": (lower, response, upper, response),
-        SCORE_MOMENTS: (middle, response, upper, response),
-        TAIL: (middle, response, upper + 2 * (upper - lower), response),
+        **params.entry_witnesses(middle, upper, upper + 2 * (upper - lower)),
     }
 
 
@@ -137,9 +134,8 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     widths = upper - lower
     ends = tuple(lower[:, 0].tolist()), tuple(upper[:, 0].tolist())
     groups = column_groups(tuple(widths[:, 0].tolist()))
-    shares = {} if params.interval is None else {INTERVAL: CUBE_SHARE}
-    by_mu = params.split_budget({"mean": 1.0}, interval_shares(params.interval, MEAN_SHARE))
-    by_epsilon = params.split_budget({"mean": 1.0}, shares)
+    by_mu = params.split_budget({"mean": 1.0}, params.interval_shares)
+    by_epsilon = params.split_budget({"mean": 1.0}, params.interval_epsilon)
     whole = 1 / gaussian_mu(params.epsilon, params.delta)
     # The sums of the variances, times n².
     by_gaussian = (whole * float(widths.sum())) ** 2
@@ -170,20 +166,18 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
                 widths[group.columns] * scale * normal_equivalent(k, params.interval or 0.5)
             )
     mean = np.asarray(lower + widths * np.clip(placed, 0, 1))
-    if params.interval is not None:
-        middle, half = (lower + upper)[:, 0] / 2, widths[:, 0] / 2
-        entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
-        squares = RelativeSquares(tuple(middle), tuple(half))
-        entries.note_interval(
-            transcript,
-            params.interval,
-            squares=sample.clipped_means(squares, 1.0),
-            above=entries.shares_above(sample),
-            n_rows=n,
-            noise_std=reach,
-            multiplier=by_mu.gaussian_multiplier if gaussian else None,
-            epsilon=_BELOW * by_epsilon.split_epsilon(INTERVAL),
-        )
+    squares = RelativeSquares(tuple((lower + upper)[:, 0] / 2), tuple(widths[:, 0] / 2))
+    params.note_entries(
+        transcript,
+        sample,
+        lower=lower,
+        upper=upper,
+        mean=mean,
+        squares=lambda: sample.clipped_means(squares, 1.0),
+        noise_std=reach,
+        multiplier=by_mu.gaussian_multiplier if gaussian else None,
+        epsilon=_BELOW * sum(map(by_epsilon.split_epsilon, params.interval_epsilon)),
+    )
     return mean
 
 

@@ -8,11 +8,9 @@ families whose residual ψ'(u) − y is unbounded (it is clipped to ± that here
 ``step_size`` η, ``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which
 depends on the data and is outside the guarantee, as every refusal of data is.
 
-    quantity        sensitivity           share     made in                forms
-    gradient        gradient_sensitivity  the rest  released_gradient      all
-    curvature       √2 K c_x²/n           .15       release_curvature      interval
-    score moments   √2/n                  .06       release_score_moments  interval
-    shares by size  √2/n                  .14       release_tail           interval
+    quantity                       sensitivity           share     made in             forms
+    gradient                       gradient_sensitivity  the rest  dp_glm              all
+    those of intervals.from_start  its own               .5        note_interval_from  interval
 
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the steps
 before it, hence public when the next gradient is taken. Then the gradient's ℓ2 sensitivity is
@@ -27,9 +25,8 @@ Calibrations
     c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the supremum of
     the sensitivity over all β, so that it holds before the run.
 
-Interval (``interval=.95``; tight only, no classes): the steps get three tenths of μ², one more gradient what
-is left. K is the largest ψ'' or, if there is none, the clip of residuals. The answer is then a Newton step
-from the last iterate, which need not have arrived (:mod:`dpalgos.intervals.bounded_scores`).
+An interval (:mod:`dpalgos.intervals.from_start`; tight only, no classes) takes half of μ², and is around
+whitened steps from the answer.
 
 Departures: the printed B is 4 times the worst sensitivity (8 times the first one); T of the paper's
 experiments is not stated, hence an argument; the projection (``coef_bound``) is ours and off by default.
@@ -43,10 +40,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.errors import InputError
-from dpalgos.intervals.bounded_scores import BoundedGLM, check_has_interval, glm_witnesses
-from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
-from dpalgos.intervals.newton import step_with_interval
+from dpalgos.intervals.from_start import IntervalFromStart
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
@@ -56,11 +50,10 @@ from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
 
 _ANGLES = 100_001
-_STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPGLMParams(IntervalParams, PrivateFamilyParams):
+class DPGLMParams(IntervalFromStart, PrivateFamilyParams):
     """Keywords of :func:`dp_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -79,19 +72,11 @@ class DPGLMParams(IntervalParams, PrivateFamilyParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_has_interval(self.made(), self.interval)
-        if self.interval is not None and self.coef_bound is not None:
-            raise InputError(
-                f"interval must be None where the answer is projected, got {self.interval!r}; "
-                "leave out coef_bound"
-            )
+        self.check_family(self.made())
 
-    def budget(self) -> SplitBudget:
-        """Return how μ² is spent: on steps, and with an interval on what follows them."""
-        if self.interval is None:
-            return self.split_budget({"steps": 1.0})
-        reserved = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
-        return self.split_budget({"last gradient": 1.0}, reserved)
+    def budget(self, sample: Sample) -> SplitBudget:
+        """Return how μ² is spent."""
+        return self.split_budget({"steps": 1.0}, self.reserved(sample))
 
     def made(self) -> Family:
         """Return the family with its public constants."""
@@ -108,8 +93,7 @@ def witnesses(params: DPGLMParams, d: int, published: Published) -> Witnesses:
     """
     family = params.made()
     coef: FloatArray = np.zeros((d, *family.classes, 1))
-    before = published[:-1] if params.interval is None else published[: params.n_iterations]
-    for gradient in before:
+    for gradient in published[: params.n_iterations - 1]:
         coef = _stepped(coef, gradient.reshape(coef.shape), params)
     directions = coef.reshape(d, -1).T
     basis = np.linalg.svd(directions)[2]
@@ -121,9 +105,7 @@ def witnesses(params: DPGLMParams, d: int, published: Published) -> Witnesses:
     one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
     label = 0.0 if params.response_bound is None else np.ceil(10 * params.response_bound) + 10
     found = {"gradient": pair(one, other, label)}
-    if params.interval is not None:
-        found |= glm_witnesses(family, params.covariate_bound, coef)
-    return found
+    return found | params.start_witnesses(d)
 
 
 @register(
@@ -150,8 +132,12 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
     risk = Risk(family, sample, row_bound=params.covariate_bound)
     coef: FloatArray = np.zeros(risk.shape)
 
-    def released_gradient(coef: FloatArray, multiplier: float) -> tuple[FloatArray, FloatArray]:
-        """Return the gradient, and the standard deviation of its noise."""
+    if params.calibration == "tight":
+        budget = params.budget(sample)
+        multiplier = budget.gaussian_multiplier("steps", params.n_iterations)
+    else:
+        multiplier = printed_multiplier(family, params.epsilon, params.delta, params.n_iterations)
+    for _ in range(params.n_iterations):
         predictor_bound = params.covariate_bound * family.predictor_norm(coef, 2)
         if params.calibration == "paper":
             predictor_bound = np.full_like(predictor_bound, np.inf)
@@ -162,26 +148,9 @@ def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> Float
             noise_multiplier=multiplier,
             label="gradient",
         )
-        return released, transcript.noise_std(sensitivity, multiplier, len(released))
-
-    if params.calibration == "tight":
-        multiplier = params.budget().gaussian_multiplier("steps", params.n_iterations)
-    else:
-        multiplier = printed_multiplier(family, params.epsilon, params.delta, params.n_iterations)
-    for _ in range(params.n_iterations):
-        released, _ = released_gradient(coef, multiplier)
         coef = _stepped(coef, released.reshape(coef.shape), params)
     if params.interval is not None:
-        gradient, gradient_std = released_gradient(coef, params.budget().gaussian_multiplier("last gradient"))
-        return step_with_interval(
-            transcript,
-            params.interval,
-            model=BoundedGLM(sample, family, params.covariate_bound),
-            theta=coef,
-            gradient=gradient,
-            gradient_std=gradient_std,
-            multiplier=params.budget().gaussian_multiplier,
-        )
+        params.note_interval_from(transcript, budget, sample, coef)
     return family.identified(coef)
 
 

@@ -6,13 +6,11 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C,
 ``n_iterations`` T, ``step_size`` η. The last iterate is the answer.
 
-    quantity               sensitivity     share             made in                forms
-    quantiles              1 (selections)  truncation_share  _quantiles             private quantiles
-    gradient               of a gradient   the rest          dp_linear_regression   all
-    X'X/n                  √2 c_x²/n       .2                release_curvature      interval
-    score moments          √2/n            .06               release_score_moments  interval
-    shares by size         √2/n            .14               release_tail           interval
-    untruncated responses  unbounded       none proved       response_truncation    no truncation
+    quantity                       sensitivity     share             made in               forms
+    quantiles                      1 (selections)  truncation_share  _quantiles            private quantiles
+    gradient                       of a gradient   the rest          dp_linear_regression  all
+    untruncated responses          unbounded       none proved       response_truncation   no truncation
+    those of intervals.from_start  its own         .5                note_interval_from    interval
 
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the
 steps before it, hence public when the next gradient is taken. With a = ‖β‖₂ c_x the gradient's ℓ2
@@ -32,9 +30,8 @@ Calibrations
 Residual-clipped form (``residual_bound`` given; tight only): the residual is clipped to ±``residual_bound``,
 the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
 
-Interval (``truncation="bound"``, residuals not clipped; tight only). Gradients are linear in β, so that their
-weighted mean ḡ is the gradient at the mean β̄ of the iterates where they were taken. The answer is β̄ − Â⁻¹ḡ,
-whose error is known (:mod:`dpalgos.intervals.newton`).
+An interval (:mod:`dpalgos.intervals.from_start`; ``truncation="bound"``, residuals not clipped; tight only)
+takes half of μ², and is around whitened steps from the answer.
 
 Departures: the ½-loss gradient, as in the paper's update (its L_n lacks the ½); the printed B exceeds the
 exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not stated, hence are arguments.
@@ -42,7 +39,6 @@ exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not s
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,9 +49,7 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.bounded_scores import BoundedRegression, regression_witnesses
-from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
-from dpalgos.intervals.newton import step_with_interval
+from dpalgos.intervals.from_start import IntervalFromStart
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -72,9 +66,6 @@ from dpalgos.tuning.truncation import (
     truncation_choice,
 )
 from dpalgos.typing import FloatArray
-
-GRAM = "X'X/n"
-_GRAM_SHARE = 0.2  # of μ², with an interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +86,7 @@ class LinearRegressionParams(PrivateParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
+class DPLinearRegressionParams(IntervalFromStart, LinearRegressionParams):
     """Keywords of :func:`dp_linear_regression`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -123,25 +114,20 @@ class DPLinearRegressionParams(IntervalParams, LinearRegressionParams):
         """η."""
         return self.step_size or 2 / self.covariate_bound**2
 
-    def budget(self) -> SplitBudget:
+    def budget(self, sample: Sample | None = None) -> SplitBudget:
         """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-        reserved = interval_shares(self.interval)
-        if self.interval is not None:
-            reserved[CURVATURE] = _GRAM_SHARE
-        return self.split_budget({"steps": 1.0}, reserved)
+        return self.split_budget({"steps": 1.0}, {} if sample is None else self.reserved(sample))
 
 
 def witnesses(params: DPLinearRegressionParams, d: int, published: Published) -> Witnesses:
     """Return neighbors whose last gradients differ by the sensitivity, given the published ones."""
     bound = params.covariate_bound
     coef: FloatArray = np.zeros((d, 1))
-    if params.interval is not None:
-        published = published[: params.n_iterations]
     response_bound, quantiles = params.response_bound, {}
     if params.truncation == "private_quantiles":
         response_bound = float(symmetric_bound(published[0][:, :, :1], response_bound)[0])
         quantiles, published = {LABEL: quantile_witness(params.response_bound, d)}, published[1:]
-    for gradient in published[:-1]:
+    for gradient in published[: params.n_iterations - 1]:
         coef = project_l2_ball(coef - params.step * gradient, params.coef_bound)
     along = coef[:, 0] / max(float(np.linalg.norm(coef)), np.finfo(float).tiny)
     across = np.linalg.svd(along[None, :])[2][-1]
@@ -149,11 +135,9 @@ def witnesses(params: DPLinearRegressionParams, d: int, published: Published) ->
         return {"gradient": pair(bound * across, bound * across, 1e6, -1e6)}
     t = _steepest(float(np.linalg.norm(coef)) * bound, response_bound)
     one, other = (bound * (t * along + sign * np.sqrt(1 - t**2) * across) for sign in (1, -1))
-    axes = bound * np.eye(d)
     return {
         "gradient": pair(one, other, -response_bound),
-        GRAM: pair(axes[0], axes[-1], 1e9),
-        **regression_witnesses(bound, d),
+        **params.start_witnesses(d),
         **quantiles,
     }
 
@@ -185,6 +169,9 @@ def dp_linear_regression(
     """Return the last iterate, (d, R)."""
     n, bound, residual_bound = sample.n_rows, params.covariate_bound, params.residual_bound
     quantile_epsilon, multiplier = planned_noise(params)
+    budget = params.budget(sample)
+    if params.interval is not None:
+        multiplier = budget.gaussian_multiplier("steps", params.n_iterations)
     level, response_bound = response_truncation(
         transcript, sample, params.response_bound, params.truncation, quantile_epsilon
     )
@@ -194,7 +181,6 @@ def dp_linear_regression(
     else:
         gradient_at = squared_error_gradient(sample, bound, level)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    steps = []
     for _ in range(params.n_iterations):
         if residual_bound is not None:
             sensitivity = ball_mean_sensitivity(residual_bound * bound, n)
@@ -206,39 +192,10 @@ def dp_linear_regression(
         released = transcript.gaussian(
             gradient_at(coef), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="gradient"
         )
-        steps.append((coef, released, np.broadcast_to(sensitivity, n.shape)))
         coef = project_l2_ball(coef - params.step * released, params.coef_bound)
     if params.interval is not None:
-        return _with_interval(sample, params, params.interval, steps, multiplier, transcript)
+        params.note_interval_from(transcript, budget, sample, coef)
     return coef
-
-
-def _with_interval(
-    sample: Sample,
-    params: DPLinearRegressionParams,
-    level: float,
-    steps: Sequence[tuple[FloatArray, FloatArray, FloatArray]],
-    multiplier: float,
-    transcript: Transcript,
-) -> FloatArray:
-    """Return the answer with noted half-widths: a Newton step from the mean iterate, on released X'X/n.
-
-    ``steps`` are the iterates, the gradients released there, and their sensitivities.
-    """
-    before, gradients, sensitivities = (np.stack(parts) for parts in zip(*steps, strict=True))
-    weights = sensitivities**-2.0 / (sensitivities**-2.0).sum(axis=0)
-    start, gradient = ((weights[:, None, :] * values).sum(axis=0) for values in (before, gradients))
-    return step_with_interval(
-        transcript,
-        level,
-        model=BoundedRegression(sample, params.covariate_bound, params.response_bound),
-        theta=start,
-        gradient=gradient,
-        gradient_std=transcript.noise_std(1.0, multiplier, sample.n_features)
-        * np.sqrt(((weights * sensitivities) ** 2).sum(axis=0)),
-        multiplier=params.budget().gaussian_multiplier,
-        label=GRAM,
-    )
 
 
 def gradient_sensitivity(

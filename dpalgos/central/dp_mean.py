@@ -43,13 +43,11 @@ from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.means import RelativeSquares, TruncatedEntries
-from dpalgos.intervals.tails import TAIL, Unseen
+from dpalgos.intervals.means import MeanInterval
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import box_mean_sensitivity, truncate
+from dpalgos.steps.clipping import RelativeSquares, box_mean_sensitivity, truncate
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.tuning.truncation import (
     LABEL,
@@ -63,11 +61,11 @@ from dpalgos.tuning.truncation import (
 )
 from dpalgos.typing import FloatArray
 
-_UNSEEN = Unseen(near=1.5, far=5.0)
+_UNSEEN = 1.5, 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPMeanParams(IntervalParams):
+class DPMeanParams(MeanInterval):
     """Keywords of :func:`dp_mean`."""
 
     value_bound: float = positive("R: every entry is truncated to ±R")
@@ -91,8 +89,7 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
     return {
         "mean": pair(row, -row),
         LABEL: quantile_witness(params.value_bound, d),
-        SCORE_MOMENTS: pair(0 * row, 2 * row),
-        TAIL: pair(0 * row, 9 * row),
+        **params.entry_witnesses(0 * row, 2 * row, 9 * row),
     }
 
 
@@ -132,25 +129,25 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
     )
     if params.shrinkage == "james_stein":
         released = james_stein(released, (multiplier * sensitivity) ** 2)
-    if params.interval is not None:
-        ends = np.full((sample.n_features, 1), bound)
-        entries = TruncatedEntries(lower=-ends, upper=ends, mean=released, unseen=_UNSEEN)
-        squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
-        entries.note_interval(
-            transcript,
-            params.interval,
-            squares=sample.clipped_means(squares, 1.0),
-            above=entries.shares_above(sample),
-            n_rows=sample.n_rows,
-            noise_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
-            multiplier=_budget(params).gaussian_multiplier,
-        )
+    ends = np.full((sample.n_features, 1), bound)
+    squares = RelativeSquares(tuple(0 * ends[:, 0]), tuple(ends[:, 0]))
+    params.note_entries(
+        transcript,
+        sample,
+        lower=-ends,
+        upper=ends,
+        mean=released,
+        squares=lambda: sample.clipped_means(squares, 1.0),
+        unseen=_UNSEEN,
+        noise_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
+        multiplier=_budget(params).gaussian_multiplier,
+    )
     return released
 
 
 def _budget(params: DPMeanParams) -> SplitBudget:
     """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-    return params.split_budget({"mean": 1.0}, interval_shares(params.interval, MEAN_SHARE))
+    return params.split_budget({"mean": 1.0}, params.interval_shares)
 
 
 @lru_cache(maxsize=4096)

@@ -9,37 +9,47 @@ coefficients: every released quantity is clipped to a level that is public or it
 should be public are *units* in which columns and response are of order one; they affect accuracy only.
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
-ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ):
+ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
+and the shrinkage use released quantities only. All releases, with their shares of what the forms below leave:
 
-    quantity                                    sensitivity    share
-    how many norms exceed a candidate level     1              f_q in all (``clip="private"`` only)
-    Z'Z/n, rows of Z = [X, y] clipped to C_A    √2 C_A²/n      f_A
-    U'U/n, whitened rows clipped to C_B         √2 C_B²/n      f_B (with a second whitening only)
-    mean of clip(u_i r_i, C), step t            2C/n           f_t, the same for all, or growing geometrically
+    quantity                              sensitivity  share       made in             forms
+    rows above a level                    1            .0175 left  search_level        not public levels
+    second moments                        √2 C_A²/n    .2 left     private_whitening   all
+    whitened rows above a level           1            .017        search_level        whitened twice
+    second moments of whitened rows       √2 C_B²/n    .12         private_whitening   whitened twice
+    gradients above a level               1            .0525 left  search_level        not public levels
+    preconditioned gradient               2C/n         the rest    _release_steps      all
+    second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
+    those of intervals.regression         its own      .152        note_interval       interval and not least
+    those of intervals.regression         its own      .467        note_interval       least squares
 
-(the second and third: orthogonal rows of norm C_A or C_B, :mod:`dpalgos.mechanisms.private_whitening`; the
-fourth: opposite rows of norm C). W, θ, the levels and the shrinkage use released quantities only. The steps
-start from the ridge regression of the released Z'Z, with a ridge of three times the floor below which its
-eigenvalues are noise: X'y is a part of it, and paid for. The combination follows from the released gradients
-and their noise levels (:mod:`dpalgos.steps.denoising`).
+Shares "left" are of what public rows (``public_share``) and an interval leave; with two whitenings the first
+five have .017, .15, .017, .12 and .051. Z'Z/n and U'U/n, of rows [x, y] clipped to C_A and whitened rows
+clipped to C_B: orthogonal rows of those norms (:mod:`dpalgos.mechanisms.private_whitening`). A level is
+searched by four counts, of equal shares, for gradients at each of the first three steps. Gradients: means of
+clip(u_i r_i, C), opposite rows of norm C; steps have equal shares, with public levels growing by 1.5 from
+each to the next.
 
-A second whitening, inside the first's coordinates, resolves directions that the first's noise hides, and is
-averaged with the first by what each of them knows (:mod:`dpalgos.mechanisms.private_whitening`);
-``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two
-whitenings leave unresolved, where steps gather noise, have each its own. At last θ̄ is made no longer than the
-released second moment of y allows, or than 1 where noise hides that.
+What follows is heuristics, and affects accuracy only.
 
-``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release,
-of sensitivity √2 d/n and share ``public_share``, asks whether they have the shape of X; if so, z = [A x, y].
-Never with two whitenings, which know more.
+The steps start from the ridge regression of the released Z'Z, with a ridge of three times the floor below
+which its eigenvalues are noise: X'y is a part of it, and paid for. The combination follows from the released
+gradients and their noise levels (:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's
+coordinates, resolves directions that the first's noise hides; ``n_whitenings=None`` takes it where
+nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two whitenings leave unresolved, where steps
+gather noise, have each its own. At last θ̄ is made no longer than the released second moment of y allows, or
+than 1 where noise hides that.
+
+``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release
+asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings, which know more. The
+default takes the share .02 only where public numbers say that it may help.
 
 The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`): by default each is found by a binary
-search of noisy counts of the rows above it, C at each of the first three steps. ``"rule"``: constants found
-on the California housing data, hence no independent evidence there. A pair ``(C_A, C)`` is public levels.
+search, C at each of the first three steps. ``"rule"``: constants found on the California housing data, hence
+no independent evidence there. A pair ``(C_A, C)`` is public levels.
 
-With an interval (``interval=.95``) steps are three and grow faster, the gradients' level is doubled, nothing
-is shrunk, and the last step is a Newton step on second moments of the whitened rows that are released for
-it, so that its error is known (:mod:`dpalgos.intervals.newton`, with what it releases besides).
+An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
+combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
 
 What to expect: directions of X whose second moment lies below the noise floor stay near the ridge
 regression; ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge
@@ -52,9 +62,8 @@ private preconditioning).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -62,15 +71,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import (
-    CURVATURE,
-    INTERVAL_SHARE,
-    SCORE_MOMENTS,
-    IntervalParams,
-    interval_shares,
-)
-from dpalgos.intervals.newton import CURVATURE_COUNTS, CURVATURE_SHARES, last_step
-from dpalgos.intervals.tails import TAIL
+from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.mechanisms.private_whitening import private_whitening
@@ -81,7 +82,7 @@ from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
-from dpalgos.steps.denoising import combined_steps, shrinkage_choice, shrunk_directions
+from dpalgos.steps.denoising import ReleasedSteps, combined_steps, shrinkage_choice, shrunk_directions
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
@@ -102,25 +103,19 @@ class _Schedule:
     n_left_out: int = 0  # of the first steps, which are no part of the combination
     level_share: float = 0.1
     whitened_share: float = 0.0
-    interval_share: float = 0.0
     wanted: WantedRows = _WANTED
 
     def step_shares(self) -> FloatArray:
         weights = self.growth ** np.arange(self.n_steps)
-        rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.interval_share
+        rest = 1 - self.level_share - self.moment_share - self.whitened_share
         return np.asarray(rest * weights / weights.sum())
 
-    def budget(
-        self, params: "PreconditionedRegressionParams", shape: public.PublicShape | None
-    ) -> SplitBudget:
-        shares = interval_shares(params.interval) | ({} if params.interval is None else CURVATURE_SHARES)
-        shares |= {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
+    def shares(self) -> dict[str, float]:
+        """Return the shares of μ², without those of an interval and of public rows."""
+        shares = {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
         shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
         shares |= {"levels": self.level_share}
-        spent = {part: share for part, share in shares.items() if share}
-        return SplitBudget(
-            epsilon=params.epsilon, delta=params.delta, shares=params.shares_with(shape, spent)
-        )
+        return {part: share for part, share in shares.items() if share}
 
     def count_multiplier(self, budget: SplitBudget) -> float:
         """Return the noise of each count of the searches for levels; 0 where there are none."""
@@ -133,20 +128,10 @@ _TWICE = _Schedule(level_share=0.085, moment_share=0.15, whitened_share=0.12, st
 _PUBLIC_LEVELS = _Schedule(
     level_share=0.0, moment_share=0.2, growth=1.5, n_steps=5, n_left_out=3, step_size=0.8
 )
-# Few gradients are clipped, and the last step is a whole one on a curvature of its own.
-_WITH_INTERVAL = _Schedule(
-    wanted=WantedRows(rows=100, n_searched_steps=2, widened=2.0),
-    level_share=0.08,
-    moment_share=0.1,
-    n_steps=3,
-    step_size=1.0,
-    growth=2.5,
-    interval_share=INTERVAL_SHARE + sum(CURVATURE_SHARES.values()),
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedRegressionParams(public.PublicRowsParams, IntervalParams):
+class PreconditionedRegressionParams(public.PublicRowsParams, RegressionInterval):
     """Keywords of :func:`preconditioned_regression`."""
 
     clip: str | tuple[float, float] = checked(
@@ -155,30 +140,32 @@ class PreconditionedRegressionParams(public.PublicRowsParams, IntervalParams):
         default="private",
     )
     n_whitenings: int | None = choice(
-        "1, 2 (with clip='private' and no interval), or None: 2 where nμ(ε, δ) is at least 4,000",
+        "1, 2 (with clip='private'), or None: 2 where nμ(ε, δ) is at least 4,000",
         (None, 1, 2),
         default=None,
     )
     shrinkage: str | None = shrinkage_choice("james_stein")
-    unshrunk_with_interval: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_whitenings == 2 and (self.clip != "private" or self.interval is not None):
-            raise InputError(
-                "n_whitenings must be 1 or None with public levels or an interval, got 2; leave it out"
-            )
+        if self.n_whitenings == 2 and self.clip != "private":
+            raise InputError("n_whitenings must be 1 or None with public levels, got 2; leave it out")
 
     def public_shape(self, sample: Sample, mu: float) -> public.PublicShape | None:
         """Return the shape of the public rows; None where two whitenings know more."""
         return None if self.n_whitenings == 2 else super().public_shape(sample, mu)
 
+    def budget(
+        self, shares: dict[str, float], interval: dict[str, float], shape: public.PublicShape | None
+    ) -> SplitBudget:
+        """Return how μ² is spent: an interval's shares are of the whole, the others of what it leaves."""
+        rest = 1 - sum(interval.values())
+        every = interval | {part: rest * share for part, share in shares.items()}
+        return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, every))
+
     def schedule(self, size: float, shape: public.PublicShape | None) -> _Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
-        private = self.clip == "private"
-        if self.interval is not None:  # without a search for levels the moments get its share
-            return _WITH_INTERVAL if private else replace(_WITH_INTERVAL, level_share=0.0, moment_share=0.18)
-        if not private:
+        if self.clip != "private":
             return _PUBLIC_LEVELS
         n_whitenings = self.n_whitenings or (2 if size >= _TWO_WHITENINGS and shape is None else 1)
         return _TWICE if n_whitenings == 2 else _ONCE
@@ -204,10 +191,7 @@ def witnesses(
         "second moments of whitened rows": (one, zero, other, zero),
         "gradients above a level": (first, 1e9 * large, 0 * first, zero),
         "preconditioned gradient": (first, 1e9 * large, first, -1e9 * large),
-        CURVATURE_COUNTS: (first, zero, 0 * first, zero),
-        CURVATURE: (first, zero, last, zero),
-        SCORE_MOMENTS: (first, 1e9 * large, last, 1e9 * large),
-        TAIL: (first, 1e9 * large, 0 * first, zero),
+        **params.interval_witnesses(d),
     }
 
 
@@ -223,6 +207,7 @@ def witnesses(
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
         "whitened twice": Form(keywords={"n_whitenings": 2}),
         "interval": Form(keywords={"interval": 0.95}),
+        "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
         "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
     },
     public="units in which columns and response are of order one, and public_X if any",
@@ -235,7 +220,8 @@ def preconditioned_regression(
     mu = gaussian_mu(params.epsilon, params.delta)
     shape = params.public_shape(sample, mu)
     schedule = params.schedule(mu * float(sample.n_rows.min()), shape)
-    budget = schedule.budget(params, shape)
+    family = get_family("gaussian")
+    budget = params.budget(schedule.shares(), params.interval_shares(sample, family), shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
         sample, params.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
@@ -249,7 +235,6 @@ def preconditioned_regression(
         noise_multiplier=budget.gaussian_multiplier("moments"),
         coordinates=coordinates,
     )
-    family = get_family("gaussian")
     rows = WhitenedScores(sample, family, first.matrix)
     if schedule.whitened_share:
         white = private_whitening(
@@ -265,44 +250,12 @@ def preconditioned_regression(
 
     start, start_variance = first.ridge_start()
     theta = np.linalg.solve(white.matrix, start)[..., 0].T
-    steps: list[_Step] = []
-    for t in range(schedule.n_steps):
-        at = rows.at(theta)
-        level = levels.gradients(at, t)
-        sensitivity = ball_mean_sensitivity(level, sample.n_rows)
-        multiplier = budget.gaussian_multiplier(f"step {t}")
-        released = transcript.gaussian(
-            at.clipped_mean(level),
-            l2_sensitivity=sensitivity,
-            noise_multiplier=multiplier,
-            label="preconditioned gradient",
-        )
-        steps.append(_Step(theta, released, level, sensitivity, multiplier))
-        theta = theta + schedule.step_size * released
-
-    if params.interval is not None:
-        last = steps[-1]
-        return last_step(
-            transcript,
-            params.interval,
-            family=family,
-            scores=rows,
-            theta=last.before,
-            score=last.gradient,
-            score_std=transcript.noise_std(last.sensitivity, last.multiplier, sample.n_features),
-            score_level=last.level,
-            middle=np.zeros(sample.n_replicates),
-            mu=mu,
-            multiplier=budget.gaussian_multiplier,
-        )
-
+    steps = _release_steps(transcript, budget, rows, levels, schedule, theta)
+    params.note_interval(transcript, budget, rows, white, steps)
     # After one whitening, what lies below the floor is as likely signal as noise.
     known = np.ones_like(white.curvature) if white is first else white.curvature
-    kept = steps[schedule.n_left_out :]
     theta, variance = combined_steps(
-        np.array([step.before for step in kept]),
-        np.array([step.gradient for step in kept]),
-        np.array([step.multiplier * step.sensitivity for step in kept]),
+        steps,
         schedule.step_size,
         # Rows that are clipped add no curvature; the start errs by at most this in every direction.
         known * np.maximum(1 - levels.clipped_share[:, None], _LEAST_CURVATURE),
@@ -316,11 +269,30 @@ def preconditioned_regression(
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
 
 
-class _Step(NamedTuple):
-    """An iterate and the gradient released there, (d, R); level, sensitivity (R,) and noise multiplier."""
-
-    before: FloatArray
-    gradient: FloatArray
-    level: FloatArray
-    sensitivity: FloatArray
-    multiplier: float
+def _release_steps(
+    transcript: Transcript,
+    budget: SplitBudget,
+    rows: WhitenedScores,
+    levels: RegressionLevels,
+    schedule: _Schedule,
+    theta: FloatArray,
+) -> ReleasedSteps:
+    """Release the gradients of all steps from θ (d, R), and return those that the answer combines."""
+    points, gradients, stds = [], [], []
+    for t in range(schedule.n_steps):
+        at = rows.at(theta)
+        level = levels.gradients(at, t)
+        sensitivity = ball_mean_sensitivity(level, rows.sample.n_rows)
+        multiplier = budget.gaussian_multiplier(f"step {t}")
+        released = transcript.gaussian(
+            at.clipped_mean(level),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label="preconditioned gradient",
+        )
+        points.append(theta)
+        gradients.append(released)
+        stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
+        theta = theta + schedule.step_size * released
+    steps = ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
+    return steps.last(schedule.n_steps - schedule.n_left_out)

@@ -5,12 +5,11 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x and ``response_bound``
 B_y, to which rows and responses are clipped here.
 
-    quantity          sensitivity  share                made in                forms
-    least eigenvalue  B_x²         a third of the rest  release_gram           all
-    X'X               √2 B_x²      a third of the rest  release_gram           all
-    X'y               2 B_x B_y    a third of the rest  adassp                 all
-    score moments     √2/n         .06                  release_score_moments  interval
-    shares by size    √2/n         .14                  release_tail           interval
+    quantity                       sensitivity  share                made in             forms
+    least eigenvalue               B_x²         a third of the rest  release_gram        all
+    X'X                            √2 B_x²      a third of the rest  release_gram        all
+    X'y                            2 B_x B_y    a third of the rest  adassp              all
+    those of intervals.from_start  its own      .5                   note_interval_from  interval
 
 Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
@@ -20,8 +19,8 @@ Calibrations
     a row, on the upper triangle of X'X. Under replacing one row the three are one Gaussian release
     with μ² = 7 (ε/3)² / log(6/δ), which the certificate states.
 
-``interval`` (:mod:`dpalgos.intervals.newton`, a step from β = 0): the ridge is left in the answer; how far it
-moves each coefficient is added to the half-widths.
+An interval (:mod:`dpalgos.intervals.from_start`) takes half of μ², and is around whitened steps from the
+answer.
 
 Reference: Wang (2018), Revisiting differentially private linear regression, Algorithm 2.
 """
@@ -32,9 +31,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.bounded_scores import BoundedRegression, regression_witnesses
-from dpalgos.intervals.half_widths import IntervalParams, interval_shares, release_score_moments
-from dpalgos.intervals.newton import note_step_interval, raised_curvature
+from dpalgos.intervals.from_start import IntervalFromStart
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -53,23 +50,23 @@ _MISS = 0.05  # probability with which λ may come out too small; affects accura
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaSSPParams(IntervalParams):
+class AdaSSPParams(IntervalFromStart):
     """Keywords of :func:`adassp`."""
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
-    def budget(self) -> SplitBudget:
+    def budget(self, sample: Sample) -> SplitBudget:
         """Return the shares of μ²."""
         releases = ("least eigenvalue", "X'X", "X'y")
-        return self.split_budget(dict.fromkeys(releases, 1 / 3), interval_shares(self.interval))
+        return self.split_budget(dict.fromkeys(releases, 1 / 3), self.reserved(sample))
 
 
 def witnesses(params: AdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, up = params.covariate_bound * np.eye(1, d), params.response_bound
     moments = gram_witnesses(params.covariate_bound, d)
-    return {**moments, "X'y": pair(row, row, up, -up), **regression_witnesses(params.covariate_bound, d)}
+    return {**moments, "X'y": pair(row, row, up, -up), **params.start_witnesses(d)}
 
 
 def gram_witnesses(row_bound: float, d: int) -> Witnesses:
@@ -95,7 +92,8 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     moments = row_moments(sample, row, response)
     if params.calibration == "tight":
-        z = z_gram = z_cross = params.budget().gaussian_multiplier("X'X")
+        budget = params.budget(sample)
+        z = z_gram = z_cross = budget.gaussian_multiplier("X'X")
         ridge_of = _ridge
     else:
         z = float(np.sqrt(np.log(6 / params.delta)) * 3 / params.epsilon)
@@ -111,7 +109,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     system = gram + ridge[:, None, None] * np.eye(d)
     coef = np.linalg.solve(system, cross.T[:, :, None])[:, :, 0].T
     if params.interval is not None:
-        _note_interval(sample, params, params.interval, gram, ridge, coef, transcript)
+        params.note_interval_from(transcript, budget, sample, coef)
     return coef
 
 
@@ -151,41 +149,3 @@ def _printed_ridge(least: FloatArray, d: int, z: float, params: AdaSSPParams) ->
     log_term = np.log(6 / params.delta)
     lower = np.maximum(0, least - log_term * unit)
     return np.asarray(np.maximum(0, np.sqrt(d * log_term * np.log(2 * d**2 / _MISS)) * unit - lower))
-
-
-def _note_interval(
-    sample: Sample,
-    params: AdaSSPParams,
-    level: float,
-    gram: FloatArray,
-    ridge: FloatArray,
-    coef: FloatArray,
-    transcript: Transcript,
-) -> None:
-    """Release second moments of the scores at the answer and note half-widths; sums are divided by n."""
-    n, d = sample.n_rows, sample.n_features
-    model = BoundedRegression(sample, params.covariate_bound, params.response_bound)
-    budget = params.budget()
-    scores = release_score_moments(
-        transcript,
-        *model.score_moments(coef),
-        bound=np.full_like(n, model.score_bound),
-        n_rows=n,
-        multiplier=budget.gaussian_multiplier,
-    )
-    z = budget.gaussian_multiplier("X'X")
-    gram_std = transcript.noise_std(gram_sensitivity(model.row_bound), z, d * (d + 1) // 2) / n
-    curvature = raised_curvature(gram / n[:, None, None], gram_std, ridge / n)
-    cross = cross_sensitivity(model.row_bound, model.response_bound)
-    note_step_interval(
-        transcript,
-        level,
-        curvature=curvature,
-        step=coef,
-        score_std=transcript.noise_std(cross, z, d) / n,
-        scores=scores,
-        n_rows=n,
-        ridge=ridge / n,
-        bias=ridge / n * np.einsum("rjk,kr->jr", curvature.inverse, coef),
-        row_bound=model.row_bound,
-    )

@@ -7,10 +7,11 @@ here, ``response_bound`` B_y, to which every round's residuals are clipped, ``n_
 
 θ is post-processing of the releases before it, hence public when the next residuals are taken.
 
-    quantity          sensitivity  share      made in         forms
-    least eigenvalue  B_x²         1/(T + 2)  release_gram    all
-    X'X               √2 B_x²      1/(T + 2)  release_gram    all
-    X' residuals      2 B_x B_y    T/(T + 2)  boosted_adassp  all
+    quantity                       sensitivity  share                  made in             forms
+    least eigenvalue               B_x²         1/(T + 2) of the rest  release_gram        all
+    X'X                            √2 B_x²      1/(T + 2) of the rest  release_gram        all
+    X' residuals                   2 B_x B_y    T/(T + 2) of the rest  boosted_adassp      all
+    those of intervals.from_start  its own      .5                     note_interval_from  interval
 
 Each sensitivity is attained; its function (:mod:`dpalgos.steps.moments`) says by which rows.
 
@@ -20,6 +21,9 @@ Calibrations
     row, on the upper triangle of X'X. Under replacing one row μ² = (1 + 2 + 4T)/σ², which the certificate
     states.
 Either way λ = max(0, 1.96 √d σ B_x² − max(0, released least eigenvalue − 1.96 σ B_x²)), as in their code.
+
+An interval (:mod:`dpalgos.intervals.from_start`) takes half of μ², and is around whitened steps from the
+answer.
 
 Departure: this is the first version of the authors' code. The later one takes σ = μ(ε, δ), the privacy
 parameter itself and not its inverse, for every release whatever T is, which is not (ε, δ)-private.
@@ -32,9 +36,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.adassp import gram_witnesses, release_gram
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clipped_residual_gradient
@@ -45,7 +50,7 @@ _TAIL = 1.96  # normal quantile by which the least eigenvalue is bounded; affect
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoostedAdaSSPParams(PrivateParams):
+class BoostedAdaSSPParams(IntervalFromStart):
     """Keywords of :func:`boosted_adassp`."""
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
@@ -56,7 +61,11 @@ class BoostedAdaSSPParams(PrivateParams):
 def witnesses(params: BoostedAdaSSPParams, d: int, published: Published) -> Witnesses:
     """Return, for each release, neighbors that differ by its sensitivity."""
     row, far = params.covariate_bound * np.eye(1, d), 1e12 * params.response_bound
-    return {**gram_witnesses(params.covariate_bound, d), "X' residuals": pair(row, row, far, -far)}
+    return {
+        **gram_witnesses(params.covariate_bound, d),
+        "X' residuals": pair(row, row, far, -far),
+        **params.start_witnesses(d),
+    }
 
 
 @register(
@@ -65,16 +74,17 @@ def witnesses(params: BoostedAdaSSPParams, d: int, published: Published) -> Witn
     task="linear_regression",
     reference="Tang et al. (2023)",
     summary="Noisy second moments once, then rounds of AdaSSP on clipped residuals.",
-    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     example={"covariate_bound": 2.0, "response_bound": 3.0, "n_rounds": 10},
     witnesses=witnesses,
+    forms={"interval": Form(keywords={"interval": 0.95})},
 )
 def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Transcript) -> FloatArray:
     """Return the sum of the rounds' coefficients, (d, R)."""
     d, row, response = sample.n_features, params.covariate_bound, params.response_bound
     each = 1 / (params.n_rounds + 2)
     shares = {"least eigenvalue": each, "X'X": each, "X' residuals": params.n_rounds * each}
-    sigma = params.split_budget(shares).gaussian_multiplier("X'X")
+    budget = params.split_budget(shares, params.reserved(sample))
+    sigma = budget.gaussian_multiplier("X'X")
     tight = params.calibration == "tight"
     z_gram, z_residuals = (sigma, sigma) if tight else (sigma / np.sqrt(2), sigma / 2)
     moments = row_moments(sample, row, response)
@@ -91,4 +101,6 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
             label="X' residuals",
         )
         coef = coef + np.linalg.solve(system, score.T[:, :, None])[:, :, 0].T
+    if params.interval is not None:
+        params.note_interval_from(transcript, budget, sample, coef)
     return coef

@@ -28,10 +28,9 @@ intervals.
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.half_widths import ENDS, NAIVE_HALF_WIDTH, IntervalParams
+from dpalgos.intervals.half_widths import IntervalParams
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -105,11 +104,8 @@ def bootstrap_regression(
             )
             for r in range(sample.n_replicates)
         ]
-        transcript.note(ENDS, np.stack(ends, axis=-1))
         naive = np.einsum("rjj->jr", np.linalg.inv(released)) * variance
-        transcript.note(
-            NAIVE_HALF_WIDTH, float(scipy.special.ndtri((1 + params.interval) / 2)) * np.sqrt(naive)
-        )
+        params.note_ends(transcript, np.stack(ends, axis=-1), naive)
     return np.asarray(coef)
 
 

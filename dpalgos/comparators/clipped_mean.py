@@ -18,15 +18,15 @@ standard deviation σ = high. If low = high, that is the last ball, too, with u 
 so that the noise in column j is in proportion to √t_j, and its norm to Σ t_j instead of √d √(Σ t_j²),
 the least that Gaussian noise of one size per column can have. Where all columns are alike the two are one.
 
-    quantity               sensitivity  share     made in                forms
-    center                 2r/n         .1        moved                  not public center or private radius
-    center                 2r/n         .08       moved                  private radius
-    rows outside a level   1            .03       search_level           private radius
-    spread                 √2 r₀²/n     .05       _private_ball          private radius
-    rows outside the ball  1            .06       search_level           private radius
-    mean                   2r/n         the rest  clipped_mean           all
-    score moments          √2/n         .09       release_score_moments  interval
-    shares by size         √2/n         .21       release_tail           interval
+    quantity               sensitivity  share     made in                 forms
+    center                 2r/n         .1        moved                   not public center or private radius
+    center                 2r/n         .08       moved                   private radius
+    rows outside a level   1            .03       search_level            private radius
+    spread                 √2 r₀²/n     .05       _private_ball           private radius
+    rows outside the ball  1            .06       search_level            private radius
+    mean                   2r/n         the rest  clipped_mean            all
+    score moments          √2/n         .09       release_second_moments  interval
+    shares by size         √2/n         .21       release_tail            interval
 
 Why it is private. What is released is the bracket, the mean offset from the center: next to a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
@@ -58,27 +58,16 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import (
-    MEAN_SHARE,
-    IntervalParams,
-    interval_shares,
-    score_moment_sensitivity,
-)
-from dpalgos.intervals.means import (
-    Ball,
-    far_along_axes,
-    interval_witnesses,
-    mean_offset,
-    mean_squares,
-    note_offset_interval,
-)
+from dpalgos.intervals.means import MeanInterval
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_means import Ball, far_along_axes, mean_offset, mean_squares
 from dpalgos.steps.clipping import ball_mean_sensitivity, truncate
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
+from dpalgos.steps.moments import square_moment_sensitivity
 from dpalgos.typing import FloatArray
 
 _CENTER_SHARE = 0.1
@@ -90,7 +79,7 @@ _REDUCTION = 30.0  # by which a coarse mean is expected to improve on the center
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedMeanParams(IntervalParams):
+class ClippedMeanParams(MeanInterval):
     """Keywords of :func:`clipped_mean`: a public center and radius, or bounds to find them within."""
 
     center: tuple[float, ...] | None = checked(
@@ -128,10 +117,10 @@ class ClippedMeanParams(IntervalParams):
 def spread_sensitivity(radius: FloatArray, d: int, n_rows: FloatArray) -> FloatArray:
     """Return r² √2/n, or r²/n for d = 1, of mean squares of offsets clipped to norm r.
 
-    Those of rows of norm 1 move by √2/n (:func:`dpalgos.intervals.half_widths.score_moment_sensitivity`),
+    Those of rows of norm 1 move by √2/n (:func:`dpalgos.steps.moments.square_moment_sensitivity`),
     attained by rows along two axes; squares of rows of norm r are r² times as large.
     """
-    return np.asarray(radius**2 * score_moment_sensitivity(d, n_rows))
+    return np.asarray(radius**2 * square_moment_sensitivity(d, n_rows))
 
 
 def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnesses:
@@ -140,7 +129,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
     opposite = pair(far, -far)
     if params.mean_bound is None:
         center = np.broadcast_to(_public_center(params, d), (d, 1))
-        return {"mean": opposite, **interval_witnesses(center)}
+        return {"mean": opposite, **params.ball_witnesses(center)}
     stages, center = _n_stages(params), np.zeros((d, 1))
     for offset in published[:stages]:
         center = truncate(center + offset[:, :1], params.mean_bound)
@@ -150,7 +139,7 @@ def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnes
         refined = published[stages + counts_needed(_N_LEVELS)]
         center = truncate(center + refined[:, :1], params.mean_bound)
         found["rows outside the ball"] = pair(far, center.T)
-    return {**found, **interval_witnesses(center)}
+    return {**found, **params.ball_witnesses(center)}
 
 
 @register(
@@ -186,11 +175,8 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
         mean_offset(sample, ball), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"
     )
     released = ball.center + ball.unit * offset
-    if params.interval is not None:
-        noise_std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
-        note_offset_interval(
-            sample, ball, offset, noise_std, params.interval, budget.gaussian_multiplier, transcript
-        )
+    noise_std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
+    params.note_ball(transcript, sample, ball, offset, noise_std, budget.gaussian_multiplier)
     if params.shrinkage == "james_stein":
         shrunk = james_stein((released - towards) / ball.unit, (multiplier * sensitivity) ** 2)
         released = towards + ball.unit * shrunk
@@ -198,7 +184,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
 
 
 def _budget(params: ClippedMeanParams) -> SplitBudget:
-    reserved = interval_shares(params.interval, MEAN_SHARE)
+    reserved = params.interval_shares
     if params.spreads_differ:
         reserved |= _SEARCHED_SHARES
     elif params.std_bounds is not None:
@@ -262,7 +248,7 @@ def _private_ball(
     offset, center, error = moved(ball)
     moves, z = spread_sensitivity(ball.radius, d, sample.n_rows), budget.gaussian_multiplier("spread")
     squares = transcript.gaussian(
-        mean_squares(sample, ball)[0], l2_sensitivity=moves, noise_multiplier=z, label="spread"
+        mean_squares(sample, ball), l2_sensitivity=moves, noise_multiplier=z, label="spread"
     )
     variance = np.maximum(squares - offset**2 + error**2, 0) + transcript.noise_std(moves, z, d)
     spread = np.sqrt(np.clip(variance, low**2, high**2) + error**2)

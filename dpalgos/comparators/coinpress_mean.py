@@ -10,11 +10,11 @@ clip shortens a vector to ℓ2 norm r_t; 3 stands for √log(2/β) in r_t, as in
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
 lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
-    quantity        sensitivity  share                 made in                forms
-    center          2r_t/n       ¼ of the rest, T > 1  coinpress_mean         all
-    mean            2r_T/n       ¾ of the rest         coinpress_mean         all
-    score moments   √2/n         .09                   release_score_moments  interval
-    shares by size  √2/n         .21                   release_tail           interval
+    quantity        sensitivity  share                 made in                 forms
+    center          2r_t/n       ¼ of the rest, T > 1  coinpress_mean          all
+    mean            2r_T/n       ¾ of the rest         coinpress_mean          all
+    score moments   √2/n         .09                   release_second_moments  interval
+    shares by size  √2/n         .21                   release_tail            interval
 
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
 move by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), with Gaussian noise; the center and
@@ -36,11 +36,11 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget, printed_rho
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.intervals.half_widths import MEAN_SHARE, IntervalParams, interval_shares
-from dpalgos.intervals.means import Ball, interval_witnesses, mean_offset, note_offset_interval
+from dpalgos.intervals.means import MeanInterval
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.ball_means import Ball, mean_offset
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.typing import FloatArray
 
@@ -50,7 +50,7 @@ _TAIL = 3.0  # printed for √log(2/β)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoinPressMeanParams(IntervalParams):
+class CoinPressMeanParams(MeanInterval):
     """Keywords of :func:`coinpress_mean`."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -60,7 +60,7 @@ class CoinPressMeanParams(IntervalParams):
     def budget(self) -> SplitBudget:
         """Return the shares of μ²."""
         rounds = {"center": 1 - _LAST_SHARE, "mean": _LAST_SHARE} if self.n_rounds > 1 else {"mean": 1.0}
-        return self.split_budget(rounds, interval_shares(self.interval, MEAN_SHARE))
+        return self.split_budget(rounds, self.interval_shares)
 
 
 def witnesses(params: CoinPressMeanParams, d: int, published: Published) -> Witnesses:
@@ -68,7 +68,7 @@ def witnesses(params: CoinPressMeanParams, d: int, published: Published) -> Witn
     far = 1e9 * max(params.mean_bound, params.std_bound) * np.eye(1, d)
     center = sum((offset[:, :1] for offset in published[: params.n_rounds - 1]), np.zeros((d, 1)))
     rounds = ("center", "mean") if params.n_rounds > 1 else ("mean",)
-    return {**dict.fromkeys(rounds, pair(far, -far)), **interval_witnesses(center)}
+    return {**dict.fromkeys(rounds, pair(far, -far)), **params.ball_witnesses(center)}
 
 
 def tail_norm(d: int, miss: float) -> float:
@@ -111,8 +111,7 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
         error = tail * np.sqrt(1 / n + (multiplier * sensitivity / sigma) ** 2)
     if params.interval is not None:
         noise_std = transcript.noise_std(sensitivity, multiplier, d)
-        parts = params.budget().gaussian_multiplier
-        note_offset_interval(sample, ball, offset, noise_std, params.interval, parts, transcript)
+        params.note_ball(transcript, sample, ball, offset, noise_std, params.budget().gaussian_multiplier)
     return center
 
 

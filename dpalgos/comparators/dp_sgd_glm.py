@@ -6,8 +6,9 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``family``, ``covari
 clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that),
 ``n_batches`` B, ``n_epochs`` E, ``step_size`` η, n.
 
-    quantity  sensitivity  share  made in   forms
-    gradient  2L/n_b       1      released  all
+    quantity                       sensitivity  share     made in             forms
+    gradient                       2L/n_b       the rest  released            all
+    those of intervals.from_start  its own      ε/2, δ/2  note_interval_from  interval
 
 Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
 of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`). β is
@@ -22,6 +23,9 @@ post-processing of the steps before it.
                            not add up. z = √E z1(ε, δ), exact; about √B times that of random batches. Has a
                            hardened form, which random batches have not.
 
+An interval (:mod:`dpalgos.intervals.from_start`) takes half of μ² with batches in turn, else leaves
+(ε/2, δ/2) to the steps, and is around whitened steps from the answer.
+
 Calibration: ``tight`` only. Departure: gradients are bounded by clipping rows, not by their own norm.
 
 Reference: Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar & Zhang (2016), Deep learning with differential
@@ -34,8 +38,11 @@ from itertools import cycle
 
 import numpy as np
 
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import sampled_noise_multiplier
+from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.intervals.from_start import IntervalFromStart
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
@@ -46,7 +53,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSGDGLMParams(PrivateFamilyParams):
+class DPSGDGLMParams(IntervalFromStart, PrivateFamilyParams):
     """Keywords of :func:`dp_sgd_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -65,7 +72,7 @@ class DPSGDGLMParams(PrivateFamilyParams):
 def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses:
     """Return opposite rows whose residuals are clipped wherever the iterate lies."""
     row, far = params.covariate_bound * np.eye(1, d), 1e9 * (params.response_bound or 1.0)
-    return {"gradient": pair(row, -row, far)}
+    return {"gradient": pair(row, -row, far), **params.start_witnesses(d)}
 
 
 @register(
@@ -74,7 +81,6 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses
     task="glm",
     reference="Abadi et al. (2016), Algorithm 1",
     summary="Noisy gradient steps on random batches, whose secrecy counts, or on batches that take turns.",
-    no_interval="the last of a few steps need not have arrived, and how far off it is is not known",
     calibrations=("tight",),
     example={
         "family": "gaussian",
@@ -88,29 +94,36 @@ def witnesses(params: DPSGDGLMParams, d: int, published: Published) -> Witnesses
     check_data=check_labels,
     in_memory=True,
     public="response_bound for Gaussian responses",
-    forms={"batches in turn": Form(keywords={"batches": "in_turn"}, in_memory=False)},
+    forms={
+        "batches in turn": Form(keywords={"batches": "in_turn"}, in_memory=False),
+        "interval": Form(keywords={"interval": 0.95, "n_epochs": 2}),
+    },
 )
 def dp_sgd_glm(sample: Sample, params: DPSGDGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
     family, n_batches = params.made(), min(params.n_batches, int(sample.n_rows.min()))
     step = params.step_size or 1 / (family.curvature_bound * params.covariate_bound**2)
     steps = _random_steps if params.batches == "poisson" else _steps_in_turn
-    released = steps(sample, params, n_batches, transcript)
+    released, budget = steps(sample, params, n_batches, transcript)
     coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
     for _ in range(params.n_epochs * n_batches):
         coef = coef - step * released(coef)
+    params.note_interval_from(transcript, budget, sample, coef)
     return coef
 
 
 def _random_steps(
     sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
-) -> Callable[[FloatArray], FloatArray]:
-    """Return β ↦ the noisy mean gradient of a fresh random batch."""
+) -> tuple[Callable[[FloatArray], FloatArray], SplitBudget | None]:
+    """Return β ↦ the noisy mean gradient of a fresh random batch, and the budget of an interval."""
     family, rate = params.made(), 1 / n_batches
     X, y = clip_rows_l2(sample.X, params.covariate_bound), family.encode(sample.response())
     used, n_batch = _used(sample), rate * sample.n_rows
     steps = params.n_epochs * n_batches
-    multiplier = sampled_noise_multiplier(params.epsilon, params.delta, rate, steps)
+    multiplier = sampled_noise_multiplier(*params.rest(sample), rate, steps)
+    event = SampledGaussianEvent(
+        label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=steps
+    )
 
     def released(coef: FloatArray) -> FloatArray:
         residual = family.residual(X @ coef, y)
@@ -123,18 +136,19 @@ def _random_steps(
             label="gradient",
         )
 
-    return released
+    return released, params.rest_budget(sample, lambda: [event])
 
 
 def _steps_in_turn(
     sample: Sample, params: DPSGDGLMParams, n_batches: int, transcript: Transcript
-) -> Callable[[FloatArray], FloatArray]:
-    """Return β ↦ the noisy mean gradient of the batch whose turn it is."""
+) -> tuple[Callable[[FloatArray], FloatArray], SplitBudget]:
+    """Return β ↦ the noisy mean gradient of the batch whose turn it is, and the budget of an interval."""
     family, used = params.made(), _used(sample)
     turn = (np.cumsum(used, axis=0) - 1) % n_batches
     batches = [sample.derived(row_mask=used & (turn == number)) for number in range(n_batches)]
     risks = [Risk(family, batch, row_bound=params.covariate_bound) for batch in batches]
-    multiplier = params.split_budget({"steps": 1.0}).gaussian_multiplier("steps", params.n_epochs)
+    budget = params.split_budget({"steps": 1.0}, params.reserved(sample))
+    multiplier = budget.gaussian_multiplier("steps", params.n_epochs)
     order = cycle(range(n_batches))
 
     def released(coef: FloatArray) -> FloatArray:
@@ -148,7 +162,7 @@ def _steps_in_turn(
                 label="gradient",
             )
 
-    return released
+    return released, budget
 
 
 def _used(sample: Sample) -> BoolArray:

@@ -47,9 +47,7 @@ from dpalgos.accounting.calibration import least_noise
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import MEAN_SHARE, SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.means import TruncatedEntries
-from dpalgos.intervals.tails import TAIL, Unseen
+from dpalgos.intervals.means import MeanInterval
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
@@ -76,7 +74,7 @@ def check_std_bounds(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KarwaVadhanMeanParams(IntervalParams):
+class KarwaVadhanMeanParams(MeanInterval):
     """Keywords of :func:`karwa_vadhan_mean`."""
 
     mean_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -116,8 +114,7 @@ def witnesses(params: KarwaVadhanMeanParams, d: int, published: Published) -> Wi
         "spread": (pair, zeros, apart, zeros),
         "center": opposite,
         "mean": opposite,
-        SCORE_MOMENTS: (center, zeros[:1], far, zeros[:1]),
-        TAIL: (center, zeros[:1], far, zeros[:1]),
+        **params.entry_witnesses(center, far, far),
     }
 
 
@@ -157,15 +154,16 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     if params.interval is not None:
         n, noise, root = sample.n_rows, planned_noise(params, d), np.sqrt(2 * half)
         moved = scaled_box_mean_sensitivity(2 * half, n)
-        entries = TruncatedEntries(
-            lower=center - half, upper=center + half, mean=mean, unseen=Unseen(near=rare)
-        )
-        entries.note_interval(
+        params.note_entries(
             transcript,
-            params.interval,
-            squares=_means_of_offsets(sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2),
-            above=entries.shares_above(sample),
-            n_rows=n,
+            sample,
+            lower=center - half,
+            upper=center + half,
+            mean=mean,
+            squares=lambda: _means_of_offsets(
+                sample, center, half, lambda off, r: np.clip(off / r, -1, 1) ** 2
+            ),
+            unseen=(rare, 0.0),
             noise_std=root * transcript.noise_std(moved, noise["mean"], d),
             multiplier=noise.__getitem__,
         )
@@ -205,7 +203,7 @@ def planned_noise(params: KarwaVadhanMeanParams, d: int) -> dict[str, float]:
     kinds = ("center",) if params.std_known else ("spread", "center")
     if params.calibration == "paper":
         return dict.fromkeys((*kinds, "mean"), params.epsilon / d / (len(kinds) + 1))
-    reserved = interval_shares(params.interval, MEAN_SHARE)
+    reserved = params.interval_shares
     return least_noise(
         params.split_budget({"mean": 1.0}, dict.fromkeys(kinds, _CHOICE_SHARE) | reserved, gaussian=False),
         selections=dict.fromkeys(kinds, d),

@@ -5,11 +5,9 @@
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` c_x (rows are clipped to that ℓ2
 norm here), ``response_bound`` for Gaussian responses (residuals are clipped to ± that: Huber's loss), n.
 
-    quantity        sensitivity       share                  made in                     forms
-    minimum         the losses above  the rest               objective_perturbation_glm  all
-    curvature       √2 K c_x²/n       by _CURVATURE_RELEASE  release_curvature           interval
-    score moments   √2/n              of what is left        release_score_moments       interval
-    shares by size  √2/n              of what is left        release_tail                interval
+    quantity                       sensitivity       share     made in                     forms
+    minimum                        the losses above  the rest  objective_perturbation_glm  all
+    those of intervals.from_start  its own           ε/2, δ/2  note_interval_from          interval
 
 Why it is private. A row's gradient is r x with |r| ≤ R, of norm at most L = R c_x, and its Hessian ψ'' x x'
 at most β = c2 c_x². The exact minimum θ is a one-to-one function of b (its inverse is minus the gradient
@@ -40,13 +38,8 @@ Calibrations
     Λ = 2β/(.099 ε), σ = (2L/n) (1 + √(2 log(1/.99δ))) / ε_p, τ = (nγ/Λ) (1 + √(2 log(1/.01δ))) / .01ε, whose
     2nγ/Λ lacks its 2. The certificate is the one above.
 
-Interval (``interval=.95``; tight only): the minimum gets (.65 ε, δ/2), and Gaussian releases of the curvature
-and of the score moments there get the rest; both compose. The gradient at the minimum is −b − Λ θ̂/n, known
-but for the noise, so that a Newton step takes the ridge's bias away and has a known error
-(:mod:`dpalgos.intervals.bounded_scores`):
-
-    mean of ψ'' x x'               √2 c2 c_x²/n
-    score moments, shares by size  (:mod:`dpalgos.intervals.half_widths`), of scores at most L long
+An interval (:mod:`dpalgos.intervals.from_start`; tight only) leaves (ε/2, δ/2) to the minimum, and is around
+whitened steps from it, which take the ridge's bias away.
 
 Not for families without a bound on the curvature (Poisson), or with several predictors per row (multinomial).
 
@@ -60,15 +53,11 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise_factor
-from dpalgos.accounting.events import ApproximateEvent, Event, GaussianEvent, PureEvent
+from dpalgos.accounting.events import ApproximateEvent
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.bounded_scores import BoundedGLM, glm_witnesses
-from dpalgos.intervals.half_widths import CURVATURE, IntervalParams, interval_shares
-from dpalgos.intervals.newton import step_with_interval
+from dpalgos.intervals.from_start import IntervalFromStart
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.ridge import reached_minimum
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
@@ -81,13 +70,12 @@ from dpalgos.typing import FloatArray
 
 _CURVATURE_SHARE, _LARGEST_CURVATURE_EPSILON = 0.1, 0.5
 _OUTPUT_SHARE = 0.01
-_INTERVAL_EPSILON, _CURVATURE_RELEASE = 0.35, 0.4  # of ε, and of what of it is the interval's
-_LARGEST_EPSILON, _LARGEST_TUNED = 1e6, 4.0
+_LARGEST_EPSILON = 1e6
 _FINEST = 1e-14  # gradient, in units of a row's, that double precision can still reach
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationGLMParams(IntervalParams, PrivateFamilyParams):
+class ObjectivePerturbationGLMParams(IntervalFromStart, PrivateFamilyParams):
     """Keywords of :func:`objective_perturbation_glm`."""
 
     covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
@@ -111,13 +99,6 @@ class ObjectivePerturbationGLMParams(IntervalParams, PrivateFamilyParams):
                 "leave out sparsity and coef_bound"
             )
 
-    @property
-    def minimum_budget(self) -> tuple[float, float]:
-        """(ε, δ) of the minimum."""
-        if self.interval is None:
-            return self.epsilon, self.delta
-        return (1 - _INTERVAL_EPSILON) * self.epsilon, self.delta / 2
-
 
 @dataclass(frozen=True, kw_only=True)
 class PerturbationNoise:
@@ -132,8 +113,7 @@ def witnesses(params: ObjectivePerturbationGLMParams, d: int, published: Publish
     """Return opposite rows whose gradients are as long as can be and opposite."""
     row, label = params.covariate_bound * np.eye(1, d), 10 * (params.response_bound or 0.0)
     apart = {"minimum": pair(row, -row, label)}
-    theta = published[0][:, :1] if params.interval is not None else np.zeros((d, 1))
-    return {**apart, **glm_witnesses(params.made(), params.covariate_bound, theta)}
+    return {**apart, **params.start_witnesses(d)}
 
 
 @register(
@@ -156,7 +136,7 @@ def objective_perturbation_glm(
         check_how_many("sparsity", params.sparsity, sample.n_features)
     family, n = params.made(), sample.n_rows
     lipschitz = family.residual_bound * params.covariate_bound
-    epsilon, delta = params.minimum_budget
+    epsilon, delta = params.rest(sample)
     least_ridge = useful_ridge(epsilon, delta, int(n.min()), sample.n_features)
     noise, certified = _calibrated(family, params, epsilon, delta, least_ridge)
     ridges = noise.ridge * family.curvature_bound * params.covariate_bound**2 / n
@@ -173,23 +153,13 @@ def objective_perturbation_glm(
         step_size=params.step_size,
     )
     output_std = noise.output * tolerance / ridges
+    event = ApproximateEvent(label="minimum", epsilon=certified, delta=delta)
     released = transcript.publish(
-        minimum,
-        lambda: minimum + output_std * transcript.noise.normal(sample.n_features),
-        ApproximateEvent(label="minimum", epsilon=certified, delta=delta),
+        minimum, lambda: minimum + output_std * transcript.noise.normal(sample.n_features), event
     )
     if params.interval is not None:
-        return step_with_interval(
-            transcript,
-            params.interval,
-            model=BoundedGLM(sample, family, params.covariate_bound),
-            theta=released,
-            gradient=-ridges * released,
-            gradient_std=noise.objective * lipschitz / n,
-            multiplier=lambda part: interval_noise(params)[part],
-            output_std=output_std,
-            ridge=ridges,
-        )
+        budget = params.rest_budget(sample, lambda: [event])
+        params.note_interval_from(transcript, budget, sample, released)
     if params.sparsity is not None:
         released = hard_threshold(released, params.sparsity)
     return released if params.coef_bound is None else project_l2_ball(released, params.coef_bound)
@@ -240,31 +210,6 @@ def tight_noise(
     while excess(root) > 0:
         root -= 1e-12
     return made(root)
-
-
-@lru_cache(maxsize=4096)
-def interval_noise(params: ObjectivePerturbationGLMParams) -> dict[str, float]:
-    """Return the least noise multipliers of an interval's releases, composed with that of the minimum."""
-    epsilon, delta = params.minimum_budget
-    reserved = interval_shares(params.interval)
-    shares = {
-        part: (1 - _CURVATURE_RELEASE) * share / sum(reserved.values()) for part, share in reserved.items()
-    }
-    shares[CURVATURE] = _CURVATURE_RELEASE
-    budget = SplitBudget(epsilon=params.epsilon - epsilon, delta=params.delta - delta, shares=shares)
-    alone = {part: budget.gaussian_multiplier(part) for part in shares}
-
-    def events(factor: float) -> list[Event]:
-        minimum: list[Event] = [PureEvent(label="", epsilon=epsilon, sensitivity=1.0)]  # but for its δ
-        return minimum + [
-            GaussianEvent(label="", noise_multiplier=factor * z, l2_sensitivity=1.0) for z in alone.values()
-        ]
-
-    # Where both parts are added up, a factor of 1 is proved; for large ε to look for less takes long.
-    factor = 1.01
-    if params.epsilon <= _LARGEST_TUNED:
-        factor = least_noise_factor(events, params.epsilon, params.delta - delta)
-    return {part: factor * z for part, z in alone.items()}
 
 
 def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:

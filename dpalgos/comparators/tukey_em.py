@@ -9,9 +9,10 @@
 Guarantee: (ε₁ + 2ε₀, δ) under replacing one row (x, y). Public: ``n_models`` m. Nothing has to be known of
 rows, responses or coefficients: there is no bound to be wrong.
 
-    quantity              sensitivity    share      made in   forms
-    distance              1              ε₁         tukey_em  all
-    point of great depth  1, of a depth  2ε₀ and δ  tukey_em  all
+    quantity                       sensitivity    share      made in             forms
+    distance                       1              ε₁         tukey_em            all
+    point of great depth           1, of a depth  2ε₀ and δ  tukey_em            all
+    those of intervals.from_start  its own        ε/2, δ/2   note_interval_from  interval
 
 Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
 Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
@@ -33,6 +34,9 @@ Calibrations
     G_k ≤ δ, which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing
     a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
 
+An interval (:mod:`dpalgos.intervals.from_start`) leaves (ε/2, δ/2) to the point, and is around
+whitened steps from it.
+
 Departures: parts are dealt in turn, not shuffled; order statistics are moved apart by 10⁻¹⁰ per rank in the
 place of random perturbations of that size, which keeps the order of neighbors' order statistics, all that the
 proof uses; m is at most the number of rows.
@@ -48,9 +52,10 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from dpalgos.accounting.events import ApproximateEvent
-from dpalgos.catalog import Published, Witnesses, register
-from dpalgos.params import PrivateParams, count
+from dpalgos.accounting.events import ApproximateEvent, PureEvent
+from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.params import count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
@@ -60,7 +65,7 @@ _LARGEST = 1e100  # of a coefficient
 
 
 @dataclass(frozen=True, kw_only=True)
-class TukeyEMParams(PrivateParams):
+class TukeyEMParams(IntervalFromStart):
     """Keywords of :func:`tukey_em`."""
 
     n_models: int = count("m, number of parts; each should have a few rows per column", default=1000)
@@ -144,7 +149,7 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     y[: 2 * n_far] *= 1e9
     other = y.copy()
     other[-1] *= 1e9
-    return {"distance": (X, y, X, other)}
+    return {"distance": (X, y, X, other), **params.start_witnesses(d)}
 
 
 @register(
@@ -153,13 +158,14 @@ def witnesses(params: TukeyEMParams, d: int, published: Published) -> Witnesses:
     task="linear_regression",
     reference="Amin et al. (2023)",
     summary="A point of great depth among regressions on parts of the rows; needs no bounds at all.",
-    no_interval="where an answer of many small fits lies among them has no known error law",
     example={"n_models": 400},
     witnesses=witnesses,
     in_memory=True,
+    forms={"interval": Form(keywords={"interval": 0.95, "n_models": 1000})},
 )
 def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> FloatArray:
     """Return a regression, (d, R); zero where the check does not let through."""
+    asked, params = params, params.without_interval(sample)
     epsilon, depth_epsilon = params.epsilons
     boxes = _boxes(sample, params.n_models)
     apart = {id(each): distance(each, params) for each in {id(each): each for each in boxes}.values()}
@@ -182,7 +188,12 @@ def tukey_em(sample: Sample, params: TukeyEMParams, transcript: Transcript) -> F
         return np.where(passed, points, 0.0)  # what is published: a point that nobody uses would still tell
 
     event = ApproximateEvent(label="point of great depth", epsilon=2 * depth_epsilon, delta=params.delta)
-    return transcript.publish(middles, draw, event)
+    released_point = transcript.publish(middles, draw, event)
+    if asked.interval is not None:
+        check = PureEvent(label="distance", epsilon=epsilon, sensitivity=distance_sensitivity())
+        budget = asked.rest_budget(sample, lambda: [check, event])
+        asked.note_interval_from(transcript, budget, sample, released_point)
+    return released_point
 
 
 def _boxes(sample: Sample, n_models: int) -> list[Boxes]:

@@ -18,44 +18,43 @@ What is released for it, of vectors g_i clipped to norm C whose mean is the answ
     mean of svec(g_i g_i')/C², or of squares   √2/n, or 1/n in one dimension
     shares of vectors by size ‖g_i‖/C          √2/n
 
-(:func:`score_moment_sensitivity`, and :mod:`dpalgos.intervals.tails`, which bounds the bias)
+(:func:`square_moment_sensitivity`, and :mod:`dpalgos.mechanisms.tails`, which bounds the bias)
 
 References
 ----------
 Satterthwaite (1946), An approximate distribution of estimates of variance components.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import scipy
 
 from dpalgos.errors import InputError
-from dpalgos.intervals.tails import TAIL, Tail, release_tail
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.checks import is_number
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.moments import svec, unsvec
+from dpalgos.steps.moments import square_moment_sensitivity, svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
-INTERVAL_SHARE = 0.2
-MEAN_SHARE = 0.3  # where the mean itself is cheap
 HALF_WIDTH = "half_width"
 ENDS = "interval_ends"  # (2, d, R), in the place of half-widths, where the answer is not the midpoint
 NAIVE_HALF_WIDTH = "half_width_without_noise"
+CENTER = "interval_center"
 NOTE = "interval_note"
 WHY = "interval_reasons"
 SCORE_MOMENTS = "score moments"
-CURVATURE = "curvature"
 CLIPPED = "clipping may have moved it by more than its half-width"
 HIDDEN = "it takes part in a direction whose second moment the noise hides"
 BENT = "a ridge, or a step too long for its curvature, may have moved it"
-REASONS = (HIDDEN, CLIPPED, BENT)  # a coordinate's code is the sum of 2^k over its reasons
+GROSS = "a few residuals far beyond the others may have moved it"
+FEW = "there are too few rows for this ε and δ"
+REASONS = (HIDDEN, CLIPPED, BENT, GROSS, FEW)  # a coordinate's code is the sum of 2^k over its reasons
 
 _LARGEST_BIAS = 3.0  # in half-widths without it
-_MOMENT_SHARE = 0.3  # of what an interval reserves
 
 
 def _check_level(name: str, value: Any) -> float:
@@ -78,8 +77,6 @@ class IntervalParams(PrivateParams):
     """Keywords of private estimators that have intervals."""
 
     interval: float | None = interval_level()
-    # Whether shrinkage is the default, which an interval switches off.
-    unshrunk_with_interval: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,12 +85,13 @@ class IntervalParams(PrivateParams):
                 "interval must be None for calibration='paper', which prints none, got "
                 f"{self.interval!r}; use calibration='tight'"
             )
-        shrunk = getattr(self, "shrinkage", None) is not None and not self.unshrunk_with_interval
-        if self.interval is not None and shrunk:
-            raise InputError(
-                f"interval must be None for a shrunk answer, whose bias is not known, got {self.interval!r}; "
-                "leave out one of interval and shrinkage"
-            )
+
+    def note_ends(self, transcript: Transcript, ends: FloatArray, sampling: FloatArray) -> None:
+        """Note ends (2, d, R) from elsewhere, and half-widths without noise by a sampling variance (d, R)."""
+        assert self.interval is not None
+        transcript.note(ENDS, ends)
+        normal = float(scipy.special.ndtri((1 + self.interval) / 2))
+        transcript.note(NAIVE_HALF_WIDTH, normal * np.sqrt(sampling))
 
 
 def interval_notes(
@@ -103,7 +101,8 @@ def interval_notes(
     variance_std: FloatArray | float,
     sampling: FloatArray,
     biases: Mapping[str, FloatArray],
-    hidden: BoolArray | None = None,
+    flags: Mapping[str, BoolArray] = MappingProxyType({}),
+    center: FloatArray | None = None,
 ) -> dict[str, FloatArray | str]:
     """Return the half-widths of an answer's intervals, (d, R), as notes on a run.
 
@@ -115,24 +114,28 @@ def interval_notes(
         The part of T that is not noise: all that an interval by the book would count, shown for comparison.
     biases : mapping of str to (d, R) array
         Reason → bound on a bias; all are added to the half-width. Infinite where there is none.
-    hidden : (d, R) bool array, optional
-        Coordinates without an interval whatever their bias.
+    flags : mapping of str to (d, R) bool array
+        Reason → coordinates without an interval whatever their bias.
+    center : (d, R) array, optional
+        The midpoint, where it is not the answer.
     """
     half = half_widths(level, variance, variance_std)
     bias = sum(biases.values(), np.zeros_like(half))
-    flags = {reason: bound > _LARGEST_BIAS * half for reason, bound in biases.items()}
+    found = {reason: bound > _LARGEST_BIAS * half for reason, bound in biases.items()}
     if biases:
-        flags[CLIPPED] = flags[CLIPPED] | (bias > _LARGEST_BIAS * half)
-    if hidden is not None:
-        flags[HIDDEN] = hidden
+        found[CLIPPED] = found[CLIPPED] | (bias > _LARGEST_BIAS * half)
+    for reason, flag in flags.items():
+        found[reason] = flag | found.get(reason, False)
     codes = np.asarray(
-        sum((2.0 ** REASONS.index(reason) * found for reason, found in flags.items()), np.zeros_like(half))
+        sum((2.0 ** REASONS.index(reason) * each for reason, each in found.items()), np.zeros_like(half))
     )
-    notes: dict[str, FloatArray | str] = {
+    notes: dict[str, Any] = {
         NAIVE_HALF_WIDTH: np.asarray(scipy.special.ndtri((1 + level) / 2) * np.sqrt(sampling)),
         HALF_WIDTH: np.where(codes > 0, np.nan, half + np.where(codes > 0, 0.0, bias)),
         WHY: codes,
     }
+    if center is not None:
+        notes |= {CENTER: center, ENDS: np.stack([center + side * notes[HALF_WIDTH] for side in (-1, 1)])}
     if codes.any():
         notes[NOTE] = why_none(codes, [str(j) for j in range(len(codes))], "coordinate")
     return notes
@@ -173,62 +176,30 @@ def note_interval(transcript: Transcript, level: float, **parts: Any) -> None:
         transcript.note(name, note)
 
 
-def interval_shares(level: float | None, total: float = INTERVAL_SHARE) -> dict[str, float]:
-    """Return the shares of μ² that an interval reserves, ``total`` in all; none without one."""
-    if level is None:
-        return {}
-    return {SCORE_MOMENTS: _MOMENT_SHARE * total, TAIL: (1 - _MOMENT_SHARE) * total}
-
-
-def score_moment_sensitivity(size: int, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity of the mean of svec(g g'), or of the squares g_j², for ‖g‖ ≤ 1.
-
-    Replacing g by h moves it by √(‖g‖⁴ + ‖h‖⁴ − 2 (g'h)²)/n ≤ √2/n (for squares 2 Σ g_j² h_j² in the place of
-    2 (g'h)²), attained by orthogonal vectors of norm 1 along axes; squares of a single number lie in [0, 1].
-    ``size`` is the length of g.
-    """
-    return np.asarray(np.sqrt(2.0 if size > 1 else 1.0) / n_rows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreMoments:
-    """Released second moments of clipped vectors, or their diagonal, and the tail of the vectors' sizes.
-
-    No eigenvalue of ``moments`` is below zero; ``std`` (R,) is the noise in x'Mx for ‖x‖ = 1.
-    """
-
-    moments: FloatArray
-    std: FloatArray
-    tail: Tail
-
-
-def release_score_moments(
+def release_second_moments(
     transcript: Transcript,
     moments: FloatArray,
-    above: FloatArray,
     *,
     bound: FloatArray,
     n_rows: FloatArray,
-    multiplier: Callable[[str], float],
-) -> ScoreMoments:
-    """Release second moments of vectors of norm at most ``bound``, and shares of vectors by size.
+    multiplier: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Release second moments (R, d, d), or their diagonal (d, R), of vectors of norm at most ``bound`` (R,).
 
-    ``above`` (6, R) are the shares of vectors larger than each level. ``multiplier`` maps a part of
-    :func:`interval_shares` to its noise multiplier; ``bound`` (R,) is public or released.
+    Also return the noise in x'Mx for ‖x‖ = 1, (R,). No eigenvalue of the matrices is below zero.
     """
     full, square = moments.ndim == 3, np.asarray(bound) ** 2
     value = svec(moments) / square if full else moments / square
     size = moments.shape[1] if full else len(moments)
-    sensitivity, z = score_moment_sensitivity(size, n_rows), multiplier(SCORE_MOMENTS)
+    sensitivity = square_moment_sensitivity(size, n_rows)
     released = square * transcript.gaussian(
-        value, l2_sensitivity=sensitivity, noise_multiplier=z, label=SCORE_MOMENTS
+        value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=SCORE_MOMENTS
     )
-    std = transcript.noise_std(sensitivity, z, len(value)) * square
-    tail = release_tail(transcript, above, n_rows=n_rows, multiplier=multiplier(TAIL))
+    std = transcript.noise_std(sensitivity, multiplier, len(value)) * square
     if full:
         eigenvalues, vectors = np.linalg.eigh(unsvec(released, size))
         released = (vectors * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    return ScoreMoments(moments=released, std=std, tail=tail)
+    return released, std
 
 
 def reach_along(variance: FloatArray, total: FloatArray, length: FloatArray | float = 1.0) -> FloatArray:

@@ -1,48 +1,186 @@
 """What an interval of a mean needs, of truncated entries or of clipped offsets from a center.
 
-Entries, truncated to an interval per column (:class:`TruncatedEntries`). With c_j the middle of column j's
-interval, h_j half of its width and m_j the released mean, released are
+Entries, truncated to an interval per column. With c_j the middle of column j's interval, h_j half of its
+width and m_j the released mean, released are
 
     per column the mean of ((clip(x) − c)/h)²   √d/n, or 1/n in ℓ∞ (:func:`square_sensitivity`)
-    the shares of rows by size                  √2/n, or 2/n in ℓ1 (:mod:`dpalgos.intervals.tails`)
+    the shares of rows by size                  √2/n, or 2/n in ℓ1 (:mod:`dpalgos.mechanisms.tails`)
 
 An entry's size is its distance from m_j over that of the end on its side, and a row's the largest of its
 entries'. Columns share one tail of rows, and have one each in which there is √d times the noise: a column
 beyond its bounds says nothing about another. The squares tell the spread of the entries, the shares how far
 cutting them may have moved the mean of a column.
 
-Offsets of rows from a center, clipped to a ball or an ellipsoid (:class:`Ball`):
+Offsets, clipped to a ball (:mod:`dpalgos.steps.ball_means`) of radius r:
 
-    y_i = clip((x_i − c) / u, r),   clip shortens a vector to ℓ2 norm r;   the answer is c + u · mean(y_i)
-
-Whatever u is, opposite rows far away move the mean of y by 2r/n, and its noise moves coordinate j of the
-answer by u_j times as much.
+    means of the squares of offsets over r²      √2/n, or 1/n for one column
+    the shares of rows by size, norm over r      √2/n
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dpalgos.catalog import Neighbors, Witnesses, pair
+from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import (
     SCORE_MOMENTS,
+    IntervalParams,
     note_mean_interval,
     reach_along,
-    release_score_moments,
+    release_second_moments,
 )
-from dpalgos.intervals.tails import FAR, LEVELS, TAIL, Unseen, counts, counts_by_level, release_tail
+from dpalgos.mechanisms.tails import (
+    FAR,
+    LEVELS,
+    NONE_UNSEEN,
+    TAIL,
+    Unseen,
+    counts,
+    release_tail,
+    shares_above,
+)
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import clip_factor, unit_mean_sensitivity
+from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.steps.ball_means import Ball, far_along_axes, mean_squares
+from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import BoolArray, FloatArray
 
 INTERVAL = "interval"
+SHARES = {SCORE_MOMENTS: 0.09, TAIL: 0.21}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 _SQUARES_SHARE = 0.25  # of that
 _UNSEEN_ENTRIES = Unseen(near=1.5)
 _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanInterval(IntervalParams):
+    """Keywords of means that have intervals, and all that their estimators need for them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.interval is not None and getattr(self, "shrinkage", None) is not None:
+            raise InputError(
+                f"interval must be None for a shrunk answer, whose bias is not known, got {self.interval!r}; "
+                "leave out one of interval and shrinkage"
+            )
+
+    @property
+    def interval_shares(self) -> dict[str, float]:
+        """The shares of μ² that the interval takes; none without one."""
+        return {} if self.interval is None else dict(SHARES)
+
+    @property
+    def interval_epsilon(self) -> dict[str, float]:
+        """The share of ε that the interval takes where noise is of pure ε."""
+        return {} if self.interval is None else {INTERVAL: CUBE_SHARE}
+
+    def note_entries(
+        self,
+        transcript: Transcript,
+        sample: Sample,
+        *,
+        lower: FloatArray,
+        upper: FloatArray,
+        mean: FloatArray,
+        squares: Callable[[], FloatArray],
+        unseen: tuple[FloatArray | float, float] = (1.5, 0.0),
+        **noise: Any,
+    ) -> None:
+        """Note the half-widths of the mean (d, R) of entries truncated to intervals, if there is to be any.
+
+        ``squares`` returns the means of squared offsets from the middle, over half the width, squared;
+        ``unseen`` says how many levels away outliers are taken to lie that the noise hides. ``noise`` is that
+        of :meth:`TruncatedEntries.note_interval`.
+        """
+        if self.interval is None:
+            return
+        entries = TruncatedEntries(lower=lower, upper=upper, mean=mean, unseen=Unseen(*unseen))
+        above = entries.shares_above(sample)
+        entries.note_interval(
+            transcript, self.interval, squares=squares(), above=above, n_rows=sample.n_rows, **noise
+        )
+
+    def note_ball(
+        self,
+        transcript: Transcript,
+        sample: Sample,
+        ball: Ball,
+        offset: FloatArray,
+        noise_std: FloatArray,
+        multiplier: Callable[[str], float],
+    ) -> None:
+        """Note the half-widths of a mean of clipped offsets, released as ``offset`` with its noise."""
+        if self.interval is None:
+            return
+        distances: Grouped[FloatArray] = sample.grouped(
+            lambda group: np.asarray(ball.distances(group) * group.weights), together=True
+        )
+        note_ball_interval(
+            transcript,
+            self.interval,
+            squares=mean_squares(sample, ball),
+            above=shares_above(sample, distances, ball.radius),
+            radius=ball.radius,
+            unit=ball.unit,
+            offset=offset,
+            noise_std=noise_std,
+            n_rows=sample.n_rows,
+            multiplier=multiplier,
+            unseen=_UNSEEN_OFFSETS,
+        )
+
+    @staticmethod
+    def entry_witnesses(middle: FloatArray, end: FloatArray, far: FloatArray) -> Witnesses:
+        """Return rows (1, d): of middles of the intervals, of their ends, and beyond."""
+        return {SCORE_MOMENTS: pair(middle, end), TAIL: pair(middle, far)}
+
+    @staticmethod
+    def user_witnesses(squares: Neighbors, sizes: Neighbors) -> Witnesses:
+        """Return the data sets that attain the sensitivity of the squares, and of the shares by size."""
+        return {SCORE_MOMENTS: squares, TAIL: sizes}
+
+    @staticmethod
+    def ball_witnesses(center: FloatArray) -> Witnesses:
+        """Return far rows along different axes from a released center (d, 1), and one against the center."""
+        apart = far_along_axes(center)
+        return {SCORE_MOMENTS: apart, TAIL: pair(apart[0], center.T)}
+
+
+def note_ball_interval(
+    transcript: Transcript,
+    level: float,
+    *,
+    squares: FloatArray,
+    above: FloatArray,
+    radius: FloatArray,
+    offset: FloatArray,
+    noise_std: FloatArray,
+    n_rows: FloatArray,
+    multiplier: Callable[[str], float],
+    unit: FloatArray | float = 1.0,
+    unseen: Unseen = NONE_UNSEEN,
+) -> None:
+    """Release squares of clipped offsets (d, R) and shares of vectors by size (6, R); note half-widths."""
+    released, std = release_second_moments(
+        transcript, squares, bound=radius, n_rows=n_rows, multiplier=multiplier(SCORE_MOMENTS)
+    )
+    tail = release_tail(transcript, above, n_rows=n_rows, multiplier=multiplier(TAIL))
+    along = reach_along(released, np.maximum(released, 0).sum(axis=0))
+    note_mean_interval(
+        transcript,
+        level,
+        squares=unit**2 * released,
+        squares_std=unit**2 * std,
+        offset=unit * offset,
+        noise_std=unit * noise_std,
+        clipping=unit * tail.moved(along * radius, unseen=unseen),
+        n_rows=n_rows,
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,8 +237,8 @@ class TruncatedEntries:
     ) -> None:
         """Release relative squares (d, R) and shares of :meth:`shares_above`, and note half-widths.
 
-        With Gaussian noise by ``multiplier``, of a part of
-        :func:`dpalgos.intervals.half_widths.interval_shares`; else with noise in a cube and Laplace noise,
+        With Gaussian noise by ``multiplier``, of the parts of :data:`SHARES`; else with noise in a cube
+        and Laplace noise,
         for ``epsilon`` together. ``noise_std`` is that of the mean.
         """
         d, half = len(squares), (self.upper - self.lower) / 2
@@ -136,113 +274,3 @@ def square_sensitivity(d: int, n_rows: FloatArray) -> FloatArray:
     Attained by a row of middles against one of ends.
     """
     return np.asarray(np.sqrt(d) / n_rows)
-
-
-@dataclass(frozen=True)
-class RelativeSquares:
-    """A function of rows with values ((clip(x) − c)/h)², equal to another of the same c and h."""
-
-    middle: tuple[float, ...]
-    half: tuple[float, ...]
-
-    def __call__(self, rows: FloatArray, bound: float) -> FloatArray:
-        """Return the squares, at most ``bound``²."""
-        relative = (rows - np.array(self.middle)) / np.array(self.half)
-        return np.asarray(np.clip(relative, -bound, bound) ** 2)
-
-
-@dataclass(frozen=True, eq=False)
-class Ball:
-    """Rows within ``radius`` r (R,) of ``center`` c, (d, R) or (d, 1), in units u (d, R) or (1, 1)."""
-
-    center: FloatArray
-    radius: FloatArray
-    unit: FloatArray = field(default_factory=lambda: np.ones((1, 1)))
-
-    def distances(self, group: Group) -> FloatArray:
-        """Return ‖(x − c) / u‖ of every row for every replicate, (n, R)."""
-        # What distances are computed from, lest digits cancel.
-        origin = self.center.mean(axis=1, keepdims=True)
-        offsets, moved = group.X - origin.T, self.center - origin
-        weight = np.broadcast_to(self.unit**-2.0, (len(self.center), self.unit.shape[1]))
-        squares = offsets**2 @ weight - 2 * offsets @ (moved * weight) + (moved**2 * weight).sum(axis=0)
-        return np.asarray(np.sqrt(np.maximum(squares, 0)))
-
-
-def mean_offset(sample: Sample, ball: Ball) -> FloatArray:
-    """Return the mean of y, (d, R)."""
-    center, radius = ball.center, ball.radius
-    if center.shape[1] == 1 and np.ptp(radius) == 0 and ball.unit.size == 1:
-
-        def clipped(X: FloatArray) -> FloatArray:
-            offsets = (X - center.T) / ball.unit
-            offsets *= radius[0] / np.maximum(np.linalg.norm(offsets, axis=1, keepdims=True), radius[0])
-            return offsets
-
-        return sample.mean_of(clipped)
-    origin = center.mean(axis=1, keepdims=True)
-
-    def part(group: Group, distances: FloatArray) -> FloatArray:
-        factor = clip_factor(distances, radius) * group.weights
-        return np.asarray((group.X - origin.T).T @ factor - (center - origin) * factor.sum(axis=0))
-
-    total = sample.grouped(ball.distances, together=True).total((len(center), sample.n_replicates), part)
-    return np.asarray(total / ball.unit / sample.n_rows)
-
-
-def mean_squares(sample: Sample, ball: Ball) -> tuple[FloatArray, FloatArray]:
-    """Return means of the squares of y, (d, R), at most r² in sum, and shares of rows by size, (6, R)."""
-    origin = ball.center.mean(axis=1, keepdims=True)
-    moved, d = ball.center - origin, sample.n_features
-
-    def part(group: Group, distances: FloatArray) -> FloatArray:
-        rows, weights = group.X - origin.T, group.weights * clip_factor(distances, ball.radius) ** 2
-        squares = (rows**2).T @ weights - 2 * moved * (rows.T @ weights) + moved**2 * weights.sum(axis=0)
-        return np.concatenate([squares, counts_by_level(sample, group, distances / ball.radius)])
-
-    shape = d + len(LEVELS), sample.n_replicates
-    total, above = np.split(sample.grouped(ball.distances, together=True).total(shape, part), [d])
-    return np.maximum(total, 0.0) / ball.unit**2 / sample.n_rows, above / sample.n_rows
-
-
-def note_offset_interval(
-    sample: Sample,
-    ball: Ball,
-    offset: FloatArray,
-    noise_std: FloatArray,
-    level: float,
-    multiplier: Callable[[str], float],
-    transcript: Transcript,
-) -> None:
-    """Release squares of clipped offsets and the share clipped; note the half-widths of the answer.
-
-    Arguments are those of :func:`mean_offset`, what it released and the noise in it, the confidence, and the
-    noise multipliers of :func:`dpalgos.intervals.half_widths.release_score_moments`.
-    """
-    squares, above = mean_squares(sample, ball)
-    scores = release_score_moments(
-        transcript, squares, above, bound=ball.radius, n_rows=sample.n_rows, multiplier=multiplier
-    )
-    along = reach_along(scores.moments, np.maximum(scores.moments, 0).sum(axis=0))
-    note_mean_interval(
-        transcript,
-        level,
-        squares=ball.unit**2 * scores.moments,
-        squares_std=ball.unit**2 * scores.std,
-        offset=ball.unit * offset,
-        noise_std=ball.unit * noise_std,
-        clipping=ball.unit * scores.tail.moved(along * ball.radius, unseen=_UNSEEN_OFFSETS),
-        n_rows=sample.n_rows,
-    )
-
-
-def interval_witnesses(center: FloatArray) -> Witnesses:
-    """Return far rows along different axes from a released center (d, 1), and one against the center."""
-    apart = far_along_axes(center)
-    return {SCORE_MOMENTS: apart, TAIL: pair(apart[0], center.T)}
-
-
-def far_along_axes(center: FloatArray) -> Neighbors:
-    """Return far rows along the first and the last axis from a center (d, 1)."""
-    d = len(center)
-    return pair(center.T + 1e9 * np.eye(d)[[0]], center.T + 1e9 * np.eye(d)[[d - 1]])

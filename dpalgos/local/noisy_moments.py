@@ -42,9 +42,9 @@ import numpy as np
 import scipy
 
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import CLIPPED, IntervalParams, interval_notes
-from dpalgos.intervals.newton import unresolved_coordinates
+from dpalgos.intervals.half_widths import CLIPPED, HIDDEN, IntervalParams, interval_notes
 from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechanism_choice
+from dpalgos.mechanisms.score_curvature import unresolved_coordinates
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many
@@ -175,7 +175,7 @@ def _interval(
     if beyond is not None:
         biases[CLIPPED] = np.abs(np.einsum("rij,jk,kr->ir", inverse, beyond, coef))
     notes = interval_notes(
-        level, variance=variance, variance_std=0.0, sampling=bound, biases=biases, hidden=hidden
+        level, variance=variance, variance_std=0.0, sampling=bound, biases=biases, flags={HIDDEN: hidden}
     )
     what = "rows and responses" if beyond is None else "responses"
     return {**notes, "interval_assumes": f"{what} within the declared bounds; nobody counts others"}

@@ -55,6 +55,16 @@ class Whitening:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
 
+    @property
+    def mean_row(self) -> FloatArray:
+        """The mean of the white rows of z = [x, 1], at most 1 long as their second moments say, (d, R)."""
+        mean = self.moments[:, :-1, -1:]
+        if self.coordinates is not None:
+            mean = np.linalg.solve(self.coordinates[:, :-1, :-1], mean)
+        weight = np.maximum(self.moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
+        center = np.einsum("rij,rj->ir", self.matrix, mean[..., 0]) / weight
+        return np.asarray(center / np.maximum(np.linalg.norm(center, axis=0), 1))
+
     def longest(self, unit: FloatArray) -> FloatArray:
         """Return how long white coefficients can be by the moment of y, (R,).
 

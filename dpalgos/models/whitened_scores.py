@@ -11,9 +11,10 @@ from dpalgos.models.families import Family
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import clip_factor
 from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened_moments
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray
 
 _Prepared = tuple[FloatArray, FloatArray]
+_CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
 
 
 class WhitenedScores:
@@ -23,7 +24,7 @@ class WhitenedScores:
     """
 
     def __init__(self, sample: Sample, family: Family, whitening: FloatArray) -> None:
-        self.sample, self.whitening, self._family = sample, whitening, family
+        self.sample, self.whitening, self.family = sample, whitening, family
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
 
         def prepared(group: Group) -> _Prepared:
@@ -39,8 +40,8 @@ class WhitenedScores:
             y, norms = prepared
             chosen = coef[..., group.replicates]
             predictor = (group.X @ chosen.reshape(len(chosen), -1)).reshape(-1, *chosen.shape[1:])
-            residual = np.asarray(y - self._family.mean(predictor))
-            size = np.linalg.norm(residual, axis=1) if self._family.classes else np.abs(residual)
+            residual = np.asarray(y - self.family.mean(predictor))
+            size = np.linalg.norm(residual, axis=1) if self.family.classes else np.abs(residual)
             return residual, np.asarray(size * norms * group.weights)
 
         return ScoresAt(self, self._groups.then(made))
@@ -49,13 +50,19 @@ class WhitenedScores:
         """Return the ℓ2 norms of all rows u, 0 where a replicate does not use the row."""
         return self._groups.then(lambda group, prepared: prepared[1] * group.weights)
 
-    def curvature(self, theta: FloatArray) -> "CurvatureAt":
-        """Return the rows' parts of the Hessian at θ (d, R), for a family without classes."""
+    def curvature(self, theta: FloatArray, level: FloatArray) -> "CurvatureAt":
+        """Return rows' parts of the curvature of the mean of clipped scores at θ (d, R), without classes.
+
+        ``level`` (R,) is the norm to which scores are clipped.
+        """
         coef = np.einsum("rij,jr->ir", self.whitening, theta)
 
-        def made(group: Group, prepared: _Prepared) -> _Prepared:
-            second = self._family.second_derivative(group.X @ coef[:, group.replicates])
-            return second, np.asarray(second * prepared[1] ** 2 * group.weights)
+        def made(group: Group, prepared: _Prepared) -> _CurvatureParts:
+            y, norms = prepared
+            predictor = group.X @ coef[:, group.replicates]
+            kept = np.abs(y - self.family.mean(predictor)) * norms <= level[group.replicates]
+            second = self.family.second_derivative(predictor) * group.weights
+            return np.asarray(second), np.asarray(second * (norms**2 + 1)), kept
 
         return CurvatureAt(self, self._groups.then(made))
 
@@ -70,32 +77,50 @@ class WhitenedScores:
         return np.asarray(moments / self.sample.n_rows[:, None, None])
 
 
-class _RowParts:
-    """What every row adds to a mean at one θ, with its norm, 0 where a replicate does not use the row."""
+class CurvatureAt:
+    """The parts w z z', z = [u, 1], of the curvature at one θ: w = ψ'', and 0 where the score is clipped.
+
+    The derivative of a clipped score is 0 along its residual. A part beyond the level of
+    :meth:`clipped_mean` is shortened to it, whatever its residual.
+    """
+
+    def __init__(self, scores: WhitenedScores, parts: Grouped[_CurvatureParts]) -> None:
+        self._scores, self._parts = scores, parts
+
+    def norms(self) -> Grouped[FloatArray]:
+        """Return ψ''‖z‖² of all rows, 0 where a replicate does not use the row."""
+        return self._parts.then(lambda group, made: made[1])
+
+    def clipped_mean(self, level: FloatArray) -> FloatArray:
+        """Return the mean over rows of parts of norm at most ``level`` (R,), (R, d + 1, d + 1)."""
+        sample, d = self._scores.sample, self._scores.sample.n_features
+
+        def part(group: Group, made: _CurvatureParts) -> FloatArray:
+            second, norms, kept = made
+            own, ones = level[group.replicates], np.ones((len(group.X), 1))
+            weights = second * clip_factor(norms, own) * (kept | (norms > own))
+            whitened = (group.X @ matrix for matrix in self._scores.whitening[group.replicates])
+            rows = (np.column_stack([each, ones]) for each in whitened)
+            return np.stack([(z * w[:, None]).T @ z for z, w in zip(rows, weights.T, strict=True)])
+
+        total = self._parts.total((sample.n_replicates, d + 1, d + 1), part, axis=0)
+        return np.asarray(total / sample.n_rows[:, None, None])
+
+
+class ScoresAt:
+    """The scores at one θ: residuals, made once where rows are held, and ℓ2 norms."""
 
     def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
         self._scores, self._parts = scores, parts
 
+    @property
+    def sample(self) -> Sample:
+        """The rows."""
+        return self._scores.sample
+
     def norms(self) -> Grouped[FloatArray]:
-        """Return the norms of all parts."""
+        """Return the norms of all scores, 0 where a replicate does not use the row."""
         return self._parts.then(lambda group, made: made[1])
-
-
-class CurvatureAt(_RowParts):
-    """The parts ψ''(u'θ) u u' of the Hessian at one θ: each row's ψ'' and ψ''‖u‖²."""
-
-    def clipped_mean(self, level: FloatArray) -> FloatArray:
-        """Return the mean over rows of parts clipped to norm ``level`` (R,), (R, d, d)."""
-
-        def weights(group: Group, made: _Prepared) -> FloatArray:
-            second, norms = made
-            return np.asarray(second * clip_factor(norms, level[group.replicates]) * group.weights)
-
-        return self._scores.mean_squares(self._parts.then(weights))
-
-
-class ScoresAt(_RowParts):
-    """The scores at one θ: residuals, made once where rows are held, and ℓ2 norms."""
 
     def clipped_second_moments(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
@@ -105,6 +130,28 @@ class ScoresAt(_RowParts):
             return np.asarray((residual * clip_factor(norms, level[group.replicates])) ** 2 * group.weights)
 
         return self._scores.mean_squares(self._parts.then(weights))
+
+    def residuals_above(self, level: FloatArray) -> FloatArray:
+        """Return how many rows have residuals beyond ± ``level`` (R,), or cells that were moved, (1, R)."""
+
+        def part(group: Group, made: _Prepared) -> FloatArray:
+            above = np.abs(made[0]) > level[group.replicates]
+            moved = self._scores.sample.moved_rows(group)
+            if moved is not None:
+                above = above | moved[:, None]
+            return np.asarray((above * group.weights).sum(axis=0)[None])
+
+        return self._parts.total((1, self._scores.sample.n_replicates), part)
+
+    def residual_moments(self, level: FloatArray) -> FloatArray:
+        """Return means of residuals clipped to ± ``level`` (R,), in levels, and of their squares, (2, R)."""
+
+        def part(group: Group, made: _Prepared) -> FloatArray:
+            size = np.clip(made[0] / level[group.replicates], -1, 1) * group.weights
+            return np.stack([size.sum(axis=0), (size**2).sum(axis=0)])
+
+        sample = self._scores.sample
+        return np.asarray(self._parts.total((2, sample.n_replicates), part) / sample.n_rows)
 
     def clipped_mean(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from dpalgos.catalog import register
 from dpalgos.errors import InputError
-from dpalgos.intervals.robust import RobustIntervalParams, glm_half_widths, note_robust_interval
 from dpalgos.models.families import Family, family_names, get_family
 from dpalgos.models.risk import Risk, minimize
+from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, glm_half_widths, note_robust_interval
 from dpalgos.params import Params, choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -12,7 +12,11 @@ from functools import reduce
 import numpy as np
 
 from dpalgos.catalog import register
-from dpalgos.intervals.robust import RobustIntervalParams, least_squares_half_widths, note_robust_interval
+from dpalgos.nonprivate.robust_intervals import (
+    RobustIntervalParams,
+    least_squares_half_widths,
+    note_robust_interval,
+)
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments

@@ -4,7 +4,7 @@ m = (1/n) Σ_i x_i
 """
 
 from dpalgos.catalog import register
-from dpalgos.intervals.robust import RobustIntervalParams, mean_half_widths, note_robust_interval
+from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, mean_half_widths, note_robust_interval
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray

@@ -4,6 +4,7 @@ Clipping is a part of the guarantee, not an assumption on the data: estimators a
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +28,19 @@ def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
 def truncate(values: FloatArray, bound: float | FloatArray) -> FloatArray:
     """Clip every entry to [-bound, bound] (Π_R of paper A for scalars); bounds may be one per replicate."""
     return np.clip(values, -np.asarray(bound), bound)
+
+
+@dataclass(frozen=True)
+class RelativeSquares:
+    """A function of rows with values ((clip(x) − c)/h)², equal to another of the same c and h."""
+
+    middle: tuple[float, ...]
+    half: tuple[float, ...]
+
+    def __call__(self, rows: FloatArray, bound: float) -> FloatArray:
+        """Return the squares, at most ``bound``²."""
+        relative = (rows - np.array(self.middle)) / np.array(self.half)
+        return np.asarray(np.clip(relative, -bound, bound) ** 2)
 
 
 def project_l2_ball(coef: FloatArray, radius: float) -> FloatArray:

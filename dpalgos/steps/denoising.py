@@ -1,7 +1,7 @@
 """Estimates that know the size of released noise: free post-processing; and the law of noise in a cube."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -11,6 +11,32 @@ from dpalgos.typing import FloatArray
 
 _ENTRY_VARIANCE = 1 / 400  # v of combined_steps: the whitening is right to about 5 %
 _JITTER = 1e-12  # of K's trace, where there is next to no noise
+
+
+class ReleasedSteps(NamedTuple):
+    """Points (T, d, R), gradients released there with noise of ``noise_stds`` (T, R), and the last ``end``.
+
+    ``level`` (R,) is the norm to which scores are clipped at the last point; ``end`` (d, R) follows it.
+    """
+
+    points: FloatArray
+    gradients: FloatArray
+    noise_stds: FloatArray
+    level: FloatArray
+    end: FloatArray
+
+    @property
+    def iterates(self) -> FloatArray:
+        """The points that the steps lead to, (T, d, R)."""
+        return np.concatenate([self.points[1:], self.end[None]])
+
+    def last(self, number: int) -> "ReleasedSteps":
+        """Return the last of the steps."""
+        return self._replace(
+            points=self.points[-number:],
+            gradients=self.gradients[-number:],
+            noise_stds=self.noise_stds[-number:],
+        )
 
 
 def prune(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
@@ -38,9 +64,7 @@ def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> Flo
 
 
 def combined_steps(
-    iterates: FloatArray,
-    gradients: FloatArray,
-    noise_stds: FloatArray,
+    steps: ReleasedSteps,
     step_size: float,
     curvature: FloatArray,
     start_variance: FloatArray,
@@ -54,19 +78,13 @@ def combined_steps(
     noise of variance s_t² and, together with the other steps, by v (θ* − θ_t)'(θ* − θ_u), which v g_t'g_u
     estimates. The weights are those of generalized least squares (Anderson 1965 has them without noise).
 
-    ``iterates`` and ``gradients`` (T, d, R) are released, ``noise_stds`` (T, R) and η ≤ 1 public;
-    ``curvature`` (R, d) is h, 0 to 1, of each of some orthonormal directions, ``start_variance`` (R,) that of
-    the noise in the start. Of a step's noise, and of the start's, a later step leaves 1 − η h along a
-    direction, (d, R).
+    The steps are released and η ≤ 1 is public; ``curvature`` (R, d) is h, 0 to 1, of each of some orthonormal
+    directions, ``start_variance`` (R,) that of the noise in the start. Of a step's noise, and of the start's,
+    a later step leaves 1 − η h along a direction, (d, R).
     """
-    n_steps, own = len(iterates), noise_stds.T**2
-    covariance = _ENTRY_VARIANCE * np.einsum("tjr,ujr->rtu", gradients, gradients)
-    size = np.maximum(covariance.trace(axis1=1, axis2=2) + own.sum(axis=1), np.finfo(float).tiny)
-    covariance[:, range(n_steps), range(n_steps)] += own
-    covariance = covariance / size[:, None, None] + _JITTER * np.eye(n_steps)
-    weights = np.linalg.solve(covariance, np.ones((len(own), n_steps, 1)))[..., 0]
-    weights /= weights.sum(axis=1, keepdims=True)
-    combined = np.einsum("rt,tjr->jr", weights, iterates + step_size * gradients)
+    n_steps, own = len(steps.points), steps.noise_stds.T**2
+    weights = step_weights(steps)
+    combined = np.einsum("rt,tjr->jr", weights, steps.points + step_size * steps.gradients)
 
     age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
     keeps = 1 - step_size * curvature.T
@@ -74,6 +92,17 @@ def combined_steps(
     variance = (np.einsum("rt,drtu->dru", weights, left) ** 2 * own).sum(axis=-1)
     start = np.einsum("rt,drt->dr", weights, keeps[..., None] ** (np.arange(n_steps) + 1))
     return combined, variance + start**2 * start_variance
+
+
+def step_weights(steps: ReleasedSteps, entry_variance: float | FloatArray = _ENTRY_VARIANCE) -> FloatArray:
+    """Return the weights w of :func:`combined_steps`, (R, T), for v = ``entry_variance``, () or (R,)."""
+    gradients, n_steps, own = steps.gradients, len(steps.points), steps.noise_stds.T**2
+    covariance = np.einsum("tjr,ujr->rtu", gradients, gradients) * np.reshape(entry_variance, (-1, 1, 1))
+    size = np.maximum(covariance.trace(axis1=1, axis2=2) + own.sum(axis=1), np.finfo(float).tiny)
+    covariance[:, range(n_steps), range(n_steps)] += own
+    covariance = covariance / size[:, None, None] + _JITTER * np.eye(n_steps)
+    weights = np.linalg.solve(covariance, np.ones((len(own), n_steps, 1)))[..., 0]
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def shrunk_directions(released: FloatArray, variance: FloatArray, curvature: FloatArray) -> FloatArray:

@@ -26,16 +26,15 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise, least_noise_factor
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import (
-    MEAN_SHARE,
-    interval_shares,
-    note_mean_interval,
-    reach_along,
-    release_score_moments,
+from dpalgos.intervals.means import (
+    CUBE_SHARE,
+    INTERVAL,
+    SHARES,
+    TruncatedEntries,
+    note_ball_interval,
 )
-from dpalgos.intervals.means import CUBE_SHARE, INTERVAL, TruncatedEntries
-from dpalgos.intervals.tails import shares_by_level
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
+from dpalgos.mechanisms.tails import shares_by_level
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -158,7 +157,7 @@ class UserAggregation:
     ) -> None:
         self._params, self._bound, self._n_queries, self._interval = params, bound, n_queries, interval
         self._least_weight = least_weight
-        self._budget = budget or params.split_budget({"steps": 1.0}, interval_shares(interval, MEAN_SHARE))
+        self._budget = budget or params.split_budget({"steps": 1.0}, SHARES if interval else {})
         self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
         self._rotation = HadamardRotation(n_features, params.public_seed)
 
@@ -289,19 +288,16 @@ class UserAggregation:
         n_users = np.array([len(X) for X in vectors], dtype=float)
         squares, sizes = ball_squares(vectors, refined.center, refined.radius)
         above = shares_by_level(sizes)
-        scores = release_score_moments(
-            transcript, squares, above, bound=refined.radius, n_rows=n_users, multiplier=multiplier
-        )
-        along = reach_along(scores.moments, np.maximum(scores.moments, 0).sum(axis=0))
-        note_mean_interval(
+        note_ball_interval(
             transcript,
             self._interval,
-            squares=scores.moments,
-            squares_std=scores.std,
+            squares=squares,
+            above=above,
+            radius=refined.radius,
             offset=refined.mean - refined.center,
             noise_std=refined.noise_std,
-            clipping=scores.tail.moved(along * refined.radius),
             n_rows=n_users,
+            multiplier=multiplier,
         )
         return refined.mean
 
@@ -380,7 +376,7 @@ def planned_steps(
 
     With an interval, what it releases is among them.
     """
-    reserved = interval_shares(interval, MEAN_SHARE)
+    reserved = SHARES if interval else {}
     noise = least_noise(
         params.split_budget(_SHARES, reserved, gaussian=False),
         selections={"ranges": n_queries * size},

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy
 
-from dpalgos.intervals.tails import shares_by_level
+from dpalgos.mechanisms.tails import shares_by_level
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.users import UserRows
 from dpalgos.steps.clipping import ball_mean, clip_factor, project_l2_ball
@@ -170,17 +170,17 @@ def minimize(
 
 @dataclass(frozen=True, eq=False)
 class ClippedUsers:
-    """Users of an objective, as :class:`dpalgos.intervals.bounded_scores.BoundedScores` wants them.
+    """Users of an objective, as :class:`dpalgos.user_level.user_interval.BoundedUnits` wants them.
 
     Its loss has a second derivative, and there is no ridge; the bounds are G and K.
 
         H_u = the mean over user u's rows of ∂²ℓ(x'θ, y)/∂z² · x x',   shortened to Frobenius norm K
         g_u = the mean over user u's rows of ∂ℓ(x'θ, y)/∂z · x,        shortened to ℓ2 norm G
 
-    Replacing a user moves the mean of the H_u, positive semidefinite, by at most √2 K/n
-    (:func:`dpalgos.intervals.newton.curvature_sensitivity`: their inner products are not negative), the
-    second moments of the g_u by √2 G²/n (:func:`dpalgos.intervals.half_widths.score_moment_sensitivity`),
-    and the share of users of whom anything was clipped by 1/n.
+    Replacing a user moves the mean of the H_u, positive semidefinite, by at most √2 K/n: their inner products
+    are not negative (:func:`dpalgos.mechanisms.score_curvature.curvature_sensitivity`). It moves the second
+    moments of the g_u by √2 G²/n (:func:`dpalgos.steps.moments.square_moment_sensitivity`), and the share of
+    users of whom anything was clipped by 1/n.
     """
 
     objective: UserObjective

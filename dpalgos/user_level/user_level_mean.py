@@ -17,18 +17,18 @@ all rows moves it as much as any other. τ has to suit the users with fewest row
 distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). Where means of users depend on how
 many rows they have, the estimate moves towards those who have many. No interval.
 
-    quantity           sensitivity     share            made in                forms
-    range of the mean  1 (selections)  .1 of the rest   private_range          not clipped or group privacy
-    first mean         2r/n            .15 of the rest  _released_ball         tight and not clipped
-    mean               2r/n            the rest         mean                   all
-    score moments      √2/n            .09              release_score_moments  interval
-    shares by size     √2/n            .21              release_tail           interval
+    quantity           sensitivity     share            made in                 forms
+    range of the mean  1 (selections)  .1 of the rest   private_range           not clipped or group privacy
+    first mean         2r/n            .15 of the rest  _released_ball          tight and not clipped
+    mean               2r/n            the rest         mean                    all
+    score moments      √2/n            .09              release_second_moments  interval
+    shares by size     √2/n            .21              release_tail            interval
 
 Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by
 at most twice the radius over n.
 
-Interval (:mod:`dpalgos.intervals.half_widths`): users are what is sampled. In a single column, whose noise is
+Interval (:mod:`dpalgos.intervals.means`): users are what is sampled. In a single column, whose noise is
 Laplace's, a share of ε pays for both releases (:mod:`dpalgos.intervals.means`).
 
 Reference: Levy et al., Learning with User-Level Privacy, Algorithms 1 and 2; of weights
@@ -42,8 +42,7 @@ import numpy as np
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import SCORE_MOMENTS, IntervalParams
-from dpalgos.intervals.tails import TAIL
+from dpalgos.intervals.means import MeanInterval
 from dpalgos.mechanisms.private_range import bin_middles
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, HadamardRotation
 from dpalgos.params import count, positive
@@ -54,7 +53,7 @@ from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, u
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelMeanParams(IntervalParams, AggregationParams):
+class UserLevelMeanParams(MeanInterval, AggregationParams):
     """Keywords of :func:`user_level_mean`."""
 
     value_bound: float = positive("B: every coordinate of the mean lies in ±B")
@@ -79,6 +78,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
         width = FINE_WINDOW.bin_width * params.concentration_radius
         middle = bin_middles(published[0][:1, :1], params.value_bound, width)
         center = HadamardRotation(1, params.public_seed).rotate_back(middle)
+    middle = np.repeat(center.T, 2, axis=0)
     along = [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, d - 1)]
     apart: Neighbors = (far, np.zeros(2), -far, np.zeros(2))
     fewer: Neighbors = (far, np.zeros(2), -far[:1], np.zeros(1))
@@ -86,13 +86,10 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
         "range of the mean": (0 * far, np.zeros(2), far, np.zeros(2)),
         "first mean": apart,
         "mean": apart if params.full_weight_rows is None else fewer,
-        SCORE_MOMENTS: (
-            along[0],
-            np.zeros(2),
-            along[1] if d > 1 else np.repeat(center.T, 2, axis=0),
-            np.zeros(2),
+        **params.user_witnesses(
+            (along[0], np.zeros(2), along[1] if d > 1 else middle, np.zeros(2)),
+            (along[0], np.zeros(2), middle, np.zeros(2)),
         ),
-        TAIL: (along[0], np.zeros(2), np.repeat(center.T, 2, axis=0), np.zeros(2)),
     }
 
 

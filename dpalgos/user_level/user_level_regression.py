@@ -7,14 +7,14 @@ Guarantee: (ε, δ) under replacing one user with all of that user's rows; the n
 Public: ``gradient_bound`` G on the norm of the mean gradient, ``concentration_radius`` τ within which users'
 mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
 
-    quantity               sensitivity     share     made in                forms
-    range of the gradient  1 (selections)  .1        private_range          not clipped or interval
-    first gradient         2r/n            .15       _released_ball         tight and not clipped or interval
-    gradient               2r/n, r ≤ G     the rest  mean                   all
-    last gradient          2G/n            .35       user_level_regression  interval
-    curvature              √2 K/n          .15       release_curvature      interval
-    score moments          √2/n            .06       release_score_moments  interval
-    shares by size         √2/n            .14       release_tail           interval
+    quantity               sensitivity     share     made in                 forms
+    range of the gradient  1 (selections)  .1        private_range           not clipped or interval
+    first gradient         2r/n            .15       _released_ball          tight and not clipped or interval
+    gradient               2r/n, r ≤ G     the rest  mean                    all
+    last gradient          2G/n            .25       user_level_regression   interval
+    curvature              √2 K/n          .15       note_step_of_users      interval
+    score moments          √2/n            .06       release_second_moments  interval
+    shares by size         √2/n            .14       release_tail            interval
 
 Why it is private. Given θ_t, which was made of earlier releases, replacing a user replaces one vector of the
 mean over users; the T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), whatever
@@ -43,18 +43,18 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import CURVATURE, SCORE_MOMENTS, IntervalParams, interval_shares
-from dpalgos.intervals.newton import step_with_interval
-from dpalgos.intervals.tails import TAIL
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
+from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, minimize
+from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
+from dpalgos.user_level.user_interval import UserInterval, note_step_of_users
 
-_STEP_SHARE, _CURVATURE_SHARE = 0.3, 0.15  # of μ², with an interval
+_STEP_SHARE = 0.4  # of μ², with an interval
 _LAST = "last gradient"
 
 
@@ -80,7 +80,7 @@ class GradientStepParams(AggregationParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserLevelRegressionParams(IntervalParams, GradientStepParams):
+class UserLevelRegressionParams(UserInterval, GradientStepParams):
     """Keywords of :func:`user_level_regression`."""
 
     answer: str = choice(
@@ -125,7 +125,7 @@ class UserLevelRegressionParams(IntervalParams, GradientStepParams):
 
     def budget(self) -> SplitBudget:
         """Return how μ² is spent with an interval: on steps, and on what follows them."""
-        reserved = {"steps": _STEP_SHARE, CURVATURE: _CURVATURE_SHARE, **interval_shares(self.interval)}
+        reserved = {"steps": _STEP_SHARE, **INTERVAL_SHARES}
         return self.split_budget({_LAST: 1.0}, reserved)
 
 
@@ -148,9 +148,7 @@ def witnesses(params: UserLevelRegressionParams, d: int, published: Published) -
     return {
         **gradient_witnesses(params, d, published),
         _LAST: (axes[0], np.full(2, 1e30), axes[0], np.full(2, -1e30)),  # whatever the coefficients
-        CURVATURE: apart,
-        SCORE_MOMENTS: apart,
-        TAIL: (axes[0], zero, 0 * axes[0], zero),
+        **params.unit_witnesses(apart, (axes[0], zero, 0 * axes[0], zero)),
     }
 
 
@@ -209,12 +207,13 @@ def user_level_regression(
         noise_multiplier=multiplier,
         label=_LAST,
     )
-    return step_with_interval(
+    std = transcript.noise_std(sensitivity, multiplier, sample.n_features)
+    level = np.full_like(users.n_units, params.gradient_bound)
+    note_step_of_users(
         transcript,
         params.interval,
-        model=users,
-        theta=reached,
-        gradient=gradient,
-        gradient_std=transcript.noise_std(sensitivity, multiplier, sample.n_features),
-        multiplier=budget.gaussian_multiplier,
+        budget,
+        users,
+        ReleasedSteps(reached[None], -gradient[None], std[None], level, reached),
     )
+    return reached

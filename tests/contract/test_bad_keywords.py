@@ -140,7 +140,6 @@ BAD = [
     ("dp_linear_regression: residual-clipped", INTERVAL, "interval must be None where residuals are clipped"),
     ("preconditioned_glm", {**CLASSES, "response_bound": LEFT_OUT, **INTERVAL}, "interval must be None"),
     ("dp_glm", {**CLASSES, **INTERVAL}, "interval must be None for family='multinomial'"),
-    ("dp_glm", {"coef_bound": 1.0, **INTERVAL}, "interval must be None where the answer is projected"),
     ("objective_perturbation_glm", {"sparsity": 1, **INTERVAL}, "interval must be None"),
     ("user_level_regression", INTERVAL, "interval must be None for aggregation='winsorized'"),
     ("user_level_regression: interval", {"loss": "huber"}, "interval must be None for loss='huber'"),

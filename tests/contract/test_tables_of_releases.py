@@ -3,12 +3,14 @@
 A table begins with a row ``quantity  sensitivity  share  made in  forms``; its quantities are the labels of
 the events. ``forms`` says which forms a row is of: ``all``, or words of their names and ``tight`` or
 ``paper``, joined by ``or``, ``and``, ``not``; ``not a or b`` excludes both. A share that is a number is the
-label's share of μ², or of ρ where not all noise is Gaussian.
+label's share of μ², or of ρ where not all noise is Gaussian. ``those of MODULE`` stands for the rows of the
+table of ``dpalgos.MODULE``, which share what their row says.
 """
 
 import inspect
 import re
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -19,8 +21,6 @@ from dpalgos.release.transcript import Transcript
 from tests.contract.forms import EVERY, IDS, keywords, response, whose
 
 HEADER = ["quantity", "sensitivity", "share", "made in", "forms"]
-# Their tables have other columns: they are checked as soon as they have these.
-WITHOUT = {"preconditioned_regression", "preconditioned_glm"}
 PRIVATE = [(estimator, calibration) for estimator, calibration in EVERY if estimator.private]
 each_form = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
 
@@ -51,6 +51,31 @@ def applies(words, form, calibration):
         return any(map(named, text.removeprefix("not ").split(" or "))) != excluded
 
     return all(map(clause, words.split(" and ")))
+
+
+def rows_of(table, form, calibration):
+    """Return the rows of a form, and in the place of ``those of MODULE`` the rows of that module's table.
+
+    What these share is their row's share, as they share their own.
+    """
+    assert all(len(row) == len(HEADER) for row in table), table
+    rows = []
+    for row in (row for row in table if applies(row[4], form, calibration)):
+        module = row[0].removeprefix("those of ")
+        if module == row[0]:
+            rows.append(row)
+            continue
+        inner = rows_of(
+            table_of(inspect.cleandoc(import_module(f"dpalgos.{module}").__doc__)), form, calibration
+        )
+        whole = sum(float(share) for _, _, share, _, _ in inner)
+        scale = float(row[2]) / whole if is_number(row[2]) else np.nan
+        rows += [[*one[:2], f"{scale * float(one[2]):.5f}", *one[3:]] for one in inner]
+    return rows
+
+
+def is_number(share):
+    return bool(re.fullmatch(r"1|0?\.\d+", share))
 
 
 class Traced(Transcript):
@@ -95,15 +120,12 @@ def released(estimator, calibration, monkeypatch):
 @each_form
 def test_the_table_of_releases_is_what_a_form_releases(estimator, calibration, monkeypatch):
     table = table_of(inspect.cleandoc(sys.modules[estimator.function.__module__].__doc__))
-    if not table and estimator.name in WITHOUT:
-        pytest.skip("its table of releases has other columns")
-    assert all(len(row) == len(HEADER) for row in table), table
     run = released(estimator, calibration, monkeypatch)
-    rows = [row for row in table if applies(row[4], estimator.form, calibration)]
+    rows = rows_of(table, estimator.form, calibration)
     assert sorted(row[0] for row in rows) == sorted({label(event) for event in run.events})
     for quantity, _, share, function, _ in rows:
         assert function in run.functions.get(quantity, {function}), f"{quantity} is not made in {function}"
-        if calibration == "tight" and re.fullmatch(r"1|0?\.\d+", share):
+        if calibration == "tight" and is_number(share):
             own = [event for event in run.events if label(event) == quantity]
             if any(hasattr(event, "sampling_rate") for event in own):
                 continue

@@ -1,10 +1,12 @@
 """Planted faults of the estimators, by file."""
 
-from tests.mutants.changes import argument, call, condition, name, number, operation, returns, value, without
+from tests.mutants.changes import argument, call, name, number, operation, returns, value
 from tests.mutants.fault import Fault, certified, hardened_law, law, neighbors, replayed, witness
 
 _HARDENED_LAW = "tests/contract/test_hardened_law.py"
 _INTERVALS = "tests/dpalgos/test_intervals.py"
+_COMPONENTS = f"{_INTERVALS}::test_an_interval_counts_every_part_of_its_error"
+_TABLES = "tests/contract/test_tables_of_releases.py::test_the_table_of_releases_is_what_a_form_releases[{}]"
 _RANDOMIZERS = "tests/dpalgos/local/test_randomizers.py"
 _TUKEY_EM = "tests/dpalgos/test_tukey_em.py"
 
@@ -21,9 +23,6 @@ ESTIMATOR_FAULTS = {
         "a GLM's gradient moves by its radius": Fault(
             "gradient_sensitivity", returns("{all} / 2"), witness("dp_glm-tight")
         ),
-        "what follows the steps is not paid for": Fault(
-            "DPGLMParams.budget", condition("interval", "True"), certified("dp_glm: interval-tight")
-        ),
     },
     "dpalgos/central/dp_linear_regression.py": {
         "the gradient of one row only": Fault(
@@ -31,12 +30,6 @@ ESTIMATOR_FAULTS = {
         ),
         "steps are not composed": Fault(
             "planned_noise", argument("gaussian_multiplier", 1, "1"), certified("dp_linear_regression-tight")
-        ),
-        "a table of releases states another share": Fault(
-            "_GRAM_SHARE",
-            value("0.3"),
-            "tests/contract/test_tables_of_releases.py::"
-            "test_the_table_of_releases_is_what_a_form_releases[dp_linear_regression: interval-tight]",
         ),
     },
     "dpalgos/central/dp_mean.py": {
@@ -83,8 +76,8 @@ ESTIMATOR_FAULTS = {
             certified("preconditioned_regression-tight"),
         ),
         "steps are combined from the true gradients": Fault(
-            "preconditioned_regression",
-            (argument("gaussian", 0, "exact := {all}"), argument("_Step", 1, "exact")),
+            "_release_steps",
+            (argument("gaussian", 0, "exact := {all}"), argument("append", 0, "exact", nth=1)),
             replayed("preconditioned_regression-tight"),
         ),
         "an answer that is mostly noise is not shrunk": Fault(
@@ -94,9 +87,6 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/comparators/adassp.py": {
-        "rows that are clipped are taken to say no more than others": Fault(
-            "_note_interval", argument("note_step_interval", "row_bound", "0.0"), _INTERVALS
-        ),
         "the exact moments are solved": Fault(
             "adassp", call("release_gram", "({0}, {all}[1])"), replayed("adassp-tight")
         ),
@@ -117,9 +107,6 @@ ESTIMATOR_FAULTS = {
             call("counts_needed", "1"),
             certified("clipped_mean: private radius-tight"),
         ),
-        "shares of an interval are left out of the budget": Fault(
-            "_budget", argument("interval_shares", 0, "None"), certified("clipped_mean: interval-tight")
-        ),
         "a public center is added before the noise": Fault(
             "clipped_mean",
             (
@@ -131,24 +118,18 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/intervals/means.py": {
-        "offsets from a public center are not clipped": Fault(
-            "mean_offset.clipped", without("maximum"), neighbors("clipped_mean: public center-tight")
-        ),
         "an interval is computed from the rows": Fault(
-            "note_offset_interval",
-            (
-                argument("release_score_moments", 1, "exact := {all}"),
-                argument("note_mean_interval", "squares", "exact"),
-            ),
+            "note_ball_interval",
+            argument("note_mean_interval", "squares", "unit**2 * radius**2 * squares"),
             replayed("clipped_mean: interval-tight"),
+        ),
+        "shares of an interval are left out of the budget": Fault(
+            "MeanInterval.interval_shares", returns("{{}}"), certified("clipped_mean: interval-tight")
         ),
         "squares of entries move by half of what they do": Fault(
             "square_sensitivity",
             returns("{all} / 2"),
             witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
-        ),
-        "squares of entries are not cut": Fault(
-            "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),
     },
     "dpalgos/comparators/double_noise_newton_glm.py": {
@@ -223,11 +204,6 @@ ESTIMATOR_FAULTS = {
             operation("output", "{all} / 2"),
             "tests/dpalgos/test_objective_perturbation.py",
         ),
-        "an interval beside a minimum gets half of its noise": Fault(
-            "objective_perturbation_glm",
-            argument("step_with_interval", "multiplier", "lambda part: 0.7 * {all}(part)"),
-            certified("objective_perturbation_glm: interval-tight"),
-        ),
     },
     "dpalgos/comparators/private_frank_wolfe_lasso.py": {
         "a vertex' score moves by half": Fault(
@@ -283,58 +259,64 @@ ESTIMATOR_FAULTS = {
             "distance_sensitivity", returns("0.5"), witness("tukey_em-tight")
         ),
     },
-    "dpalgos/intervals/bounded_scores.py": {
-        "curvature is not cut at its cap": Fault(
-            "BoundedGLM._mean_products",
-            call("clip_rows_l2", "{0}"),
-            neighbors("dp_glm: interval-tight", "objective_perturbation_glm: interval-tight"),
+    "dpalgos/intervals/from_start.py": {
+        "steps after an answer are not paid for": Fault(
+            "IntervalFromStart.reserved",
+            returns("{{part: 0.5 * share for part, share in {all}.items()}}"),
+            certified("adassp: interval-tight", "dp_glm: interval-tight"),
+        ),
+        "an interval next to a minimum gets half of its noise": Fault(
+            "IntervalFromStart.rest_budget",
+            operation("factor", "2 * {all}", nth=0),
+            certified("objective_perturbation_glm: interval-tight", "tukey_em: interval-tight"),
         ),
     },
-    "dpalgos/intervals/newton.py": {
-        "curvature moves by its level": Fault(
-            "curvature_sensitivity",
-            returns("{all} / np.sqrt(2)"),
-            witness("preconditioned_glm: interval-tight"),
+    "dpalgos/intervals/regression.py": {
+        "an interval's shares are not taken from the steps": Fault(
+            "RegressionInterval.interval_shares",
+            returns("{{part: share / 2 for part, share in {all}.items()}}"),
+            _TABLES.format("preconditioned_regression: interval-tight"),
         ),
-        "half of the noise is left out of a regression's interval": Fault(
-            "note_step_interval", operation("score_std", "{all} / 4"), _INTERVALS
+        "half of the noise of the steps is left out of an interval": Fault(
+            "center_of", call("sqrt", "{all} / 2"), _COMPONENTS
+        ),
+        "sampling is left out of an interval": Fault(
+            "error_of", argument("CoefError", 0, "noise + blurred"), _COMPONENTS
+        ),
+        "what the curvature's noise adds is left out of an interval": Fault(
+            "error_of", argument("CoefError", 0, "noise + sampling"), _COMPONENTS
+        ),
+        "the noise of the mean residual is left out of an interval": Fault(
+            "_mean_residual", argument("_Shift", "variance", "0.0"), _COMPONENTS
+        ),
+        "the mean residual is used without its noise": Fault(
+            "_mean_residual",
+            (
+                argument("gaussian", 0, "exact := {all}", nth=0),
+                argument("_Shift", "moved", "one * level * exact[0]"),
+            ),
+            replayed("preconditioned_regression: interval-tight"),
+        ),
+        "residuals are not cut": Fault(
+            "residual_sensitivity", returns("{all} / 2"), witness("preconditioned_regression: interval-tight")
+        ),
+        "a wide gradient moves as one that is clipped at its old level": Fault(
+            "_wide_step",
+            argument("ball_mean_sensitivity", 0, "steps.level"),
+            witness("preconditioned_regression: interval, least squares-tight"),
         ),
     },
     "dpalgos/intervals/half_widths.py": {
         "second moments for an interval are not paid for": Fault(
-            "release_score_moments",
+            "release_second_moments",
             argument("gaussian", "noise_multiplier", "{all} / 2"),
-            certified("dp_mean: interval-tight", "adassp: interval-tight"),
+            certified("clipped_mean: interval-tight", "adassp: interval-tight"),
         ),
         "half of the noise is left out of a mean's interval": Fault(
             "note_mean_interval", name("noise_std", "noise_std / 2"), _INTERVALS
         ),
         "how unsure a variance is is left out of an interval": Fault(
             "half_widths", argument("sqrt", 0, "{left}", nth=0), _INTERVALS
-        ),
-        "second moments of scores move by 1/n": Fault(
-            "score_moment_sensitivity",
-            number(2.0, 1.0),
-            witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
-        ),
-    },
-    "dpalgos/intervals/tails.py": {
-        "shares by size move by half of what they do": Fault(
-            "tail_sensitivity",
-            returns("{all} / 2"),
-            witness("dp_mean: interval-tight", "preconditioned_regression: interval-tight"),
-        ),
-        "columns' own shares by size come for nothing": Fault(
-            "tail_sensitivity", number(3, 2), witness("dp_mean: interval-tight")
-        ),
-        "the noise is subtracted from the shares of clipped rows": Fault(
-            "Tail._bound", name("high", "low", every=True), _INTERVALS
-        ),
-        "outliers that the noise hides are left out": Fault(
-            "Tail._bound", operation("rare", "0.0"), _INTERVALS
-        ),
-        "cells that were moved to a bound are not counted": Fault(
-            "counts_by_level", condition("FAR", "False"), _INTERVALS
         ),
     },
     "dpalgos/local/ldp_nldp_public.py": {

@@ -277,6 +277,37 @@ MECHANISM_FAULTS = {
         "random stopping costs two scores": Fault("SCORE_FACTOR", value("2.0"), _RANDOM_STOPPING),
         "draws stop at a cap": Fault("number_of_draws", condition("expm1", "True"), _RANDOM_STOPPING),
     },
+    "dpalgos/mechanisms/score_curvature.py": {
+        "curvature moves by its level": Fault(
+            "curvature_sensitivity",
+            returns("{all} / np.sqrt(2)"),
+            witness("preconditioned_glm: interval-tight"),
+        ),
+        "the search for the curvature's level costs one count": Fault(
+            "release_curvature",
+            call("gaussian_multiplier", "{of}.gaussian_multiplier({0})", nth=1),
+            certified("preconditioned_regression: interval-tight"),
+        ),
+    },
+    "dpalgos/mechanisms/tails.py": {
+        "shares by size move by half of what they do": Fault(
+            "tail_sensitivity",
+            returns("{all} / 2"),
+            witness("dp_mean: interval-tight", "preconditioned_regression: interval, least squares-tight"),
+        ),
+        "columns' own shares by size come for nothing": Fault(
+            "tail_sensitivity", number(3, 2), witness("dp_mean: interval-tight")
+        ),
+        "the noise is subtracted from the shares of clipped rows": Fault(
+            "Tail._bound", name("high", "low", every=True), _INTERVALS
+        ),
+        "outliers that the noise hides are left out": Fault(
+            "Tail._bound", operation("rare", "0.0"), _INTERVALS
+        ),
+        "cells that were moved to a bound are not counted": Fault(
+            "counts_by_level", condition("FAR", "False"), _INTERVALS
+        ),
+    },
     "dpalgos/mechanisms/top_k.py": {
         "released coordinates move by λ together": Fault(
             "selected_l2_sensitivity", call("sqrt", "1.0"), _TOP_K
@@ -431,7 +462,15 @@ MECHANISM_FAULTS = {
             "tests/data/test_declared_table.py::test_an_estimate_counts_users_as_a_release_does",
         ),
     },
+    "dpalgos/steps/ball_means.py": {
+        "offsets from a public center are not clipped": Fault(
+            "mean_offset.clipped", without("maximum"), neighbors("clipped_mean: public center-tight")
+        ),
+    },
     "dpalgos/steps/clipping.py": {
+        "squares of entries are not cut": Fault(
+            "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
+        ),
         "a user moves a ball's mean by its radius": Fault(
             "ball_mean_sensitivity", returns("{all} / 2"), witness("user_level_mean: clipped-tight")
         ),
@@ -454,6 +493,11 @@ MECHANISM_FAULTS = {
         "noise in a cube is counted as normal": Fault("normal_equivalent", call("max", "{0}"), _INTERVALS),
     },
     "dpalgos/steps/moments.py": {
+        "second moments of scores move by 1/n": Fault(
+            "square_moment_sensitivity",
+            number(2.0, 1.0),
+            witness("adassp: interval-tight", "preconditioned_regression: interval-tight"),
+        ),
         "whitened rows are clipped by their norms before whitening": Fault(
             "clipped_row_sums",
             argument("norm", 0, "Z", nth=1),

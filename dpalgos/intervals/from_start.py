@@ -1,0 +1,136 @@
+"""Intervals around any private answer of a linear or generalized linear model, by whitened steps from it.
+
+Where an estimator releases no gradients of white rows, these follow its answer: rows are whitened by released
+second moments, and three Newton-like steps start from the answer (as in
+:mod:`dpalgos.central.preconditioned_glm`), from which on the interval is that of
+:mod:`dpalgos.intervals.regression`: debiased, as intervals of the lasso are. The answer stays what it is. The
+shares, of what the interval takes in all, which is .5 of μ² (or of ε, where the estimator is not Gaussian):
+
+    quantity                       sensitivity  share  made in            forms
+    rows above a level             1            .03    search_level       all
+    second moments                 √2 C_A²/n    .2     private_whitening  all
+    scores above a level           1            .1     search_level       all
+    preconditioned score           2C/n         .42    scored_steps       all
+    those of intervals.regression  its own      .25    note_interval      all
+
+Rows are [x, 1]; levels are searched by four counts of rows, and twice of scores; steps are three.
+
+References
+----------
+Zhang & Zhang (2014), Confidence intervals for low dimensional parameters in high dimensional linear models.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.calibration import least_noise_factor
+from dpalgos.accounting.events import Event, GaussianEvent
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
+from dpalgos.catalog import Witnesses, pair
+from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
+from dpalgos.mechanisms.private_whitening import private_whitening
+from dpalgos.mechanisms.scored_steps import scored_steps
+from dpalgos.models.families import get_family
+from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.typing import FloatArray
+
+TOTAL = 0.5
+_N_STEPS, _OWN = 3, 0.25
+_SHARES = {"rows": 0.03, "moments": 0.2, "scores": 0.1, **{f"step {t}": 0.14 for t in range(_N_STEPS)}}
+_LARGEST_TUNED = 4.0  # above this ε to look for the least noise takes long
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalFromStart(RegressionInterval):
+    """Keywords of estimators whose intervals come from steps after their answer."""
+
+    @property
+    def start_family(self) -> str:
+        """The family of the model."""
+        return str(getattr(self, "family", "gaussian"))
+
+    def reserved(self, sample: Sample) -> dict[str, float]:
+        """Return the shares of μ² that the interval takes, of a Gaussian estimator's; none without one."""
+        return {part: TOTAL * share for part, share in self._parts(sample).items()}
+
+    def _parts(self, sample: Sample) -> dict[str, float]:
+        own = self.interval_shares(sample, get_family(self.start_family))
+        scale = _OWN / sum(own.values()) if own else 0.0
+        return {**_SHARES, **{part: scale * share for part, share in own.items()}} if own else {}
+
+    def rest(self, sample: Sample) -> tuple[float, float]:
+        """Return the (ε, δ) that the interval leaves to an estimator that is not Gaussian."""
+        if not self._parts(sample):
+            return self.epsilon, self.delta
+        return (1 - TOTAL) * self.epsilon, self.delta / 2
+
+    def without_interval(self, sample: Sample) -> Self:
+        """Return the keywords of an estimator on what the interval leaves."""
+        epsilon, delta = self.rest(sample)
+        return replace(self, interval=None, epsilon=epsilon, delta=delta)
+
+    def rest_budget(self, sample: Sample, events: Callable[[], Sequence[Event]]) -> SplitBudget | None:
+        """Return the interval's budget next to an estimator's ``events``, which prove :meth:`rest`."""
+        parts, delta = self._parts(sample), self.delta / 2
+        if not parts:
+            return None
+        mu, factor = gaussian_mu(TOTAL * self.epsilon, delta), 1.01
+        if self.epsilon <= _LARGEST_TUNED:
+            alone = GaussianEvent(label="", noise_multiplier=1 / mu, l2_sensitivity=1.0)
+            factor = _least_factor((*events(), alone), self.epsilon, self.delta)
+        return SplitBudget(epsilon=gaussian_epsilon(delta, mu / factor), delta=delta, shares=parts)
+
+    def note_interval_from(
+        self, transcript: Transcript, budget: SplitBudget | None, sample: Sample, start: FloatArray
+    ) -> None:
+        """Release steps from ``start`` (d, R), and note the interval; ``budget`` has the reserved parts."""
+        if self.interval is None:
+            return
+        if budget is None or not self._parts(sample):
+            self.note_too_few(transcript, sample)
+            return
+        family = get_family(self.start_family)
+        levels = GLMLevels(sample, "private", family, budget, transcript)
+        white = private_whitening(
+            transcript,
+            sample,
+            with_one,
+            levels.rows(),
+            noise_multiplier=budget.gaussian_multiplier("moments"),
+        )
+        scores = WhitenedScores(sample, family, white.matrix)
+        theta = np.linalg.solve(white.matrix, start.T[..., None])[..., 0].T
+        steps, _ = scored_steps(transcript, budget, scores, levels, white.mean_row, theta, _N_STEPS)
+        middle = (white.mean_row * steps.end).sum(axis=0)
+        self.note_interval(transcript, budget, scores, white, steps, middle)
+
+    def start_witnesses(self, d: int) -> Witnesses:
+        """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
+        first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
+        return {
+            "rows above a level": pair(first, none),
+            "second moments": pair(first, last),
+            "scores above a level": pair(first, none, far, 0.0),
+            "preconditioned score": pair(first, first, far, -far),
+            **self.interval_witnesses(d),
+        }
+
+
+@lru_cache(maxsize=1024)
+def _least_factor(events: tuple[Event, ...], epsilon: float, delta: float) -> float:
+    """Return the least factor on the last event's noise at which events prove (ε, δ)."""
+    *others, last = events
+    assert isinstance(last, GaussianEvent)
+
+    def planned(factor: float) -> list[Event]:
+        return [*others, replace(last, noise_multiplier=factor * last.noise_multiplier)]
+
+    return least_noise_factor(planned, epsilon, delta, most=1.01)

@@ -1,0 +1,374 @@
+"""Intervals of regressions: around the steps that an estimator has released, with a few numbers more.
+
+    center   β̃ = W Σ_t w_t (θ_t + Q⁻¹ g_t)
+    ends     β̃_j ± ( z √(T_j + u_j) + b_j )
+    T_j      = ‖l_j‖² Σ_t w_t² s_t² + l_j' S l_j / n + what noise in Q adds,   l_j = row j of W Q⁻¹
+
+g_t is the mean of scores of white rows u = W x at θ_t, each clipped to norm C, with noise of standard
+deviation s_t. All of it was released by the estimator, so that the center costs nothing; it is not shrunk.
+Q is the curvature of the mean of clipped scores, S their second moments. Released for the interval:
+
+    quantity                  sensitivity  share  made in                 forms
+    curvatures above a level  1            .012   search_level            all
+    curvature                 √2 L/n       .04    release_curvature       all
+    score moments             √2/n         .015   release_second_moments  all
+    mean residual             2/n          .055   _mean_residual          not least squares
+    residuals far away        1            .03    _mean_residual          not least squares
+    wide gradient             6 C/n        .3     _wide_step              least squares
+    shares by size            √2/n         .1     release_tail            least squares
+
+They are four counts of ψ''‖z‖², z = [u, 1]; the mean of z z' over rows whose score is not clipped, cut to
+norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = residual/Λ cut to [−1, 1]; a count
+of residuals beyond 3Λ. With ``interval_target="least squares"``: the mean of scores clipped to 3C, and shares
+of rows by score. In logistic models, whose residuals are bounded, neither mean residual nor count.
+
+Proofs: :func:`dpalgos.mechanisms.score_curvature.curvature_sensitivity`,
+:func:`dpalgos.steps.moments.square_moment_sensitivity`, :func:`residual_sensitivity`,
+:func:`dpalgos.mechanisms.clip_levels.count_sensitivity` and :mod:`dpalgos.mechanisms.tails`. All else follows
+from released and public numbers.
+
+What follows is heuristics, and affects accuracy only. Clipped scores have mean zero at the coefficients where
+errors are symmetric given the covariates, and for slopes also where errors do not depend on them: there
+slopes cover least squares' coefficient, else the robust-regression coefficient. The intercept, the
+coefficient of a column of ones, which the released mean of z shows, is moved by the mean residual cut at Λ,
+towards the mean of the errors; by as much as that exceeds its noise errors may be skewed beyond Λ, too, and
+rows beyond 3 Λ may lie at 6 Λ. The second target takes one step more, and adds what its clipping may hide
+(:mod:`dpalgos.mechanisms.tails`) to the half-widths.
+
+For generalized linear models Q is taken at the last point. What it changes on the way is a bias along the
+intercept, half the squared length of the step times the relative slope of ψ'' at a typical predictor.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.catalog import Witnesses, pair
+from dpalgos.errors import InputError
+from dpalgos.intervals.half_widths import (
+    BENT,
+    CLIPPED,
+    FEW,
+    GROSS,
+    HIDDEN,
+    SCORE_MOMENTS,
+    IntervalParams,
+    note_interval,
+    reach_along,
+    release_second_moments,
+)
+from dpalgos.mechanisms.clip_levels import count_sensitivity
+from dpalgos.mechanisms.private_whitening import Whitening
+from dpalgos.mechanisms.score_curvature import (
+    COUNTS,
+    CURVATURE,
+    UNSEEN_NOISE,
+    ScoreCurvature,
+    release_curvature,
+)
+from dpalgos.mechanisms.tails import TAIL, Tail, release_tail, shares_above
+from dpalgos.models.families import Family
+from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
+from dpalgos.params import choice
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.steps.clipping import ball_mean_sensitivity
+from dpalgos.steps.denoising import ReleasedSteps, step_weights
+from dpalgos.typing import BoolArray, FloatArray
+
+RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
+ROBUST, LEAST_SQUARES = "robust", "least squares"
+RESIDUAL, FAR, WIDE = "mean residual", "residuals far away", "wide gradient"
+SHARES: Mapping[str, float] = MappingProxyType({COUNTS: 0.012, CURVATURE: 0.04, SCORE_MOMENTS: 0.015})
+RESIDUAL_SHARES: Mapping[str, float] = MappingProxyType({RESIDUAL: 0.055, FAR: 0.03})
+WIDE_SHARES: Mapping[str, float] = MappingProxyType({WIDE: 0.3, TAIL: 0.1})
+
+_LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
+_WHITE = 0.0025  # variance of entries that the whitening leaves
+_MARGIN = 1.2  # of the variance, for curvature that differs among steps
+_LAMBDA, _REFERENCE_SIZE = 2.0, 500.0  # Λ in residual standard deviations at the reference nμ
+_FAR_AWAY, _FARTHEST = 3.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
+_SKEWED, _GROSS, _GROSS_FOR_ALL = 1.2, 1.3, 3.0  # standard deviations
+_WIDER = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionInterval(IntervalParams):
+    """Keywords of regressions that have intervals, and all that their estimators need for them."""
+
+    interval_target: str = choice(
+        "'robust': least squares' coefficient where errors are symmetric or do not depend on the covariates, "
+        "else the robust-regression coefficient; 'least squares' under any errors, at its price",
+        (ROBUST, LEAST_SQUARES),
+        default=ROBUST,
+    )
+
+    def check_family(self, family: Family) -> None:
+        """Refuse intervals of coefficients of classes."""
+        if self.interval is not None and family.needs_classes:
+            raise InputError(
+                f"interval must be None for family={family.name!r}, got {self.interval!r}: its coefficients "
+                "are known up to a common vector"
+            )
+
+    def interval_shares(self, sample: Sample, family: Family) -> dict[str, float]:
+        """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
+        if self.interval is None or self._too_few(sample):
+            return {}
+        if self.interval_target == LEAST_SQUARES:
+            return {**SHARES, **WIDE_SHARES}
+        return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
+
+    def _too_few(self, sample: Sample) -> bool:
+        size = float(sample.n_rows.min()) * gaussian_mu(self.epsilon, self.delta)
+        return bool(size < RESOLVABLE * np.sqrt(sample.n_features))
+
+    def note_too_few(self, transcript: Transcript, sample: Sample) -> None:
+        """Note that there is no interval."""
+        nothing = np.full((sample.n_features, sample.n_replicates), np.nan)
+        note_interval(
+            transcript,
+            self.interval or 0.5,
+            variance=nothing,
+            variance_std=0.0,
+            sampling=nothing,
+            biases={},
+            flags={FEW: np.isnan(nothing)},
+            center=nothing,
+        )
+
+    def note_interval(
+        self,
+        transcript: Transcript,
+        budget: SplitBudget,
+        scores: WhitenedScores,
+        white: Whitening,
+        steps: ReleasedSteps,
+        middle: FloatArray | None = None,
+    ) -> None:
+        """Release what the interval needs, and note its ends.
+
+        ``budget`` has the parts of :meth:`interval_shares`; ``middle`` (R,) is a typical predictor, released.
+        """
+        if self.interval is None:
+            return
+        if self._too_few(scores.sample):
+            self.note_too_few(transcript, scores.sample)
+            return
+        wide, n_rows = self.interval_target == LEAST_SQUARES, scores.sample.n_rows
+        if wide:
+            steps = _wide_step(transcript, budget, scores, steps)
+        middle = np.zeros(len(n_rows)) if middle is None else middle
+        curvature = release_curvature(transcript, budget, scores, white, steps, middle)
+        center = center_of(curvature, steps)
+        at, outer = scores.at(center.theta), scores.whitening
+        moments, moments_std = release_second_moments(
+            transcript,
+            at.clipped_second_moments(steps.level),
+            bound=steps.level,
+            n_rows=n_rows,
+            multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
+        )
+        coef = np.einsum("rij,jr->ir", outer, center.theta)
+        shift, hidden = _Shift(np.zeros_like(coef)), np.zeros_like(coef)
+        if not wide and not np.isfinite(scores.family.residual_bound):
+            shift = _mean_residual(transcript, budget, at, curvature, moments, outer)
+        error = error_of(curvature, center, moments, moments_std, outer - shift.image, n_rows)
+        if wide:
+            above = shares_above(scores.sample, at.norms(), steps.level)
+            tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
+            hidden = error.moved(tail, steps.level, moments, n_rows)
+        bent = _bent(scores.family, curvature, center, outer, middle)
+        variance = error.variance + shift.variance
+        note_interval(
+            transcript,
+            self.interval,
+            variance=_MARGIN * variance,
+            variance_std=error.variance_std,
+            sampling=error.sampling,
+            biases={CLIPPED: shift.bias + hidden, BENT: bent},
+            flags={HIDDEN: unresolved(curvature, outer), GROSS: shift.gross & np.ones_like(coef, dtype=bool)},
+            center=coef + shift.moved,
+        )
+
+    def interval_witnesses(self, d: int) -> Witnesses:
+        """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
+        first, last, none, far = 1e6 * np.eye(d)[0], 1e6 * np.eye(d)[-1], np.zeros(d), 1e15
+        return {
+            COUNTS: pair(first, none),
+            CURVATURE: pair(first, last),
+            SCORE_MOMENTS: pair(first, last, far),
+            RESIDUAL: pair(none, none, far, -far),
+            FAR: pair(none, none, far, 0.0),
+            WIDE: pair(first, first, far, -far),
+            TAIL: pair(first, none, far, 0.0),
+        }
+
+
+def residual_sensitivity(n_rows: FloatArray) -> FloatArray:
+    """Return 2/n: (t, t²) and (s, s²), t and s in [−1, 1], are at most 2 apart.
+
+    With a = |t − s| ≤ 2 and |t + s| ≤ 2 − a their squared distance is a² (1 + (t + s)²) ≤ a² (1 + (2 − a)²),
+    at most 4, attained by t = 1 and s = −1.
+    """
+    return np.asarray(2 / n_rows)
+
+
+class Center(NamedTuple):
+    """White coefficients that released steps lead to."""
+
+    theta: FloatArray  # (d, R)
+    step: FloatArray  # from the weighted points to it
+    score_std: FloatArray  # of the noise in the weighted gradients, (R,)
+
+
+class CoefError(NamedTuple):
+    """What is known of the error of coefficients, (d, R); ``lever`` (R, d, d) brings scores to them."""
+
+    variance: FloatArray
+    variance_std: FloatArray
+    sampling: FloatArray
+    lever: FloatArray
+
+    def moved(self, tail: Tail, level: FloatArray, moments: FloatArray, n_rows: FloatArray) -> FloatArray:
+        """Return how far clipping the scores may have moved coefficients, (d, R)."""
+        length = (self.lever**2).sum(axis=2).T
+        reach = reach_along(self.sampling * n_rows, np.einsum("rjj->r", moments), length)
+        return tail.moved(level * np.sqrt(length) * reach)
+
+
+class _Shift(NamedTuple):
+    """What the mean residual changes at a column of ones, (d, R); ``image`` (R, d, d) leaves its rows."""
+
+    moved: FloatArray
+    image: FloatArray | float = 0.0
+    variance: FloatArray | float = 0.0
+    bias: FloatArray | float = 0.0
+    gross: BoolArray | bool = False
+
+
+def _wide_step(
+    transcript: Transcript, budget: SplitBudget, scores: WhitenedScores, steps: ReleasedSteps
+) -> ReleasedSteps:
+    """Release a gradient at the end of the steps, of scores clipped at three times their level."""
+    level, multiplier = _WIDER * steps.level, budget.gaussian_multiplier(WIDE)
+    sensitivity = ball_mean_sensitivity(level, scores.sample.n_rows)
+    released = transcript.gaussian(
+        scores.at(steps.end).clipped_mean(level),
+        l2_sensitivity=sensitivity,
+        noise_multiplier=multiplier,
+        label=WIDE,
+    )
+    std = transcript.noise_std(sensitivity, multiplier, len(released))
+    return ReleasedSteps(steps.end[None], released[None], std[None], level, steps.end)
+
+
+def center_of(curvature: ScoreCurvature, steps: ReleasedSteps) -> Center:
+    """Return the mean of Newton steps from all points, with the weights of least noise."""
+    moved = np.einsum("rij,tjr->tir", curvature.inverse(), steps.gradients)
+    weights = step_weights(steps, _WHITE + (UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2)
+    step = np.einsum("rt,tjr->jr", weights, moved)
+    theta = np.einsum("rt,tjr->jr", weights, steps.points) + step
+    return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.noise_stds**2)))
+
+
+def error_of(
+    curvature: ScoreCurvature,
+    center: Center,
+    moments: FloatArray,
+    moments_std: FloatArray,
+    rows: FloatArray,
+    n_rows: FloatArray,
+) -> CoefError:
+    """Return the error of coefficients, ``rows`` (R, d, d) of which bring white coordinates to them."""
+    parts = (rows @ curvature.vectors / curvature.values[:, None, :]) ** 2
+    lever, length = rows @ curvature.inverse(), parts.sum(axis=2).T
+
+    def along(values: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("rjk,rk->jr", parts, values))
+
+    sampling = np.einsum("rjk,rkl,rjl->jr", lever, moments, lever) / n_rows
+    noise = length * center.score_std**2
+    step = curvature.along(center.step)
+    blurred = along(curvature.std**2 * ((step**2).sum(axis=1, keepdims=True) + step**2)) / 2
+    doubt = along((2 * curvature.std / curvature.values) ** 2) / np.maximum(length, np.finfo(float).tiny)
+    unsure = (moments_std * length / n_rows) ** 2 + 2 * sampling**2 / n_rows
+    unsure += doubt * (noise + sampling) ** 2
+    return CoefError(noise + sampling + blurred, np.sqrt(unsure), sampling, lever)
+
+
+def _mean_residual(
+    transcript: Transcript,
+    budget: SplitBudget,
+    at: ScoresAt,
+    curvature: ScoreCurvature,
+    moments: FloatArray,
+    outer: FloatArray,
+) -> _Shift:
+    """Release the mean of cut residuals, and a count of far ones; apply them where a column is one."""
+    n_rows, d = at.sample.n_rows, at.sample.n_features
+    size = n_rows * gaussian_mu(budget.epsilon, budget.delta) / _REFERENCE_SIZE
+    scale = np.maximum(np.einsum("rjj->r", moments) / (d * curvature.total), np.finfo(float).tiny)
+    level = np.sqrt(scale) * np.clip(_LAMBDA * size**0.25, 1.5, 6.0)
+    sensitivity, multiplier = residual_sensitivity(n_rows), budget.gaussian_multiplier(RESIDUAL)
+    released = transcript.gaussian(
+        at.residual_moments(level), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=RESIDUAL
+    )
+    std, mean = level * transcript.noise_std(sensitivity, multiplier, 2), level * released[0]
+    multiplier = budget.gaussian_multiplier(FAR)
+    far = transcript.gaussian(
+        at.residuals_above(_FAR_AWAY * level),
+        l2_sensitivity=count_sensitivity(),
+        noise_multiplier=multiplier,
+        label=FAR,
+    )[0] / transcript.noise_std(count_sensitivity(), multiplier, 1)
+    one, image = _column_of_ones(curvature, outer)
+    skewed = np.maximum(np.abs(mean) - _SKEWED * std, 0)
+    hidden = _FAR_AWAY * _FARTHEST * level * multiplier * np.maximum(far, 0) / n_rows
+    return _Shift(
+        moved=one * mean,
+        image=one.T[:, :, None] * image[:, None, :],
+        variance=one * (std**2 + level**2 * np.maximum(released[1], 0) / n_rows),
+        bias=one * (skewed + hidden),
+        gross=(one & (far > _GROSS)) | (far > _GROSS_FOR_ALL),
+    )
+
+
+def _column_of_ones(curvature: ScoreCurvature, outer: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Return which coefficient, (d, R), is of a column of ones, if any, and the mean white row, (R, d)."""
+    columns, replicate = np.linalg.inv(outer), np.arange(len(outer))
+    length = np.linalg.norm(columns, axis=1)
+    alike = np.einsum("rij,ir->rj", columns, curvature.ones) / length
+    j, unsure = alike.argmax(axis=1), curvature.noise / curvature.total
+    found = (alike[replicate, j] > 0.6 + 0.5 * unsure) & (
+        np.abs(length[replicate, j] ** 2 - 1) < 0.2 + unsure
+    )
+    one = np.zeros((outer.shape[1], len(outer)), dtype=bool)
+    one[j[found], replicate[found]] = True
+    along = curvature.along(columns[replicate, :, j].T) * curvature.values / curvature.total[:, None]
+    return one, np.einsum("rik,rk->ri", curvature.vectors, along)
+
+
+def _bent(
+    family: Family, curvature: ScoreCurvature, center: Center, outer: FloatArray, middle: FloatArray
+) -> FloatArray:
+    """Return what the curvature may change on the way, (d, R): along the intercept."""
+    if family.is_linear:
+        return np.zeros_like(center.theta)
+    width = 1e-3
+    low, high = (family.second_derivative((middle + side * width)[None])[0] for side in (-1, 1))
+    skew = np.abs(high - low) / (width * np.maximum(high + low, 1e-12))
+    size = (center.step**2).sum(axis=0) + center.score_std**2 * (1 / curvature.values**2).sum(axis=1)
+    return np.asarray(np.abs(np.einsum("rij,jr->ir", outer, curvature.ones)) * skew * size / 2)
+
+
+def unresolved(curvature: ScoreCurvature, outer: FloatArray) -> BoolArray:
+    """Return which coefficients, (d, R), take part in a direction whose eigenvalue noise may have made."""
+    part = (outer @ curvature.vectors) ** 2
+    hidden = np.einsum("rjk,rk->jr", part, curvature.hidden.astype(float))
+    return np.asarray(hidden > _LARGEST_PART * part.sum(axis=2).T)

@@ -1,0 +1,128 @@
+"""The released curvature of the mean of clipped scores, denoised by what whitening leads one to expect.
+
+    mean of w z z' over rows, shortened to norm L,   z = [u, 1] for white rows u
+
+w is ψ'' where the score is not clipped, else 0; for a row that is shortened it is ψ'' in any case.
+
+Replacing a row moves it by at most √2 L/n in the Frobenius norm (:func:`curvature_sensitivity`); L is found
+by a search of counts of ψ''‖z‖², of sensitivity 1 each.
+
+Expected is p V diag(h) V', p the mean weight, V and h the whitening's directions and how well each is
+resolved. Of the released difference only eigenvalues that exceed the noise's, by more than chance, are kept,
+shrunk as is best for a few directions among noise (Donoho, Gavish & Johnstone 2018, Optimal shrinkage of
+eigenvalues in the spiked covariance model). An eigenvalue that noise may have made is raised, and hidden.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.mechanisms.clip_levels import counts_needed, search_level
+from dpalgos.mechanisms.private_whitening import Whitening
+from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.release.transcript import Transcript
+from dpalgos.steps.denoising import ReleasedSteps
+from dpalgos.steps.moments import svec, unsvec
+from dpalgos.typing import BoolArray, FloatArray
+
+CURVATURE, COUNTS = "curvature", "curvatures above a level"
+RESOLVED = 2.2  # standard deviations of noise that an eigenvalue stands out by
+UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that look as expected
+
+_N_LEVELS, _LARGEST_LEVEL = 16, 32.0  # the largest times d + 1 and the curvature at a typical predictor
+_LONG = 0.004  # of the rows have curvatures above the level
+_LARGEST_NOISE = 0.3  # of the curvature's entries
+_EDGE = 1.1  # of the largest eigenvalue of noise
+_FLATTEST = 0.1  # of the mean weight
+
+
+class ScoreCurvature(NamedTuple):
+    """Q, with what is known of it: values (R, d) along vectors (R, d, d), (R,) total and noise."""
+
+    vectors: FloatArray
+    values: FloatArray
+    std: FloatArray  # of the values, (R, d)
+    hidden: BoolArray  # which values noise may have made, (R, d)
+    ones: FloatArray  # the white coefficients of a column of ones, (d, R)
+    total: FloatArray  # mean weight
+    noise: FloatArray
+
+    def inverse(self) -> FloatArray:
+        return np.asarray((self.vectors / self.values[:, None, :]) @ np.swapaxes(self.vectors, 1, 2))
+
+    def along(self, vectors: FloatArray) -> FloatArray:
+        """Return the coordinates (R, d) of vectors (d, R) along the directions."""
+        return np.asarray(np.einsum("rki,kr->ri", self.vectors, vectors))
+
+
+def curvature_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
+    """Return √2 L/n, (R,): parts of norm L each, positive semidefinite, of rows whose z are orthogonal."""
+    return np.asarray(np.sqrt(2) * level / n_rows)
+
+
+def release_curvature(
+    transcript: Transcript,
+    budget: SplitBudget,
+    scores: WhitenedScores,
+    white: Whitening,
+    steps: ReleasedSteps,
+    middle: FloatArray,
+) -> ScoreCurvature:
+    """Release the curvature at the last of the steps; ``middle`` (R,) is a typical predictor, released."""
+    n_rows, d = scores.sample.n_rows, scores.sample.n_features
+    parts = scores.curvature(steps.points[-1], steps.level)
+    multiplier = budget.gaussian_multiplier(CURVATURE)
+    count = budget.gaussian_multiplier(COUNTS, counts_needed(_N_LEVELS))
+    unit = (d + 1) * np.maximum(scores.family.second_derivative(middle[None])[0], 1e-3)
+    largest = np.clip(_LARGEST_NOISE * n_rows / (np.sqrt(2) * multiplier * (d + 1)), 2, _LARGEST_LEVEL)
+    level = search_level(
+        transcript,
+        unit * largest ** np.linspace(0, 1, _N_LEVELS)[:, None],
+        np.maximum(_LONG * n_rows, 1.2 * count),
+        parts.norms(),
+        noise_multiplier=count,
+        label=COUNTS,
+    )
+    sensitivity, value = curvature_sensitivity(level, n_rows), svec(parts.clipped_mean(level))
+    released = transcript.gaussian(
+        value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=CURVATURE
+    )
+    return _denoised(
+        unsvec(released, d + 1), transcript.noise_std(sensitivity, multiplier, len(value)), white, unit
+    )
+
+
+def _denoised(moments: FloatArray, noise: FloatArray, white: Whitening, unit: FloatArray) -> ScoreCurvature:
+    """Return Q of released means of z z', (R, d + 1, d + 1), and the noise in their svec (R,)."""
+    d, axes = moments.shape[-1] - 1, white.directions
+    total = np.maximum(np.einsum("rjj->r", moments), 0.2 * unit) / (d + 1)
+    expected = (axes * (total[:, None] * white.curvature)[:, None, :]) @ np.swapaxes(axes, 1, 2)
+    away, turned = np.linalg.eigh(moments[:, :d, :d] - expected)
+    edge = _EDGE * np.sqrt(2 * d) * noise[:, None]
+    seen = np.sqrt(np.maximum(1 - (edge / np.maximum(np.abs(away), edge)) ** 2, 0))
+    found = (turned * (seen * away)[:, None, :]) @ np.swapaxes(turned, 1, 2)
+    values, vectors = np.linalg.eigh(expected + found)
+
+    def part(directions: FloatArray, which: BoolArray) -> FloatArray:
+        along = (np.swapaxes(directions, 1, 2) @ vectors) ** 2
+        return np.asarray(np.einsum("rik,ri->rk", along, which.astype(float)))
+
+    shown = np.minimum(part(axes, white.curvature < 1) + part(turned, seen > 0), 1)
+    std = noise[:, None] * np.sqrt(shown)
+    least = np.maximum(RESOLVED * std, _FLATTEST * total[:, None])
+    raised = np.maximum(values, least)
+    ones = np.einsum("rjk,rk,rlk,rl->jr", vectors, 1 / raised, vectors, moments[:, :d, -1])
+    doubt = np.maximum(std, UNSEEN_NOISE * noise[:, None])
+    return ScoreCurvature(vectors, raised, doubt, values < least, ones, total, noise)
+
+
+def unresolved_coordinates(eigenvalues: FloatArray, vectors: FloatArray, noise: FloatArray) -> BoolArray:
+    """Return which coefficients, (d, R), take part in a direction whose eigenvalue noise may have made.
+
+    ``vectors`` (R, d, d) are eigenvectors of released second moments, as columns; ``noise`` (R,) is that in
+    svec.
+    """
+    floor = RESOLVED * np.sqrt(eigenvalues.shape[1]) * noise
+    part = np.einsum("rjk,rk->jr", vectors**2, (eigenvalues < floor[:, None]).astype(float))
+    return np.asarray(part > 0.01)

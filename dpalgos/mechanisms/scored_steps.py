@@ -1,0 +1,54 @@
+"""Newton-like steps of generalized linear models on white rows, each on a released mean of clipped scores."""
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.mechanisms.clip_levels import GLMLevels
+from dpalgos.models.normal_curvature import newton_step
+from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.release.transcript import Transcript
+from dpalgos.steps.clipping import ball_mean_sensitivity
+from dpalgos.steps.denoising import ReleasedSteps
+from dpalgos.typing import FloatArray
+
+
+def scored_steps(
+    transcript: Transcript,
+    budget: SplitBudget,
+    scores: WhitenedScores,
+    levels: GLMLevels,
+    center: FloatArray,
+    theta: FloatArray,
+    n_steps: int,
+) -> tuple[ReleasedSteps, FloatArray]:
+    """Release ``n_steps`` scores, the first at θ (d, R) or (d, K, R); also return the iterates' variances.
+
+    ``center`` (d, R) is the mean white row, ``budget`` has a part "step t" for each step t. Steps are at most
+    1 long where ψ'' has no bound.
+    """
+    family, sample = scores.family, scores.sample
+    points, gradients, stds, variances = [], [], [], []
+    for t in range(n_steps):
+        at = scores.at(theta)
+        level = levels.scores(at, t)
+        sensitivity = ball_mean_sensitivity(level, sample.n_rows)
+        multiplier = budget.gaussian_multiplier(f"step {t}")
+        released = transcript.gaussian(
+            at.clipped_mean(level).reshape(-1, sample.n_replicates),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label="preconditioned score",
+        )
+        noise_std = multiplier * sensitivity
+        # Gaussian responses have no unit, and a constant curvature.
+        ridge = 0 * noise_std if family.is_linear else np.sqrt(sample.n_features) / 2 * noise_std
+        step, amplification = newton_step(family, theta, center, released.reshape(theta.shape), ridge)
+        if not np.isfinite(family.curvature_bound):
+            step = step / np.maximum(np.linalg.norm(step, axis=0), 1)
+        points.append(theta)
+        gradients.append(released.reshape(theta.shape))
+        stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
+        variances.append((amplification * noise_std) ** 2)
+        theta = theta + step
+    steps = ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
+    return steps, np.array(variances)

@@ -1,0 +1,103 @@
+"""Intervals of regressions over users: a Newton step from their last gradient, on their released curvature.
+
+    β̃ = θ − Ĥ⁻¹ ĝ,   Ĥ the mean of users' curvatures + noise,  ĝ that of their gradients, at the last θ
+
+Users' gradients are clipped to a public G, their curvatures to a public K: released are the mean curvature,
+√2 K/n, second moments of gradients over G², √2/n, and shares of users by size, √2/n.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.catalog import Neighbors, Witnesses
+from dpalgos.intervals.half_widths import (
+    BENT,
+    CLIPPED,
+    HIDDEN,
+    SCORE_MOMENTS,
+    IntervalParams,
+    note_interval,
+    release_second_moments,
+)
+from dpalgos.intervals.regression import center_of, error_of, unresolved
+from dpalgos.mechanisms.score_curvature import CURVATURE, RESOLVED, ScoreCurvature, curvature_sensitivity
+from dpalgos.mechanisms.tails import TAIL, release_tail
+from dpalgos.release.transcript import Transcript
+from dpalgos.steps.denoising import ReleasedSteps
+from dpalgos.steps.moments import svec, unsvec
+from dpalgos.typing import FloatArray
+
+SHARES = {CURVATURE: 0.15, SCORE_MOMENTS: 0.06, TAIL: 0.14}  # of μ²
+
+
+class BoundedUnits(Protocol):
+    """Units of which gradients and curvatures have public bounds, as users."""
+
+    @property
+    def n_units(self) -> FloatArray: ...
+    @property
+    def curvature_bound(self) -> float: ...
+    @property
+    def bend(self) -> float: ...
+
+    def mean_curvature(self, coef: FloatArray) -> FloatArray:
+        """Return the mean of the units' curvatures, (R, d, d), each of Frobenius norm at most its bound."""
+        ...
+
+    def score_moments(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return second moments of the units' scores, (R, d, d), and shares of units above sizes, (6, R)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserInterval(IntervalParams):
+    """Keyword ``interval`` of regressions over users."""
+
+    def unit_witnesses(self, apart: Neighbors, sizes: Neighbors) -> Witnesses:
+        """Return the data sets that attain the sensitivities of moments, and of the shares by size."""
+        return {CURVATURE: apart, SCORE_MOMENTS: apart, TAIL: sizes}
+
+
+def note_step_of_users(
+    transcript: Transcript, level: float, budget: SplitBudget, units: BoundedUnits, steps: ReleasedSteps
+) -> None:
+    """Note the interval of a Newton step from released gradients."""
+    n_units, d = units.n_units, len(steps.end)
+    multiplier = budget.gaussian_multiplier(CURVATURE)
+    sensitivity = curvature_sensitivity(np.full_like(n_units, units.curvature_bound), n_units)
+    value = svec(units.mean_curvature(steps.end))
+    released = transcript.gaussian(
+        value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=CURVATURE
+    )
+    noise = transcript.noise_std(sensitivity, multiplier, len(value))
+    values, vectors = np.linalg.eigh(unsvec(released, d))
+    least = np.broadcast_to(RESOLVED * np.sqrt(d) * noise[:, None], values.shape)
+    raised, unit = np.maximum(values, least), np.ones_like(noise)
+    std = np.broadcast_to(noise[:, None], values.shape)
+    curvature = ScoreCurvature(vectors, raised, std, values < least, steps.end, unit, noise)
+    center = center_of(curvature, steps)
+    moments, above = units.score_moments(center.theta)
+    moments, moments_std = release_second_moments(
+        transcript,
+        moments,
+        bound=steps.level,
+        n_rows=n_units,
+        multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
+    )
+    rows = np.broadcast_to(np.eye(d), vectors.shape)
+    error = error_of(curvature, center, moments, moments_std, rows, n_units)
+    tail = release_tail(transcript, above, n_rows=n_units, multiplier=budget.gaussian_multiplier(TAIL))
+    size = (center.step**2).sum(axis=0) if units.bend else 0.0
+    note_interval(
+        transcript,
+        level,
+        variance=error.variance,
+        variance_std=error.variance_std,
+        sampling=error.sampling,
+        biases={CLIPPED: error.moved(tail, steps.level, moments, n_units), BENT: size / 2 + 0 * center.theta},
+        flags={HIDDEN: unresolved(curvature, rows)},
+        center=center.theta,
+    )
