@@ -18,7 +18,7 @@ from reports.writing import num, said, setting
 
 RECALL = "support_recall"
 _MOST_PANELS = 5  # in addition to the truth
-_MOST_POINTS = 2000  # of an answer that are drawn: its largest entries
+_MOST_POINTS = 600  # of an answer that are drawn: its largest entries
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reports.analysis.results import summarize
 from reports.analysis.series import View
-from reports.charts.explorer import vega_library
+from reports.charts.explorer import packed_library
 from reports.charts.picture import banner
 from reports.page import BudgetPart, EstimatorInfo, StudyPage
 from reports.pages import attack_page, error_page
@@ -59,7 +59,7 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     scripts = [template_text("filter.js")]
     if layout.explorer is not None:
         data = json.dumps(layout.explorer, ensure_ascii=False, separators=(",", ":"))
-        scripts += [data, vega_library(), template_text("explorer.js")]
+        scripts += [data, packed_library(), template_text("explorer.js")]
     files["report.html"] = render_html(
         "study.jinja", _title(page), layout.headline.sentence, scripts=scripts, **context
     )

@@ -34,14 +34,17 @@ def render_html(
 
 
 def _script(text: str) -> str:
-    """Return a script element; what begins like an object is data for the others."""
+    """Return a script element; what begins like an object, or like gzip, is data for the others."""
     if text.startswith("{"):
         escaped = text.replace("<", r"\u003c")
         return f'<script type="application/json" id="explorer-data">{escaped}</script>'
+    if text.startswith(_GZIP):
+        return f'<script type="application/octet-stream" id="vega-library">{text}</script>'
     whole = re.sub("</(?=script)", lambda _: _END, text, flags=re.IGNORECASE)
     return f"<script>{whole}</script>"
 
 
+_GZIP = "H4sI"  # its first bytes in base 64
 _END = r"<\/"  # as a string of a script writes it, so that its element does not end there
 
 

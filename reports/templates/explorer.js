@@ -1,7 +1,8 @@
 // The chart and the table that follow the controls. Data and specifications come from reports/charts/explorer.py.
 (() => {
 const source = document.getElementById("explorer-data");
-if (!source || !window.vegaEmbed) return;
+const library = document.getElementById("vega-library");
+if (!source || !library || !window.DecompressionStream) return;
 const data = JSON.parse(source.textContent);
 const $ = (id) => document.getElementById(id);
 const SIZES = ["n", "d", "s", "steps"];
@@ -407,9 +408,15 @@ function recall() {
   }
   return true;
 }
+async function loadLibrary() {
+  const packed = Uint8Array.from(atob(library.textContent), (char) => char.charCodeAt(0));
+  const text = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.head.append(element("script", await text));
+}
 document.documentElement.classList.add("live");
 const linked = recall();
-draw().then(() => linked && location.hash.length > 6 && $("explorer").scrollIntoView());
+const loaded = loadLibrary();
+loaded.then(draw).then(() => linked && location.hash.length > 6 && $("explorer").scrollIntoView());
 window.addEventListener("hashchange", () => recall() && draw());
 $("csv").addEventListener("click", (event) => {
   event.target.href = `data:text/csv;charset=utf-8,${encodeURIComponent(csv())}`;
@@ -420,6 +427,6 @@ $("reset").addEventListener("click", () => {
 });
 let width = $("live-chart").clientWidth;
 new ResizeObserver(() => {
-  if ($("live-chart").clientWidth !== width) { width = $("live-chart").clientWidth; draw(); }
+  if ($("live-chart").clientWidth !== width) { width = $("live-chart").clientWidth; loaded.then(draw); }
 }).observe($("live-chart"));
 })();

@@ -1,14 +1,20 @@
 """Every page of a smoke run of all studies, opened in a browser."""
 
+import html
+import re
+
 import pytest
 from test_browser import look
 
+import dpalgos
 from flows.studies.find_study import find_study, study_names
 from flows.studies.results import judged
 from flows.studies.steps import RunOptions, StudySteps
 from tests.plain_tasks import PlainTasks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+MOST_WORDS = 30
 
 # Chooses another value of each control in turn; what is returned is what the test gets.
 CONTROLS = """
@@ -55,6 +61,21 @@ def test_pages_ask_no_network_and_their_controls_change_what_is_shown(reports, s
         assert seen["requests"] == []
         assert seen["same"] == []
         assert seen["scroll"] <= seen["width"]
+
+
+@pytest.mark.parametrize("study", study_names())
+def test_a_page_begins_with_a_sentence_for_anyone_and_five_lines(reports, study, tmp_path):
+    page = reports(study) / study / "report.html"
+    text = page.read_text(encoding="utf-8")
+    sentence = re.search(r'<p class="sentence">(.*?)</p>', text, flags=re.DOTALL)[1]
+    words = html.unescape(re.sub("<[^>]*>", "", sentence)).split()
+    assert len(words) <= MOST_WORDS
+    assert not re.search(r"[ℓδ‖σρβ²√±]|norm|z-score", sentence)
+    assert not any(entry.title in sentence for entry in dpalgos.catalog())
+    assert len(text.encode()) <= 1_100_000
+    seen = look(text, 390, tmp_path)
+    assert seen["lines"] <= 5
+    assert seen["clipped"] == []
 
 
 def test_scorecard_and_index_of_all_studies_open_without_a_word_on_the_console(reports, tmp_path):
