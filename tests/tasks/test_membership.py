@@ -84,7 +84,7 @@ def test_a_group_is_traced_through_its_own_frequencies():
 
 def test_the_report(study, tmp_path, home):
     record = written_report(study, tmp_path, replicates=6)
-    assert record["headline"].endswith("at ε = 0.5; a coin, 50 %.")
+    assert record["headline"].endswith("at ε = 0.5.")
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
     best = rows[(rows["cell"] == PLAIN) & (rows["metric"] == "auc")]["value"].mean()
     mu = gaussian_mu(0.5, 1 / 1600)
