@@ -100,17 +100,18 @@ def audit_callable(
 
     bounds = EventBounds(n_trials, delta)
     best: tuple[float, Pair] | None = None
-    reasons = []
+    reasons, heard = [], False
     for pair in pairs:
         few = max(_LEAST, round(_COMPARISON * n_trials))
         both = answers(pair.X, few), answers(pair.other_X, few)
         reasons += [each.reason for each in both]
-        if all(each.silent for each in both):
+        heard = heard or not all(each.silent for each in both)
+        if all(each.failed.all() for each in both):
             continue
         predicted = _chosen(both, bounds)[1].predicted
         if best is None or predicted > best[0]:
             best = predicted, pair
-    if best is None:
+    if best is None or not heard:
         why = next(filter(None, reasons), "it returns no finite number" if pairs else "there are no pairs")
         raise InputError(
             f"the mechanism gives no answer on any pair of neighbors: {why}; mend it, or the pairs"

@@ -54,6 +54,26 @@ def test_failing_on_one_data_set_is_seen():
     assert attack(fails).violated
 
 
+def test_failing_where_the_neighbor_answers_nothing_is_seen():
+    def fails_or_is_empty(table, seed):
+        rng = np.random.default_rng(seed)
+        if rng.random() < 0.5:
+            return rng.normal(size=1)
+        if table[0, 0] > 0:
+            raise ValueError("no")
+        return []
+
+    assert attack(fails_or_is_empty, pairs=PAIRS[:1]).violated
+
+
+def test_infinity_where_the_neighbor_has_no_number_is_seen():
+    def infinite_or_nan(table, seed):
+        rng = np.random.default_rng(seed)
+        return rng.normal() if abs(table[0, 0]) < 1 else np.inf if table[0, 0] > 0 else -np.inf
+
+    assert attack(infinite_or_nan).violated
+
+
 def test_lengths_that_tell_are_seen():
     def longer(table, seed):
         return np.random.default_rng(seed).normal(size=2 + (table[0, 0] > 0))
