@@ -3,10 +3,11 @@
 import os
 import random
 import shutil
+import sqlite3
 
 import pytest
 
-from data.ledger import LedgerBroken, LedgerError
+from data.ledger import LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.book import START
 from tests.data.ledger.charging import COST
 
@@ -93,6 +94,24 @@ def stored_bytes(content):
     """Return the places of some bytes of what the ledger stores."""
     texts = (b"31337.625", b"a stored answer", b"value_bound", b"released", b"patients", b"pending")
     return [content.index(text) + k for text in texts for k in (0, len(text) - 1)]
+
+
+def test_what_the_driver_quotes_is_not_shown(written, place, monkeypatch):
+    """Without a reader of damaged text, SQLite's own error quotes what it cannot decode."""
+    if place.url:
+        pytest.skip("about the file")
+
+    class Quoting(sqlite3.Connection):
+        text_factory = property(lambda self: str, lambda self, factory: None)
+
+    content, connect = (place.home / "ledger.sqlite").read_bytes(), sqlite3.connect
+    damaged = content.replace(b"a stored answer", b"a stored answe\xff")
+    (place.home / "ledger.sqlite").write_bytes(damaged)
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **o: connect(*a, factory=Quoting, **o))
+    with pytest.raises(LedgerUnavailable) as refused:
+        place.ledger().verify()
+    assert "stored" not in str(refused.value)
+    assert refused.value.__cause__ is None
 
 
 def test_a_noted_head_shows_that_an_older_ledger_was_put_back(ledger, place, fits, ask, tmp_path):
