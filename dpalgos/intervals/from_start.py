@@ -62,6 +62,8 @@ class IntervalFromStart(RegressionInterval):
         return {part: TOTAL * share for part, share in self._parts(sample).items()}
 
     def _parts(self, sample: Sample) -> dict[str, float]:
+        if self.interval is None:  # of a family with classes, say, which has no interval
+            return {}
         own = self.interval_shares(sample, get_family(self.start_family))
         scale = _OWN / sum(own.values()) if own else 0.0
         return {**_SHARES, **{part: scale * share for part, share in own.items()}} if own else {}

@@ -70,7 +70,7 @@ def release(
     source = data if is_address(data) else Path(data)
     if table:
         table_format(table)  # refused before anything is charged
-    with _where_sums_are_made(engine, workers, source):
+    with _workers_for(engine, workers, source):
         released = release_one(
             open_ledger(home()),
             estimator,
@@ -136,9 +136,7 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
         yield shown["spent_note"]
 
 
-def _where_sums_are_made(
-    engine: str, workers: int | None, source: "Source"
-) -> AbstractContextManager[object]:
+def _workers_for(engine: str, workers: int | None, source: "Source") -> AbstractContextManager[object]:
     """Provide the workers of an engine for a folder's files; refuse them for one file."""
     if engine == "local":
         return nullcontext()

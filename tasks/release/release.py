@@ -45,15 +45,14 @@ class Release:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        stored, position = self.answer["estimate"], {}
-        for j, column in enumerate(self.plan.rows.units.names):
-            position[column] = j, 0
+        names, stored = self.plan.rows.units.names, self.answer["estimate"]
+        rank = {name: (j, 0) for j, name in enumerate(names)}
 
-        def place(name: str) -> tuple[int, int]:
+        def order(name: str) -> tuple[int, int]:
             column, _, k = name.rpartition(", class ")
-            return position[name] if name in position else (position[column][0], int(k))
+            return rank[name] if name in rank else (rank[column][0], int(k))
 
-        return {name: stored[name] for name in sorted(stored, key=place)}
+        return {name: stored[name] for name in sorted(stored, key=order)}
 
     @property
     def interval(self) -> dict[str, list[float | None]]:
