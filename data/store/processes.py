@@ -1,4 +1,4 @@
-"""Identifies a process for good, by its number and the time it was started at."""
+"""The identity of a process: its number and when it was started."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _wrong_words(error: Any) -> str:
 
 
 def _prepare_streams() -> None:
-    """Open what was closed, for the next file would take its place; show odd characters by their numbers."""
+    """Open standard streams that are closed, and escape characters that they cannot encode."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

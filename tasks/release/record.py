@@ -36,59 +36,11 @@ def record_of(
     plan: PlannedRelease, shown: Mapping[str, Any], facts: dict[str, Any], charge: Charge, head: str
 ) -> dict[str, Any]:
     """Return the record of a release; ``facts`` are those of its charge."""
-    config, estimator, n_units = plan.request.config, plan.request.estimator, plan.rows.n_units
-    relation = estimator.relation or Relation.CENTRAL
-    unit = relation.unit_of_privacy
+    config, estimator = plan.request.config, plan.request.estimator
+    unit = (estimator.relation or Relation.CENTRAL).unit_of_privacy
     events = [{name: each.get(name) for name in EVENT_FIELDS} for each in facts["events"]]
-    columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
-    by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
-    deployment = {
-        "product": {
-            "name": config.dataset.name,
-            "data_product_type": "Summary statistics" if estimator.task == "mean" else "Statistical model",
-            "description": f"{estimator.title}: {estimator.summary}",
-            "publication_date": charge.charged[:10],
-        },
-        "dp_flavor": {
-            "name": "Approximate DP" if shown["delta"] else "Pure DP",
-            "input_metric": f"number of {unit}s that are replaced",
-            "bound_on_input_distance": f"one {unit}",
-            "output_measure": "hockey-stick divergence, (ε, δ)",
-            "data_domain": f"tables of {n_units} {unit}s with columns {columns}",
-            "unprotected_quantities": f"the number of {unit}s, {n_units}",
-        },
-        "privacy_loss": {
-            "privacy_unit": unit.capitalize(),
-            "privacy_unit_description": f"{relation.neighboring_relation}: {_GOES_BACK[relation]}{by}",
-            "privacy_parameters": {
-                "epsilon": shown["epsilon"],
-                "delta": shown["delta"],
-                "rho": facts["rho"],
-            },
-            "privacy_parameters_description": "a fixed guarantee, charged before anything was drawn",
-        },
-        "model": {
-            "model_name": "Central",
-            "model_name_description": "the curator who holds the rows and runs this program is trusted; "
-            "readers of the answer are not",
-            "release_type": "One-shot",
-            "data_source_type": "Static",
-            "access_type": "Non-interactive",
-        },
-        "accounting": {
-            "post_processing": "units of the file, public ranges, intervals from released numbers",
-            "composition": "zero-concentrated privacy losses add up over all releases of "
-            f"{config.dataset.name!r} (fully adaptive composition): {shown['spent_epsilon']:.4g} of ε = "
-            f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g} is spent",
-        },
-        "implementation": {
-            "pre_processing_eda_hyperparameter_tuning": "columns, bounds and settings were declared before "
-            "the data were read by this program; what their owner knew of the data is not accounted",
-            "mechanisms": "; ".join(
-                dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events)
-            ),
-        },
-    }
+    mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
+    deployment = _deployment(plan, shown, facts["rho"], charge.charged[:10], mechanisms)
     release = {
         "estimator": estimator.name,
         "reference": estimator.reference,
@@ -114,6 +66,62 @@ def record_of(
         "software": facts["software"],
     }
     return {"record_version": VERSION, "deployment": deployment, "release": release}
+
+
+def _deployment(
+    plan: PlannedRelease, shown: Mapping[str, Any], rho: float, charged: str, mechanisms: str
+) -> dict[str, dict[str, Any]]:
+    """Return the fields of the registry."""
+    config, estimator, n_units = plan.request.config, plan.request.estimator, plan.rows.n_units
+    relation = estimator.relation or Relation.CENTRAL
+    unit = relation.unit_of_privacy
+    columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
+    by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
+    return {
+        "product": {
+            "name": config.dataset.name,
+            "data_product_type": "Summary statistics" if estimator.task == "mean" else "Statistical model",
+            "description": f"{estimator.title}: {estimator.summary}",
+            "publication_date": charged,
+        },
+        "dp_flavor": {
+            "name": "Approximate DP" if shown["delta"] else "Pure DP",
+            "input_metric": f"number of {unit}s that are replaced",
+            "bound_on_input_distance": f"one {unit}",
+            "output_measure": "hockey-stick divergence, (ε, δ)",
+            "data_domain": f"tables of {n_units} {unit}s with columns {columns}",
+            "unprotected_quantities": f"the number of {unit}s, {n_units}",
+        },
+        "privacy_loss": {
+            "privacy_unit": unit.capitalize(),
+            "privacy_unit_description": f"{relation.neighboring_relation}: {_GOES_BACK[relation]}{by}",
+            "privacy_parameters": {
+                "epsilon": shown["epsilon"],
+                "delta": shown["delta"],
+                "rho": rho,
+            },
+            "privacy_parameters_description": "a fixed guarantee, charged before anything was drawn",
+        },
+        "model": {
+            "model_name": "Central",
+            "model_name_description": "the curator who holds the rows and runs this program is trusted; "
+            "readers of the answer are not",
+            "release_type": "One-shot",
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+        },
+        "accounting": {
+            "post_processing": "units of the file, public ranges, intervals from released numbers",
+            "composition": "zero-concentrated privacy losses add up over all releases of "
+            f"{config.dataset.name!r} (fully adaptive composition): {shown['spent_epsilon']:.4g} of ε = "
+            f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g} is spent",
+        },
+        "implementation": {
+            "pre_processing_eda_hyperparameter_tuning": "columns, bounds and settings were declared before "
+            "the data were read by this program; what their owner knew of the data is not accounted",
+            "mechanisms": mechanisms,
+        },
+    }
 
 
 def write_record(record: Mapping[str, Any], folder: Path) -> None:
