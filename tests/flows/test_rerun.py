@@ -4,7 +4,7 @@ import pytest
 
 from data.store.folders import sha256_file
 from flows.studies.find_study import check_cell, find_study
-from flows.studies.results import last_manifest, rebuild_reports, rerun_options
+from flows.studies.results import folder_of_run, last_manifest, rebuild_reports, rerun_options
 from reports.analysis.results import compare_results, describe_differences, to_parquet_bytes
 from tasks.faults import SpecError
 from tasks.run.collect import read_results
@@ -59,6 +59,39 @@ def test_a_damaged_manifest_is_one_sentence(out, content):
     (out / "housing" / "manifest.json").write_text(content)
     with pytest.raises(SpecError, match="write it anew with: dpcost run housing --out"):
         last_manifest(find_study("housing"), out)
+
+
+EDITS = {
+    "profile": ["full", 7, ["smoke"]],
+    "replicates": [0, -3, "x", True],
+    "seed": [-1, "5"],
+    "command": [5],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in EDITS for value in EDITS[name]])
+def test_an_edited_manifest_is_one_sentence(out, name, value):
+    path = out / "housing" / "manifest.json"
+    path.write_text(json.dumps(LAST | {name: value}))
+    with pytest.raises(SpecError, match=r"manifest\.json cannot be used"):
+        rerun_options("housing", "collect", None, out, **ASKED)
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "folder"),
+    [
+        *[("standard", "smoke", "smoke"), ("paper", "smoke", "smoke"), ("paper", "standard", "standard")],
+        *[("smoke", "standard", ""), ("standard", "standard", ""), ("unknown", "smoke", "")],
+    ],
+)
+def test_a_poorer_profile_lies_next_to_a_richer_report_and_a_rerun_goes_on_from_the_richer(
+    out, last, now, folder
+):
+    (out / "housing" / "manifest.json").write_text(json.dumps(LAST | {"profile": last}))
+    assert folder_of_run(out, "housing", now) == out / folder
+    assert folder_of_run(out, "snp", now) == out
+    if folder:
+        assert rerun_options("housing", "collect", None, out, **ASKED)["profile"] == last
 
 
 def test_reports_need_results(tmp_path, out):

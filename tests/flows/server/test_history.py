@@ -46,10 +46,9 @@ class History:
     def __init__(self, path):
         self.path = path
         with sqlite3.connect(path) as database:
-            runs = database.execute(
-                "select id from flow_run where state_type = 'COMPLETED' order by start_time"
-            )
-            self.templates = [self._template(database, run) for (run,) in runs[1:]]  # the first computes
+            ended = "select id from flow_run where state_type = 'COMPLETED' order by start_time"
+            runs = [run for (run,) in database.execute(ended)]
+            self.templates = [self._template(database, run) for run in runs[1:]]  # the first computes
 
     @staticmethod
     def _template(database, run):
