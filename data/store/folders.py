@@ -77,6 +77,21 @@ def store_dir(home: Path) -> Path:
     return home / "store"
 
 
+def totals(home: Path) -> dict[str, dict[str, int]]:
+    """Return how many files and bytes each part of a home holds."""
+    kinds = {"data": home / "store", "cache": home / "cache", "server": home / "prefect"}
+    return {kind: _total(folder) for kind, folder in kinds.items()}
+
+
+def _total(folder: Path) -> dict[str, int]:
+    sizes = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # a run may remove what it has just made
+                sizes.append(os.stat(os.path.join(parent, name)).st_size)
+    return {"files": len(sizes), "bytes": sum(sizes)}
+
+
 def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading; raise `OSError` for a device, a pipe, a socket or a folder.
 

@@ -140,7 +140,7 @@ def compare(
 
 def status(as_json: given.AsJson = False) -> None:
     """Show the last runs and the stored results."""
-    from flows.record.inventory import totals
+    from data.store.folders import totals
     from flows.record.journal import recent_runs
 
     runs, stored = recent_runs(home()), totals(home())

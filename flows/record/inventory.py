@@ -1,6 +1,5 @@
 """What is stored below ``DPCOST_HOME`` and at ``DPCOST_STORE``: cached results, and what of them is stale."""
 
-import os
 import re
 import time
 from contextlib import suppress
@@ -43,11 +42,6 @@ class CacheEntry:
 def entries(home: Path) -> list[CacheEntry]:
     records = records_folder(home)
     return [_entry(path, home) for path in sorted(records.iterdir())] if records.is_dir() else []
-
-
-def totals(home: Path) -> dict[str, dict[str, int]]:
-    kinds = {"data": home / "store", "cache": home / "cache", "server": home / "prefect"}
-    return {kind: _total(folder) for kind, folder in kinds.items()}
 
 
 def prune(home: Path, out: Path, *, everything: bool, keep: int | None = None) -> tuple[int, int]:
@@ -145,12 +139,3 @@ def _entry(path: Path, home: Path) -> CacheEntry:
 
 def _beside(record: dict[str, Any], path: str | Path) -> list[Path]:
     return [Path(path).parent / name for name in record.get("attached", {})]
-
-
-def _total(folder: Path) -> dict[str, int]:
-    sizes = []
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):  # a run may remove what it has just made
-                sizes.append(os.stat(os.path.join(parent, name)).st_size)
-    return {"files": len(sizes), "bytes": sum(sizes)}

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
+from data.errors import StoreError
 from data.store.folders import (
     LOCK,
     account,
@@ -25,7 +26,6 @@ from data.store.folders import (
 )
 from data.store.folders import home as current_home
 from flows.record.progress import say
-from tasks.faults import SpecError
 
 RUNNING = "running"
 COMPLETED = "completed"
@@ -58,7 +58,7 @@ def keep_days() -> int:
     """Return for how many days history is kept: ``DPCOST_KEEP_DAYS``, or 90."""
     given = os.environ.get(KEEP_DAYS, str(_DEFAULT_DAYS))
     if not given.isdigit() or not 1 <= int(given) <= 36_500:
-        raise SpecError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {given!r}; pass e.g. 90")
+        raise StoreError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {given!r}; pass e.g. 90")
     return int(given)
 
 

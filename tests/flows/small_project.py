@@ -156,7 +156,11 @@ class Standing:
         csrf = self.request_json("csrf-token?client=test")["token"]
         known |= {"Prefect-Csrf-Client": "test", "Prefect-Csrf-Token": csrf}
         place, content = path if body else f"{path}/filter", json.dumps(body or {}).encode()
-        status, answered = self.request(place, method="POST", body=content, **known)
+        for _ in range(10):  # as Prefect's client does
+            status, answered = self.request(place, method="POST", body=content, **known)
+            if status != 503:
+                break
+            time.sleep(1)
         assert status < 300, answered
         return json.loads(answered)
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
+from data.errors import StoreError
 from flows.record import journal
 from flows.record.journal import exclusive_run
-from tasks.faults import SpecError
 
 LOCKER = """
 import signal, sys, time
@@ -90,7 +90,7 @@ def test_old_runs_go_but_for_the_last_one_of_each_study(tmp_path, monkeypatch):
 @pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
 def test_a_wrong_number_of_days_is_refused(monkeypatch, days):
     monkeypatch.setenv(journal.KEEP_DAYS, days)
-    with pytest.raises(SpecError, match=journal.KEEP_DAYS):
+    with pytest.raises(StoreError, match=journal.KEEP_DAYS):
         journal.keep_days()
 
 

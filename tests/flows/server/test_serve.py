@@ -213,21 +213,23 @@ def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
     assert {"housing", "standard"} < set(monday["tags"])
 
 
+LOADS = {"sqlite": 1, "postgresql": 4}  # runs at a time, as docs/operations.md says
+
+
 @pytest.mark.slow
 def test_no_request_of_two_hundred_runs_fails(project, start, database):
-    """Four at a time, from the command line: more writers than `make serve` ever has."""
-    serving = start(**database)
-    code = "from flows.study import run_study\nfor _ in range(50): run_study('housing', reps=5)"
+    at_once = LOADS["postgresql" if database else "sqlite"]
+    serving = start(PREFECT_API_LOG_RETRYABLE_ERRORS="true", **database)
+    code = (
+        f"from flows.study import run_study\nfor _ in range({200 // at_once}): run_study('housing', reps=5)"
+    )
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], cwd=project, env=serving.client, stderr=subprocess.PIPE
-        )
-        for _ in range(4)
+        subprocess.Popen([sys.executable, "-c", code], cwd=project, env=serving.client)
+        for _ in range(at_once)
     ]
-    said = [process.communicate(timeout=600)[1].decode() for process in running]
-    assert [process.returncode for process in running] == [0] * 4, said
-    started = [run for run in serving.ask("flow_runs/filter", {"limit": 200}) if run["start_time"]]
-    assert [run["state_type"] for run in started] == ["COMPLETED"] * 200
+    assert [process.wait(900) for process in running] == [0] * at_once
+    ended = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}
+    assert serving.ask("flow_runs/count", ended) == 200
     assert serving.stop() == 0
     log = (serving.home / "prefect" / "server.log").read_text()
-    assert re.findall("database is locked| 50[03] ", log) == []
+    assert re.findall("database is locked|retryable exception|Encountered exception", log) == []

@@ -50,7 +50,7 @@ class Page:
         while not (found := self._pages(port)):
             assert time.monotonic() < deadline, "the browser did not start"
             time.sleep(0.2)
-        self.connection = connect(found[0]["webSocketDebuggerUrl"], max_size=None)
+        self.connection = connect(found[0]["webSocketDebuggerUrl"], max_size=None, ping_interval=None)
         self.send("Network.enable")
         self.send("Page.navigate", url=address)
 
