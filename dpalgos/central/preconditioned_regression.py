@@ -27,26 +27,19 @@ Shares "left" are of what public rows (``public_share``) and an interval leave; 
 five have .017, .15, .017, .12 and .051. Z'Z/n and U'U/n, of rows [x, y] clipped to C_A and whitened rows
 clipped to C_B: orthogonal rows of those norms (:mod:`dpalgos.mechanisms.private_whitening`). A level is
 searched by four counts, of equal shares, for gradients at each of the first three steps. Gradients: means of
-clip(u_i r_i, C), opposite rows of norm C; steps have equal shares, with public levels growing by 1.5 from
-each to the next.
+clip(u_i r_i, C), opposite rows of norm C; equal shares, with public levels growing by 1.5 at each step.
 
-What follows is heuristics, and affects accuracy only.
-
-The steps start from the ridge regression of the released Z'Z, with a ridge of three times the floor below
-which its eigenvalues are noise: X'y is a part of it, and paid for. The combination follows from the released
-gradients and their noise levels (:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's
-coordinates, resolves directions that the first's noise hides; ``n_whitenings=None`` takes it where
-nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two whitenings leave unresolved, where steps
-gather noise, have each its own. At last θ̄ is made no longer than the released second moment of y allows, or
-than 1 where noise hides that.
-
-``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release
-asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings, which know more. The
-default takes the share .02 only where public numbers say that it may help.
-
-The clip levels C_A, C_B and C (:mod:`dpalgos.mechanisms.clip_levels`): by default each is found by a binary
-search, C at each of the first three steps. ``"rule"``: constants found on the California housing data, hence
-no independent evidence there. A pair ``(C_A, C)`` is public levels.
+What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
+released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. The combination
+follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). A second whitening,
+inside the first's coordinates, resolves directions that the first's noise hides; ``n_whitenings=None`` takes
+it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two whitenings leave unresolved have
+each its own. At last θ̄ is made no longer than the released second moment of y allows, or than 1 where noise
+hides that. ``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one
+more release, by default where public numbers say that it may help, asks whether they have the shape of X; if
+so, z = [A x, y]. Never with two whitenings, which know more. ``clip``
+(:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"`` has constants found on the
+California housing data, hence no independent evidence there; a pair ``(C_A, C)`` is public.
 
 An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
 combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.

@@ -37,7 +37,6 @@ from dpalgos.errors import InputError
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.checks import is_number
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.moments import square_moment_sensitivity, svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 HALF_WIDTH = "half_width"
@@ -46,7 +45,6 @@ NAIVE_HALF_WIDTH = "half_width_without_noise"
 CENTER = "interval_center"
 NOTE = "interval_note"
 WHY = "interval_reasons"
-SCORE_MOMENTS = "score moments"
 CLIPPED = "clipping may have moved it by more than its half-width"
 HIDDEN = "it takes part in a direction whose second moment the noise hides"
 BENT = "a ridge, or a step too long for its curvature, may have moved it"
@@ -174,32 +172,6 @@ def note_interval(transcript: Transcript, level: float, **parts: Any) -> None:
     """
     for name, note in interval_notes(level, **parts).items():
         transcript.note(name, note)
-
-
-def release_second_moments(
-    transcript: Transcript,
-    moments: FloatArray,
-    *,
-    bound: FloatArray,
-    n_rows: FloatArray,
-    multiplier: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Release second moments (R, d, d), or their diagonal (d, R), of vectors of norm at most ``bound`` (R,).
-
-    Also return the noise in x'Mx for ‖x‖ = 1, (R,). No eigenvalue of the matrices is below zero.
-    """
-    full, square = moments.ndim == 3, np.asarray(bound) ** 2
-    value = svec(moments) / square if full else moments / square
-    size = moments.shape[1] if full else len(moments)
-    sensitivity = square_moment_sensitivity(size, n_rows)
-    released = square * transcript.gaussian(
-        value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=SCORE_MOMENTS
-    )
-    std = transcript.noise_std(sensitivity, multiplier, len(value)) * square
-    if full:
-        eigenvalues, vectors = np.linalg.eigh(unsvec(released, size))
-        released = (vectors * np.maximum(eigenvalues, 0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    return released, std
 
 
 def reach_along(variance: FloatArray, total: FloatArray, length: FloatArray | float = 1.0) -> FloatArray:

@@ -1,20 +1,14 @@
-"""What an interval of a mean needs, of truncated entries or of clipped offsets from a center.
+"""Intervals of means: of truncated entries, or of offsets from a center that are clipped to a ball.
 
-Entries, truncated to an interval per column. With c_j the middle of column j's interval, h_j half of its
-width and m_j the released mean, released are
+Released for them are squares, which tell the spread, and shares of rows by size, which bound how far clipping
+may have moved the mean: for entries by :mod:`dpalgos.mechanisms.spread`, per column; for offsets in a ball
+(:mod:`dpalgos.steps.ball_means`) of radius r
 
-    per column the mean of ((clip(x) − c)/h)²   √d/n, or 1/n in ℓ∞ (:func:`square_sensitivity`)
-    the shares of rows by size                  √2/n, or 2/n in ℓ1 (:mod:`dpalgos.mechanisms.tails`)
+    quantity        sensitivity             share  label
+    means of y_j²   √2 r²/n, r²/n for d=1   .09    score moments
+    sizes ‖y‖/r     √2/n                    .21    shares by size
 
-An entry's size is its distance from m_j over that of the end on its side, and a row's the largest of its
-entries'. Columns share one tail of rows, and have one each in which there is √d times the noise: a column
-beyond its bounds says nothing about another. The squares tell the spread of the entries, the shares how far
-cutting them may have moved the mean of a column.
-
-Offsets, clipped to a ball (:mod:`dpalgos.steps.ball_means`) of radius r:
-
-    means of the squares of offsets over r²      √2/n, or 1/n for one column
-    the shares of rows by size, norm over r      √2/n
+Where noise is of pure ε both take .4 of it.
 """
 
 from collections.abc import Callable
@@ -25,34 +19,22 @@ import numpy as np
 
 from dpalgos.catalog import Neighbors, Witnesses, pair
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import (
+from dpalgos.intervals.half_widths import IntervalParams, note_mean_interval, reach_along
+from dpalgos.mechanisms.spread import (
     SCORE_MOMENTS,
-    IntervalParams,
-    note_mean_interval,
-    reach_along,
+    TruncatedEntries,
+    release_entry_squares,
     release_second_moments,
 )
-from dpalgos.mechanisms.tails import (
-    FAR,
-    LEVELS,
-    NONE_UNSEEN,
-    TAIL,
-    Unseen,
-    counts,
-    release_tail,
-    shares_above,
-)
+from dpalgos.mechanisms.tails import NONE_UNSEEN, TAIL, Unseen, release_tail, shares_above
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.ball_means import Ball, far_along_axes, mean_squares
-from dpalgos.steps.clipping import unit_mean_sensitivity
-from dpalgos.steps.denoising import coordinate_std
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import FloatArray
 
 INTERVAL = "interval"
 SHARES = {SCORE_MOMENTS: 0.09, TAIL: 0.21}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
-_SQUARES_SHARE = 0.25  # of that
 _UNSEEN_ENTRIES = Unseen(near=1.5)
 _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)
 
@@ -95,14 +77,20 @@ class MeanInterval(IntervalParams):
 
         ``squares`` returns the means of squared offsets from the middle, over half the width, squared;
         ``unseen`` says how many levels away outliers are taken to lie that the noise hides. ``noise`` is that
-        of :meth:`TruncatedEntries.note_interval`.
+        of :func:`note_entry_interval`.
         """
         if self.interval is None:
             return
-        entries = TruncatedEntries(lower=lower, upper=upper, mean=mean, unseen=Unseen(*unseen))
-        above = entries.shares_above(sample)
-        entries.note_interval(
-            transcript, self.interval, squares=squares(), above=above, n_rows=sample.n_rows, **noise
+        entries = TruncatedEntries(lower=lower, upper=upper, mean=mean)
+        note_entry_interval(
+            transcript,
+            self.interval,
+            entries,
+            squares=squares(),
+            above=entries.shares_above(sample),
+            n_rows=sample.n_rows,
+            unseen=Unseen(*unseen),
+            **noise,
         )
 
     def note_ball(
@@ -183,94 +171,33 @@ def note_ball_interval(
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TruncatedEntries:
-    """Intervals to which entries were truncated, (d, R) or (d, 1), and the released mean (d, R)."""
+def note_entry_interval(
+    transcript: Transcript,
+    level: float,
+    entries: TruncatedEntries,
+    *,
+    squares: FloatArray,
+    above: FloatArray,
+    n_rows: FloatArray,
+    noise_std: FloatArray,
+    unseen: Unseen = _UNSEEN_ENTRIES,
+    **noise: Any,
+) -> None:
+    """Release relative squares (d, R) and shares by size of truncated entries; note half-widths.
 
-    lower: FloatArray
-    upper: FloatArray
-    mean: FloatArray
-    unseen: Unseen = _UNSEEN_ENTRIES
-
-    @property
-    def center(self) -> FloatArray:
-        """Return the mean, at least a twentieth of the interval away from its ends."""
-        inside = (self.upper - self.lower) / 20
-        return np.asarray(np.clip(self.mean, self.lower + inside, self.upper - inside))
-
-    def shares_above(self, sample: Sample) -> FloatArray:
-        """Return the shares of rows above each size, (6, R), or of rows and columns, (6, 1 + d, R)."""
-        d, shape = sample.n_features, (len(LEVELS), sample.n_features + 1, sample.n_replicates)
-
-        def counted(group: Group, moved: BoolArray | None) -> FloatArray:
-            above = np.zeros(shape)
-            for r, weights in enumerate(np.broadcast_to(group.weights, (len(group.X), shape[-1])).T):
-                sizes = self.sizes(group.X, r)
-                if moved is not None:
-                    sizes = np.where(moved, FAR, sizes)
-                sizes *= weights[:, None]
-                above[:, :1, r] += counts(sizes.max(axis=1, keepdims=True))
-                above[:, 1:, r] += counts(sizes)
-            return above
-
-        above = sample.grouped(sample.moved_cells, together=True).total(shape, counted)
-        return np.asarray((above if d > 1 else above[:, 0]) / sample.n_rows)
-
-    def sizes(self, rows: FloatArray, replicate: int) -> FloatArray:
-        """Return the sizes of the entries of rows, (n, d)."""
-        center = self.center[:, replicate]
-        over, under = (self.upper - self.center)[:, replicate], (self.center - self.lower)[:, replicate]
-        offsets = rows - center
-        return np.asarray(np.maximum(offsets / over, -offsets / under))
-
-    def note_interval(
-        self,
-        transcript: Transcript,
-        level: float,
-        *,
-        squares: FloatArray,
-        above: FloatArray,
-        n_rows: FloatArray,
-        noise_std: FloatArray,
-        multiplier: Callable[[str], float] | None = None,
-        epsilon: float = 0.0,
-    ) -> None:
-        """Release relative squares (d, R) and shares of :meth:`shares_above`, and note half-widths.
-
-        With Gaussian noise by ``multiplier``, of the parts of :data:`SHARES`; else with noise in a cube
-        and Laplace noise,
-        for ``epsilon`` together. ``noise_std`` is that of the mean.
-        """
-        d, half = len(squares), (self.upper - self.lower) / 2
-        if multiplier is not None:
-            moved, z = square_sensitivity(d, n_rows), multiplier(SCORE_MOMENTS)
-            released = transcript.gaussian(
-                squares, l2_sensitivity=moved, noise_multiplier=z, label=SCORE_MOMENTS
-            )
-            std = transcript.noise_std(moved, z, d)
-            tail = release_tail(transcript, above, n_rows=n_rows, multiplier=multiplier(TAIL))
-        else:
-            moved, spent = unit_mean_sensitivity(n_rows), _SQUARES_SHARE * epsilon
-            released = transcript.box(squares, linf_sensitivity=moved, epsilon=spent, label=SCORE_MOMENTS)
-            std = transcript.box_scale(moved, spent, d) * coordinate_std(d)
-            tail = release_tail(transcript, above, n_rows=n_rows, epsilon=epsilon - spent)
-        note_mean_interval(
-            transcript,
-            level,
-            squares=half**2 * released,
-            squares_std=half**2 * std,
-            offset=self.mean - (self.upper + self.lower) / 2,
-            noise_std=noise_std,
-            clipping=tail.moved(
-                np.maximum(self.upper - self.center, self.center - self.lower), unseen=self.unseen
-            ),
-            n_rows=n_rows,
-        )
-
-
-def square_sensitivity(d: int, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity √d/n of d means of squares in [0, 1].
-
-    Attained by a row of middles against one of ends.
+    ``noise_std`` is that of the mean; ``noise`` is that of
+    :func:`dpalgos.mechanisms.spread.release_entry_squares`.
     """
-    return np.asarray(np.sqrt(d) / n_rows)
+    released, std, tail = release_entry_squares(transcript, squares, above, n_rows, **noise)
+    half = (entries.upper - entries.lower) / 2
+    reach = np.maximum(entries.upper - entries.center, entries.center - entries.lower)
+    note_mean_interval(
+        transcript,
+        level,
+        squares=half**2 * released,
+        squares_std=half**2 * std,
+        offset=entries.mean - (entries.upper + entries.lower) / 2,
+        noise_std=noise_std,
+        clipping=tail.moved(reach, unseen=unseen),
+        n_rows=n_rows,
+    )

@@ -12,8 +12,8 @@ Q is the curvature of the mean of clipped scores, S their second moments. Releas
     curvatures above a level  1            .012   search_level            all
     curvature                 √2 L/n       .04    release_curvature       all
     score moments             √2/n         .015   release_second_moments  all
-    mean residual             2/n          .055   _mean_residual          not least squares
-    residuals far away        1            .03    _mean_residual          not least squares
+    mean residual             2/n          .055   release_mean_residual          not least squares
+    residuals far away        1            .03    release_mean_residual          not least squares
     wide gradient             6 C/n        .3     _wide_step              least squares
     shares by size            √2/n         .1     release_tail            least squares
 
@@ -22,10 +22,9 @@ norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = resi
 of residuals beyond 3Λ. With ``interval_target="least squares"``: the mean of scores clipped to 3C, and shares
 of rows by score. In logistic models, whose residuals are bounded, neither mean residual nor count.
 
-Proofs: :func:`dpalgos.mechanisms.score_curvature.curvature_sensitivity`,
-:func:`dpalgos.steps.moments.square_moment_sensitivity`, :func:`residual_sensitivity`,
-:func:`dpalgos.mechanisms.clip_levels.count_sensitivity` and :mod:`dpalgos.mechanisms.tails`. All else follows
-from released and public numbers.
+Proofs: :mod:`dpalgos.mechanisms.score_curvature`, :mod:`dpalgos.mechanisms.spread`,
+:mod:`dpalgos.mechanisms.mean_residual` and :mod:`dpalgos.mechanisms.tails`. All else follows from released
+and public numbers.
 
 What follows is heuristics, and affects accuracy only. Clipped scores have mean zero at the coefficients where
 errors are symmetric given the covariates, and for slopes also where errors do not depend on them: there
@@ -56,13 +55,11 @@ from dpalgos.intervals.half_widths import (
     FEW,
     GROSS,
     HIDDEN,
-    SCORE_MOMENTS,
     IntervalParams,
     note_interval,
     reach_along,
-    release_second_moments,
 )
-from dpalgos.mechanisms.clip_levels import count_sensitivity
+from dpalgos.mechanisms.mean_residual import FAR, RESIDUAL, InterceptShift, release_mean_residual
 from dpalgos.mechanisms.private_whitening import Whitening
 from dpalgos.mechanisms.score_curvature import (
     COUNTS,
@@ -71,9 +68,10 @@ from dpalgos.mechanisms.score_curvature import (
     ScoreCurvature,
     release_curvature,
 )
+from dpalgos.mechanisms.spread import SCORE_MOMENTS, release_second_moments
 from dpalgos.mechanisms.tails import TAIL, Tail, release_tail, shares_above
 from dpalgos.models.families import Family
-from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
+from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -83,17 +81,14 @@ from dpalgos.typing import BoolArray, FloatArray
 
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
 ROBUST, LEAST_SQUARES = "robust", "least squares"
-RESIDUAL, FAR, WIDE = "mean residual", "residuals far away", "wide gradient"
+WIDE = "wide gradient"
 SHARES: Mapping[str, float] = MappingProxyType({COUNTS: 0.012, CURVATURE: 0.04, SCORE_MOMENTS: 0.015})
 RESIDUAL_SHARES: Mapping[str, float] = MappingProxyType({RESIDUAL: 0.055, FAR: 0.03})
 WIDE_SHARES: Mapping[str, float] = MappingProxyType({WIDE: 0.3, TAIL: 0.1})
 
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
 _WHITE = 0.0025  # variance of entries that the whitening leaves
-_MARGIN = 1.2  # of the variance, for curvature that differs among steps
-_LAMBDA, _REFERENCE_SIZE = 2.0, 500.0  # Λ in residual standard deviations at the reference nμ
-_FAR_AWAY, _FARTHEST = 3.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
-_SKEWED, _GROSS, _GROSS_FOR_ALL = 1.2, 1.3, 3.0  # standard deviations
+_MARGIN, _BENT_MARGIN = 1.2, 1.5  # of the variance, for curvature that differs among steps
 _WIDER = 3.0
 
 
@@ -175,20 +170,21 @@ class RegressionInterval(IntervalParams):
             multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
         )
         coef = np.einsum("rij,jr->ir", outer, center.theta)
-        shift, hidden = _Shift(np.zeros_like(coef)), np.zeros_like(coef)
+        shift, hidden = InterceptShift(np.zeros_like(coef)), np.zeros_like(coef)
         if not wide and not np.isfinite(scores.family.residual_bound):
-            shift = _mean_residual(transcript, budget, at, curvature, moments, outer)
+            shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
         error = error_of(curvature, center, moments, moments_std, outer - shift.image, n_rows)
         if wide:
             above = shares_above(scores.sample, at.norms(), steps.level)
             tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
             hidden = error.moved(tail, steps.level, moments, n_rows)
         bent = _bent(scores.family, curvature, center, outer, middle)
-        variance = error.variance + shift.variance
+        margin = _MARGIN if scores.family.is_linear else _BENT_MARGIN
+        variance = margin * error.variance + shift.variance
         note_interval(
             transcript,
             self.interval,
-            variance=_MARGIN * variance,
+            variance=variance,
             variance_std=error.variance_std,
             sampling=error.sampling,
             biases={CLIPPED: shift.bias + hidden, BENT: bent},
@@ -208,15 +204,6 @@ class RegressionInterval(IntervalParams):
             WIDE: pair(first, first, far, -far),
             TAIL: pair(first, none, far, 0.0),
         }
-
-
-def residual_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return 2/n: (t, t²) and (s, s²), t and s in [−1, 1], are at most 2 apart.
-
-    With a = |t − s| ≤ 2 and |t + s| ≤ 2 − a their squared distance is a² (1 + (t + s)²) ≤ a² (1 + (2 − a)²),
-    at most 4, attained by t = 1 and s = −1.
-    """
-    return np.asarray(2 / n_rows)
 
 
 class Center(NamedTuple):
@@ -240,16 +227,6 @@ class CoefError(NamedTuple):
         length = (self.lever**2).sum(axis=2).T
         reach = reach_along(self.sampling * n_rows, np.einsum("rjj->r", moments), length)
         return tail.moved(level * np.sqrt(length) * reach)
-
-
-class _Shift(NamedTuple):
-    """What the mean residual changes at a column of ones, (d, R); ``image`` (R, d, d) leaves its rows."""
-
-    moved: FloatArray
-    image: FloatArray | float = 0.0
-    variance: FloatArray | float = 0.0
-    bias: FloatArray | float = 0.0
-    gross: BoolArray | bool = False
 
 
 def _wide_step(
@@ -300,58 +277,6 @@ def error_of(
     unsure = (moments_std * length / n_rows) ** 2 + 2 * sampling**2 / n_rows
     unsure += doubt * (noise + sampling) ** 2
     return CoefError(noise + sampling + blurred, np.sqrt(unsure), sampling, lever)
-
-
-def _mean_residual(
-    transcript: Transcript,
-    budget: SplitBudget,
-    at: ScoresAt,
-    curvature: ScoreCurvature,
-    moments: FloatArray,
-    outer: FloatArray,
-) -> _Shift:
-    """Release the mean of cut residuals, and a count of far ones; apply them where a column is one."""
-    n_rows, d = at.sample.n_rows, at.sample.n_features
-    size = n_rows * gaussian_mu(budget.epsilon, budget.delta) / _REFERENCE_SIZE
-    scale = np.maximum(np.einsum("rjj->r", moments) / (d * curvature.total), np.finfo(float).tiny)
-    level = np.sqrt(scale) * np.clip(_LAMBDA * size**0.25, 1.5, 6.0)
-    sensitivity, multiplier = residual_sensitivity(n_rows), budget.gaussian_multiplier(RESIDUAL)
-    released = transcript.gaussian(
-        at.residual_moments(level), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=RESIDUAL
-    )
-    std, mean = level * transcript.noise_std(sensitivity, multiplier, 2), level * released[0]
-    multiplier = budget.gaussian_multiplier(FAR)
-    far = transcript.gaussian(
-        at.residuals_above(_FAR_AWAY * level),
-        l2_sensitivity=count_sensitivity(),
-        noise_multiplier=multiplier,
-        label=FAR,
-    )[0] / transcript.noise_std(count_sensitivity(), multiplier, 1)
-    one, image = _column_of_ones(curvature, outer)
-    skewed = np.maximum(np.abs(mean) - _SKEWED * std, 0)
-    hidden = _FAR_AWAY * _FARTHEST * level * multiplier * np.maximum(far, 0) / n_rows
-    return _Shift(
-        moved=one * mean,
-        image=one.T[:, :, None] * image[:, None, :],
-        variance=one * (std**2 + level**2 * np.maximum(released[1], 0) / n_rows),
-        bias=one * (skewed + hidden),
-        gross=(one & (far > _GROSS)) | (far > _GROSS_FOR_ALL),
-    )
-
-
-def _column_of_ones(curvature: ScoreCurvature, outer: FloatArray) -> tuple[BoolArray, FloatArray]:
-    """Return which coefficient, (d, R), is of a column of ones, if any, and the mean white row, (R, d)."""
-    columns, replicate = np.linalg.inv(outer), np.arange(len(outer))
-    length = np.linalg.norm(columns, axis=1)
-    alike = np.einsum("rij,ir->rj", columns, curvature.ones) / length
-    j, unsure = alike.argmax(axis=1), curvature.noise / curvature.total
-    found = (alike[replicate, j] > 0.6 + 0.5 * unsure) & (
-        np.abs(length[replicate, j] ** 2 - 1) < 0.2 + unsure
-    )
-    one = np.zeros((outer.shape[1], len(outer)), dtype=bool)
-    one[j[found], replicate[found]] = True
-    along = curvature.along(columns[replicate, :, j].T) * curvature.values / curvature.total[:, None]
-    return one, np.einsum("rik,rk->ri", curvature.vectors, along)
 
 
 def _bent(

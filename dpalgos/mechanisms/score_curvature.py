@@ -27,7 +27,7 @@ from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 CURVATURE, COUNTS = "curvature", "curvatures above a level"
-RESOLVED = 2.2  # standard deviations of noise that an eigenvalue stands out by
+RESOLVED = 2.6  # standard deviations of noise that an eigenvalue stands out by
 UNSEEN_NOISE = 0.3  # of the noise's standard deviation, along directions that look as expected
 
 _N_LEVELS, _LARGEST_LEVEL = 16, 32.0  # the largest times d + 1 and the curvature at a typical predictor

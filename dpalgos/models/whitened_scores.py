@@ -118,6 +118,11 @@ class ScoresAt:
         """The rows."""
         return self._scores.sample
 
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self._scores.family
+
     def norms(self) -> Grouped[FloatArray]:
         """Return the norms of all scores, 0 where a replicate does not use the row."""
         return self._parts.then(lambda group, made: made[1])

@@ -30,10 +30,11 @@ from dpalgos.intervals.means import (
     CUBE_SHARE,
     INTERVAL,
     SHARES,
-    TruncatedEntries,
     note_ball_interval,
+    note_entry_interval,
 )
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
+from dpalgos.mechanisms.spread import TruncatedEntries
 from dpalgos.mechanisms.tails import shares_by_level
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
@@ -238,9 +239,10 @@ class UserAggregation:
         entries = TruncatedEntries(
             lower=one.center - one.radius, upper=one.center + one.radius, mean=one.mean
         )
-        entries.note_interval(
+        note_entry_interval(
             transcript,
             self._interval,
+            entries,
             squares=squares / one.radius**2,
             above=shares_by_level([entries.sizes(X, r)[:, 0] for r, X in enumerate(vectors)]),
             n_rows=n_users,

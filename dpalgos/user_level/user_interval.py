@@ -17,13 +17,12 @@ from dpalgos.intervals.half_widths import (
     BENT,
     CLIPPED,
     HIDDEN,
-    SCORE_MOMENTS,
     IntervalParams,
     note_interval,
-    release_second_moments,
 )
 from dpalgos.intervals.regression import center_of, error_of, unresolved
 from dpalgos.mechanisms.score_curvature import CURVATURE, RESOLVED, ScoreCurvature, curvature_sensitivity
+from dpalgos.mechanisms.spread import SCORE_MOMENTS, release_second_moments
 from dpalgos.mechanisms.tails import TAIL, release_tail
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps

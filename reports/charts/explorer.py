@@ -43,6 +43,7 @@ _KNOWN = {
     "coverage": ("share of coordinates covered", "0.95 is promised", "linear"),
     "coverage_without_noise": ("share covered by intervals that ignore the noise", "", "linear"),
     "flagged": ("share of coordinates without an interval", "", "linear"),
+    "signs_known": ("share of coordinates whose sign the interval knows", "", "linear"),
     "squared_error_over_half_width": ("squared error over squared half-width", "", "log"),
     "auc": ("area under the ROC curve", _HIGHER, "linear"),
     "pooled_auc": ("AUC of pooled scores", "", "linear"),

@@ -62,6 +62,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
             ),
             n_labels=2,
         ),
+        *_signs(cells),
         ReportSection(
             "Coverage and width of every cell",
             "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
@@ -72,9 +73,27 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     )
 
 
+def _signs(cells: pd.DataFrame) -> tuple[ReportSection, ...]:
+    """Return which share of the signs intervals know, with and without privacy, against ε."""
+    known = cells[cells["signs"].notna()]
+    budgets = sorted(known["epsilon"].dropna().unique())
+    rows = []
+    for (panel, title, n), group in known.groupby(["panel", "title", "n"], sort=False):
+        by = group.set_index("epsilon")["signs"]
+        without = _percent(float(by[by.index.isna()].mean()))
+        found = (_percent(float(by.get(epsilon, math.nan))) for epsilon in budgets)
+        rows.append((str(panel), str(title), f"{n:,}", without, *found))
+    if not rows:
+        return ()
+    columns = ("", "", "n", "without privacy", *(f"ε = {setting(epsilon)}" for epsilon in budgets))
+    what = "Coefficients whose interval lies on the side of zero on which the true value is, in %."
+    title = "Signs known, with and without privacy, against ε"
+    return (ReportSection(title, what, columns=columns, rows=tuple(rows), n_labels=2),)
+
+
 def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per cell that measures coverage, with a column for each metric."""
-    names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive")}
+    names = {content[key]: key for key in ("coverage", "flagged", "pivot", "naive", "signs")}
     found = summary[summary["metric"].isin(names)]
     if found.empty:
         return found

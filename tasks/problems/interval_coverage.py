@@ -24,6 +24,7 @@ COVERAGE = "coverage"
 FLAGGED = "flagged"
 PIVOT = "squared_error_over_half_width"
 NAIVE_COVERAGE = "coverage_without_noise"
+SIGNS = "signs_known"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -31,10 +32,11 @@ class IntervalDraw(Estimation):
     """Data with a target, of which the coverage of an answer's intervals is measured."""
 
     def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
-        """Return the error and means over coordinates of coverage and width, (6, R).
+        """Return the error and means over coordinates of coverage and width, (7, R).
 
-        Whether there is an interval; whether it covers; the squared error over its squared half width;
-        whether an interval without the noise covers; whether there is one.
+        Whether there is an interval; whether it covers; the squared error of its middle over its squared half
+        width; whether an interval without the noise covers; whether there is one; whether the interval lies
+        on the side of zero that the target is on.
         """
         off = np.abs(self.columns(answer.estimate) - self.target[:, None])
         lower = upper = np.full_like(off, np.nan)
@@ -43,8 +45,11 @@ class IntervalDraw(Estimation):
         half, target = (upper - lower) / 2, self.target[:, None]
         there = np.isfinite(half)
         naive = np.broadcast_to(answer.diagnostics.get(NAIVE_HALF_WIDTH, np.nan), off.shape)
-        squares = np.where(there, off / np.where(there, half, 1.0), 0.0) ** 2
-        shares = [there, (lower <= target) & (target <= upper), squares, off <= naive, np.isfinite(naive)]
+        middle_off = np.where(there, np.abs((lower + upper) / 2 - target), 0.0)
+        squares = (middle_off / np.where(there, half, 1.0)) ** 2
+        signs = ((lower > 0) & (target > 0)) | ((upper < 0) & (target < 0))
+        covered = (lower <= target) & (target <= upper)
+        shares = [there, covered, squares, off <= naive, np.isfinite(naive), signs]
         return np.stack([np.linalg.norm(off, axis=0), *(share.mean(axis=0) for share in shares)])
 
 
@@ -69,7 +74,7 @@ class IntervalProblem(Problem):
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
         """Return the error; coverage and width of the coordinates that have intervals, NaN where none has."""
-        error, there, covered, squares, naive, naive_there = np.concatenate(measured, axis=1)
+        error, there, covered, squares, naive, naive_there, signs = np.concatenate(measured, axis=1)
         some = np.where(there > 0, there, np.nan)
         return {
             self.metric: error,
@@ -77,10 +82,17 @@ class IntervalProblem(Problem):
             FLAGGED: 1 - there,
             PIVOT: squares / some,
             NAIVE_COVERAGE: np.where(naive_there > 0, naive, np.nan),
+            SIGNS: signs,
         }
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        names = {"coverage": COVERAGE, "flagged": FLAGGED, "pivot": PIVOT, "naive": NAIVE_COVERAGE}
+        names = {
+            "coverage": COVERAGE,
+            "flagged": FLAGGED,
+            "pivot": PIVOT,
+            "naive": NAIVE_COVERAGE,
+            "signs": SIGNS,
+        }
         return {"covered_shares": {**names, "n": run.replicates.n}}
 
 

@@ -126,11 +126,6 @@ ESTIMATOR_FAULTS = {
         "shares of an interval are left out of the budget": Fault(
             "MeanInterval.interval_shares", returns("{{}}"), certified("clipped_mean: interval-tight")
         ),
-        "squares of entries move by half of what they do": Fault(
-            "square_sensitivity",
-            returns("{all} / 2"),
-            witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
-        ),
     },
     "dpalgos/comparators/double_noise_newton_glm.py": {
         "a direction moves by half of what it does": Fault(
@@ -286,20 +281,6 @@ ESTIMATOR_FAULTS = {
         "what the curvature's noise adds is left out of an interval": Fault(
             "error_of", argument("CoefError", 0, "noise + sampling"), _COMPONENTS
         ),
-        "the noise of the mean residual is left out of an interval": Fault(
-            "_mean_residual", argument("_Shift", "variance", "0.0"), _COMPONENTS
-        ),
-        "the mean residual is used without its noise": Fault(
-            "_mean_residual",
-            (
-                argument("gaussian", 0, "exact := {all}", nth=0),
-                argument("_Shift", "moved", "one * level * exact[0]"),
-            ),
-            replayed("preconditioned_regression: interval-tight"),
-        ),
-        "residuals are not cut": Fault(
-            "residual_sensitivity", returns("{all} / 2"), witness("preconditioned_regression: interval-tight")
-        ),
         "a wide gradient moves as one that is clipped at its old level": Fault(
             "_wide_step",
             argument("ball_mean_sensitivity", 0, "steps.level"),
@@ -307,11 +288,6 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/intervals/half_widths.py": {
-        "second moments for an interval are not paid for": Fault(
-            "release_second_moments",
-            argument("gaussian", "noise_multiplier", "{all} / 2"),
-            certified("clipped_mean: interval-tight", "adassp: interval-tight"),
-        ),
         "half of the noise is left out of a mean's interval": Fault(
             "note_mean_interval", name("noise_std", "noise_std / 2"), _INTERVALS
         ),

@@ -277,6 +277,36 @@ MECHANISM_FAULTS = {
         "random stopping costs two scores": Fault("SCORE_FACTOR", value("2.0"), _RANDOM_STOPPING),
         "draws stop at a cap": Fault("number_of_draws", condition("expm1", "True"), _RANDOM_STOPPING),
     },
+    "dpalgos/mechanisms/mean_residual.py": {
+        "the noise of the mean residual is left out of an interval": Fault(
+            "release_mean_residual",
+            argument("InterceptShift", "variance", "0.0"),
+            f"{_INTERVALS}::test_an_interval_counts_every_part_of_its_error",
+        ),
+        "the mean residual is used without its noise": Fault(
+            "release_mean_residual",
+            (
+                argument("gaussian", 0, "exact := {all}", nth=0),
+                argument("InterceptShift", "moved", "one * level * exact[0]"),
+            ),
+            replayed("preconditioned_regression: interval-tight"),
+        ),
+        "residuals are not cut": Fault(
+            "residual_sensitivity", returns("{all} / 2"), witness("preconditioned_regression: interval-tight")
+        ),
+    },
+    "dpalgos/mechanisms/spread.py": {
+        "squares of entries move by half of what they do": Fault(
+            "square_sensitivity",
+            returns("{all} / 2"),
+            witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight"),
+        ),
+        "second moments for an interval are not paid for": Fault(
+            "release_second_moments",
+            argument("gaussian", "noise_multiplier", "{all} / 2"),
+            certified("clipped_mean: interval-tight", "adassp: interval-tight"),
+        ),
+    },
     "dpalgos/mechanisms/score_curvature.py": {
         "curvature moves by its level": Fault(
             "curvature_sensitivity",

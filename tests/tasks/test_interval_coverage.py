@@ -11,7 +11,7 @@ from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from flows.studies.find_study import find_study
 from reports.analysis.series import Setting
 from reports.exhibits import covered_shares as exhibit
-from tasks.problems.interval_coverage import COVERAGE, FLAGGED, IntervalDraw, IntervalResamples
+from tasks.problems.interval_coverage import COVERAGE, FLAGGED, SIGNS, IntervalDraw, IntervalResamples
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
 from tests.tasks.blocks import made_block, made_cell
@@ -49,6 +49,13 @@ def test_coverage_counts_the_coordinates_that_have_intervals():
     assert metrics[FLAGGED] == pytest.approx(1 / 4)
     assert metrics["coverage_without_noise"] == pytest.approx(1 / 2)
     assert metrics["squared_error_over_half_width"] == pytest.approx((1 / 4 + 1 / 4 + 9 / 4) / 3)
+
+
+def test_a_sign_is_known_where_the_interval_lies_on_the_side_of_the_truth():
+    measured = draw([1.0, 1.0, -1.0, 1.0]).measure_answer(
+        answer([2.0, 2.0, 2.0, 2.0], [1.0, 3.0, 1.0, np.nan], [1.0, 1.0, 1.0, 1.0])
+    )
+    assert STUDY.panels[0].problem.metrics([measured], 10)[SIGNS] == pytest.approx(1 / 4)
 
 
 def test_nothing_is_covered_where_no_coordinate_has_an_interval():
@@ -134,6 +141,7 @@ def test_the_page_tells_coverage_beside_the_naive_one_and_what_has_no_interval()
         FLAGGED: 0.25,
         "coverage_without_noise": 0.4,
         "squared_error_over_half_width": 0.3,
+        SIGNS: 0.6,
     }
     summary = pd.DataFrame(
         [
@@ -152,14 +160,15 @@ def test_the_page_tells_coverage_beside_the_naive_one_and_what_has_no_interval()
         ]
     )
     view = type("View", (), {"page": Page(), "headline": Setting(1.0, "", "plain")})
-    names = {"coverage": COVERAGE, "flagged": FLAGGED, "naive": "coverage_without_noise"}
+    names = {"coverage": COVERAGE, "flagged": FLAGGED, "naive": "coverage_without_noise", "signs": SIGNS}
     content = {**names, "pivot": "squared_error_over_half_width", "n": 500}
-    figure, estimators, table = exhibit.draw(view, summary, content)
+    figure, estimators, signs, table = exhibit.draw(view, summary, content)
     assert "cover 80.0 % on average; in 1 of them less than 94 %" in figure.text
     assert figure.text.startswith(figure.answer)
     assert "80.0 % on average" in figure.answer
     width = f"{1 / (1.959964 * 0.3**0.5):.2f}"
     assert estimators.rows == (("AdaSSP", "adassp", "1", "80.0", "80.0", "1", "40.0", "25.0", width),)
+    assert signs.rows == (("plain", "AdaSSP", "500", "none", "60.0"),)
     assert table.rows == (
         ("plain", "AdaSSP", "1", "500", "80.0 ± 1.0", "40.0", "25.0", f"{1 / (1.959964 * 0.3**0.5):.2f}"),
     )

@@ -1,0 +1,101 @@
+"""The mean of a regression's cut residuals, which moves an intercept towards the mean of the errors.
+
+Released are means of (t, t²), t = residual/Λ cut to [−1, 1], 2/n (:func:`residual_sensitivity`), and how many
+residuals exceed 3Λ, 1. Λ follows from released scores: a few of the residuals' standard deviations.
+
+The intercept is the coefficient of a column of ones, which the released mean of white rows shows. By as
+much as the mean exceeds its noise errors may be skewed beyond Λ, too, and so many rows as stand out beyond
+3Λ may lie at 6Λ: a bias. More far residuals than noise makes leave it without an interval; many, all
+coefficients.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.mechanisms.clip_levels import count_sensitivity
+from dpalgos.mechanisms.score_curvature import ScoreCurvature
+from dpalgos.models.whitened_scores import ScoresAt
+from dpalgos.release.transcript import Transcript
+from dpalgos.typing import BoolArray, FloatArray
+
+RESIDUAL, FAR = "mean residual", "residuals far away"
+
+_LAMBDA, _REFERENCE_SIZE = 1.8, 500.0  # Λ in residual standard deviations at the reference nμ
+_FAR_AWAY, _FARTHEST = 3.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
+_SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.2, 0.8, 1.4, 3.0  # standard deviations
+
+
+class InterceptShift(NamedTuple):
+    """What the mean residual changes at a column of ones, (d, R); ``image`` (R, d, d) leaves its rows."""
+
+    moved: FloatArray
+    image: FloatArray | float = 0.0
+    variance: FloatArray | float = 0.0
+    bias: FloatArray | float = 0.0
+    gross: BoolArray | bool = False
+
+
+def residual_sensitivity(n_rows: FloatArray) -> FloatArray:
+    """Return 2/n: (t, t²) and (s, s²), t and s in [−1, 1], are at most 2 apart.
+
+    With a = |t − s| ≤ 2 and |t + s| ≤ 2 − a their squared distance is a² (1 + (t + s)²) ≤ a² (1 + (2 − a)²),
+    at most 4, attained by t = 1 and s = −1.
+    """
+    return np.asarray(2 / n_rows)
+
+
+def release_mean_residual(
+    transcript: Transcript,
+    budget: SplitBudget,
+    at: ScoresAt,
+    curvature: ScoreCurvature,
+    moments: FloatArray,
+    outer: FloatArray,
+) -> InterceptShift:
+    """Release the mean of cut residuals, and a count of far ones; apply them where a column is one."""
+    n_rows, d = at.sample.n_rows, at.sample.n_features
+    size = n_rows * gaussian_mu(budget.epsilon, budget.delta) / _REFERENCE_SIZE
+    scale = np.maximum(np.einsum("rjj->r", moments) / (d * curvature.total), np.finfo(float).tiny)
+    level = np.sqrt(scale) * np.clip(_LAMBDA * size**0.25, 1.5, 6.0)
+    sensitivity, multiplier = residual_sensitivity(n_rows), budget.gaussian_multiplier(RESIDUAL)
+    released = transcript.gaussian(
+        at.residual_moments(level), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=RESIDUAL
+    )
+    std, mean = level * transcript.noise_std(sensitivity, multiplier, 2), level * released[0]
+    multiplier = budget.gaussian_multiplier(FAR)
+    far = transcript.gaussian(
+        at.residuals_above(_FAR_AWAY * level),
+        l2_sensitivity=count_sensitivity(),
+        noise_multiplier=multiplier,
+        label=FAR,
+    )[0] / transcript.noise_std(count_sensitivity(), multiplier, 1)
+    one, image = _column_of_ones(curvature, outer)
+    # Counts have far residuals by their nature.
+    for_all = _GROSS_FOR_ALL if at.family.is_linear else np.inf
+    skewed = np.maximum(np.abs(mean) - _SKEWED * std, 0)
+    hidden = _FAR_AWAY * _FARTHEST * level * multiplier * np.maximum(far - _DOUBTFUL, 0) / n_rows
+    return InterceptShift(
+        moved=one * mean,
+        image=one.T[:, :, None] * image[:, None, :],
+        variance=one * (std**2 + level**2 * np.maximum(released[1], 0) / n_rows),
+        bias=one * (skewed + hidden),
+        gross=(one & (far > _GROSS)) | (far > for_all),
+    )
+
+
+def _column_of_ones(curvature: ScoreCurvature, outer: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """Return which coefficient, (d, R), is of a column of ones, if any, and the mean white row, (R, d)."""
+    columns, replicate = np.linalg.inv(outer), np.arange(len(outer))
+    length = np.linalg.norm(columns, axis=1)
+    alike = np.einsum("rij,ir->rj", columns, curvature.ones) / length
+    j, unsure = alike.argmax(axis=1), curvature.noise / curvature.total
+    found = (alike[replicate, j] > 0.6 + 0.5 * unsure) & (
+        np.abs(length[replicate, j] ** 2 - 1) < 0.2 + unsure
+    )
+    one = np.zeros((outer.shape[1], len(outer)), dtype=bool)
+    one[j[found], replicate[found]] = True
+    along = curvature.along(columns[replicate, :, j].T) * curvature.values / curvature.total[:, None]
+    return one, np.einsum("rik,rk->ri", curvature.vectors, along)
