@@ -6,6 +6,7 @@ Nothing else lists estimators.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from pathlib import PurePath
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
 from dpalgos.params import Params, describe
-from dpalgos.plugins import PluginError, load_plugins
+from dpalgos.plugins import PluginError, load_plugins, outside_plugins
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
@@ -294,5 +295,11 @@ def _discover() -> None:
         for package in _PACKAGES
         for name in load_plugins(f"dpalgos.{package}").broken
     }
+    broken |= {f"with_{PurePath(path).stem}" for path in outside_plugins().broken}
     for name in [name for name, entry in _ESTIMATORS.items() if entry.function.__module__ in broken]:
         del _ESTIMATORS[name]
+
+
+def from_outside() -> list[Estimator]:
+    """Return the estimators of plugins from outside."""
+    return [entry for entry in catalog() if entry.function.__module__ in outside_plugins().modules]

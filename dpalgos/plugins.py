@@ -1,13 +1,25 @@
-"""Plugins: modules that are found by lying in a folder. A broken one is left out and named."""
+"""Plugins: modules that are found by lying in a folder, or that come from outside.
+
+From outside come the files that ``DPCOST_WITH`` names, and the modules of packages with an entry point of the
+group ``dpcost.plugins``. A broken plugin is left out and named.
+"""
 
 import importlib
+import importlib.util
 import logging
+import os
 import pkgutil
+import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import entry_points
+from pathlib import PurePath
 from types import ModuleType
+
+FILES = "DPCOST_WITH"  # paths between the separators of PATH
+GROUP = "dpcost.plugins"
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +48,40 @@ def load_plugins(package: str) -> Plugins:
         except Exception as error:
             broken[name] = left_out(f"{package.replace('.', '/')}/{name}.py", error)
     return Plugins(modules, broken)
+
+
+@cache
+def outside_plugins() -> Plugins:
+    """Import the plugins from outside; log a warning for each that cannot be imported, and go on."""
+    modules, broken = {}, {}
+    for path in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
+        try:
+            module = _module_of(path)
+            modules[module.__name__] = module
+        except Exception as error:
+            broken[path] = left_out(path, error)
+    for point in entry_points(group=GROUP):
+        try:
+            modules[point.module] = importlib.import_module(point.module)
+        except Exception as error:
+            broken[point.module] = left_out(point.value, error)
+    return Plugins(modules, broken)
+
+
+def _module_of(path: str) -> ModuleType:
+    """Import a file as a module of its own name, which the digest of code finds again."""
+    name = f"with_{PurePath(path).stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PluginError("a plugin must be a Python file, whose name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def left_out(file: str, error: Exception) -> str:

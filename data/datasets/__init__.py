@@ -20,6 +20,15 @@ from data.dataset import Dataset, nearest
 from data.errors import DataError
 
 _log = logging.getLogger(__name__)
+_ADDED: dict[str, ModuleType] = {}  # modules from outside, by the name of their dataset
+
+
+def add_dataset(module: ModuleType) -> None:
+    """Add a dataset from outside; refuse the name of one that is here."""
+    name = module.DATASET.name
+    if name in _names() and _ADDED.get(name) is not module:
+        raise DataError(f"{module.__file__} is left out: there is a dataset {name!r} already; rename it")
+    _ADDED[name] = module
 
 
 def load_registry() -> dict[str, Dataset]:
@@ -52,12 +61,14 @@ def get_dataset(name: str) -> Dataset:
 
 
 def _names() -> tuple[str, ...]:
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+    return tuple(sorted({*_ADDED, *(module.name for module in pkgutil.iter_modules(__path__))}))
 
 
 def load(name: str) -> ModuleType:
     """Return the module of a dataset, or refuse one that is broken with all faults of its ``DATASET``."""
     module, file = f"{__name__}.{name}", f"data/datasets/{name}.py"
+    if name in _ADDED:
+        return _ADDED[name]
     try:
         return importlib.import_module(module)
     except ValidationError as error:

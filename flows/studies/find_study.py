@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from data.errors import DataError
+from dpalgos import get_estimator
+from dpalgos.catalog import from_outside
 from tasks.faults import SpecError
 from tasks.limits import PROFILES, Profile
+from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
 
@@ -66,8 +69,25 @@ def find_study(name: str) -> StudySpec:
             f"{name} must not be called {spec.name!r}, for its report would take the place of another; "
             f"rename the file, or set another name in it, e.g. name = 'my_{spec.name}'"
         )
+    spec = with_outside_estimators(spec)
     spec.check_data()
     return spec
+
+
+def with_outside_estimators(spec: StudySpec) -> StudySpec:
+    """Return a study with the estimators from outside for its task, with the keywords of their examples."""
+    if not spec.estimators:
+        return spec
+    known = {item.name for item in spec.estimators}
+    tasks = {get_estimator(name).task for name in known}
+    added = tuple(
+        EstimatorSpec.model_validate(
+            {"name": entry.name, "calibrations": entry.calibrations, "params": entry.example}
+        )
+        for entry in from_outside()
+        if entry.name not in known and entry.task in tasks
+    )
+    return spec.model_copy(update={"estimators": (*spec.estimators, *added)}) if added else spec
 
 
 def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Profile | None) -> None:

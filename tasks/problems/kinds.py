@@ -10,7 +10,8 @@ from pydantic import Field
 from pydantic.errors import PydanticUserError
 
 import tasks.problems
-from dpalgos.plugins import PluginError, left_out, load_plugins
+from data.datasets import add_dataset
+from dpalgos.plugins import PluginError, left_out, load_plugins, outside_plugins
 from tasks.problems.problem import Problem
 
 Kinds = Mapping[str, type[Problem]]
@@ -20,10 +21,17 @@ Kinds = Mapping[str, type[Problem]]
 def kinds() -> Kinds:
     """Return the class of each kind of problem, by the name that study files use."""
     found: dict[str, type[Problem]] = {}
-    for name, module in load_plugins(tasks.problems.__name__).modules.items():
+    outside = outside_plugins().modules
+    for module in outside.values():
+        if hasattr(module, "DATASET"):
+            add_dataset(module)
+    for name, module in {**load_plugins(tasks.problems.__name__).modules, **outside}.items():
         of_module = {kind: each for each in _problems(module) for kind in _named(each)}
         if faults := [fault for kind, each in of_module.items() for fault in _faults(kind, each, found)]:
-            left_out(f"tasks/problems/{name}.py", PluginError("; ".join(faults)))
+            left_out(
+                str(module.__file__) if name in outside else f"tasks/problems/{name}.py",
+                PluginError("; ".join(faults)),
+            )
         else:
             found |= of_module
     return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -9,8 +10,11 @@ import pandas as pd
 
 import dpalgos
 from data.dataset import Column, Dataset
+from data.store.folders import sha256_file
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.audit.deletion_shifts import two_point_bound
+from dpalgos.catalog import Estimator
+from dpalgos.plugins import outside_plugins
 from reports.analysis.results import DELETION_SHIFT
 from reports.page import (
     Assumption,
@@ -143,7 +147,7 @@ def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
     return EstimatorInfo(
         name=entry.name,
         title=entry.title,
-        reference=entry.reference,
+        reference=_outside(entry) or entry.reference,
         privacy_model=entry.privacy_model,
         unit=entry.unit_of_privacy,
         neighbors=entry.neighboring_relation,
@@ -153,6 +157,15 @@ def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
         settings=tuple(dict.fromkeys(_settings(item) for item in items if item.params)),
         is_sparse=any("sparsity" in item.params for item in items),
     )
+
+
+def _outside(entry: Estimator) -> str:
+    """Say which file an estimator from outside is in; empty for one of the project."""
+    module = outside_plugins().modules.get(entry.function.__module__)
+    if module is None:
+        return ""
+    file = Path(str(module.__file__))
+    return f"from outside of dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
 
 
 def _settings(item: EstimatorSpec) -> str:
