@@ -27,7 +27,7 @@ def add_dataset(module: ModuleType) -> None:
     """Add a dataset from outside; refuse the name of one that is here."""
     name = module.DATASET.name
     if name in _names() and _ADDED.get(name) is not module:
-        raise DataError(f"{module.__file__} is left out: there is a dataset {name!r} already; rename it")
+        raise DataError(f"there is a dataset {name!r} already; rename it")
     _ADDED[name] = module
 
 

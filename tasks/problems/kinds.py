@@ -11,6 +11,7 @@ from pydantic.errors import PydanticUserError
 
 import tasks.problems
 from data.datasets import add_dataset
+from data.errors import DataError
 from dpalgos.plugins import PluginError, left_out, load_plugins, outside_plugins
 from tasks.problems.problem import Problem
 
@@ -24,7 +25,7 @@ def kinds() -> Kinds:
     outside = outside_plugins().modules
     for module in outside.values():
         if hasattr(module, "DATASET"):
-            add_dataset(module)
+            _add_dataset(module)
     for name, module in {**load_plugins(tasks.problems.__name__).modules, **outside}.items():
         of_module = {kind: each for each in _problems(module) for kind in _named(each)}
         if faults := [fault for kind, each in of_module.items() for fault in _faults(kind, each, found)]:
@@ -35,6 +36,13 @@ def kinds() -> Kinds:
         else:
             found |= of_module
     return found
+
+
+def _add_dataset(module: ModuleType) -> None:
+    try:
+        add_dataset(module)
+    except DataError as error:
+        left_out(str(module.__file__), PluginError(str(error)))
 
 
 def _problems(module: ModuleType) -> Iterator[type[Problem]]:

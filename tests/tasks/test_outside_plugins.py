@@ -1,0 +1,112 @@
+"""Plugins from outside of the clone: found, named with their faults, seen by keys, marked on pages."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ESTIMATOR = '''
+"""An estimator of somebody else."""
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.catalog import register
+from dpalgos.params import PrivateParams
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TheirParams(PrivateParams):
+    """Keywords."""
+
+
+@register(
+    title="Their mean", order=987, task="mean", reference="theirs", summary="Noise alone.",
+    calibrations=("tight",), witnesses=lambda params, d, published: {}, no_interval="it is noise",
+)
+def their_mean(sample, params: TheirParams, transcript):
+    """Return noise, (d, R)."""
+    budget = params.split_budget({"noise": 1.0})
+    zeros = np.zeros((sample.n_features, sample.n_replicates))
+    multiplier = budget.gaussian_multiplier("noise")
+    return transcript.gaussian(zeros, l2_sensitivity=1.0, noise_multiplier=multiplier, label="noise")
+'''
+DATASET = """
+from data.dataset import Column, Dataset
+DATASET = Dataset(name={name!r}, title="t", description="d", privacy_unit="a row", n_rows=3, license="l",
+    citation="c", sources=(), columns=(Column("x", "float64", "", 0.0, 1.0, "law", 0.0, 1.0),))
+PARSERS, stand_in = {{}}, None
+"""
+FOUND = "from dpalgos.catalog import from_outside; print([entry.name for entry in from_outside()])"
+MARKED = (
+    "import dpalgos; from tasks.report.build_page import _outside;"
+    "print(_outside(dpalgos.get_estimator('their_mean')))"
+)
+KEYED = (
+    "import dpalgos; from data.store.code_digest import code_digest;"
+    "print(code_digest([dpalgos.get_estimator('their_mean').function.__module__]))"
+)
+ADDED = "import tasks.problems.kinds; from data.datasets import _names; print('theirs' in _names())"
+
+
+def said(code, *files):
+    """Return what Python prints with plugins, and its warnings."""
+    environment = {**os.environ, "DPCOST_WITH": os.pathsep.join(map(str, files))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.fixture
+def theirs(tmp_path):
+    file = tmp_path / "theirs.py"
+    file.write_text(ESTIMATOR)
+    return file
+
+
+def test_an_estimator_of_a_file_is_in_the_catalog_and_marked(theirs):
+    assert said(FOUND, theirs)[0] == "['their_mean']"
+    assert said(FOUND)[0] == "[]"
+    assert "theirs.py, sha256" in said(MARKED, theirs)[0]
+
+
+def test_a_key_holds_the_lines_of_a_file(theirs):
+    before = said(KEYED, theirs)[0]
+    theirs.write_text(ESTIMATOR.replace("1.0, noise", "2.0, noise"))
+    assert len(before) == len(said(KEYED, theirs)[0]) == 64
+    assert said(KEYED, theirs)[0] != before
+
+
+def test_a_broken_file_is_named_with_its_line_and_registers_nothing(theirs):
+    theirs.write_text(ESTIMATOR + "\nraise KeyError('x')\n")
+    out, warned = said(FOUND, theirs)
+    assert out == "[]"
+    assert f"{theirs} is left out: KeyError" in warned
+
+
+def test_a_dataset_comes_from_a_file_but_takes_no_name_that_is_there(tmp_path):
+    (tmp_path / "more.py").write_text(DATASET.format(name="theirs"))
+    assert said(ADDED, tmp_path / "more.py")[0] == "True"
+    (tmp_path / "more.py").write_text(DATASET.format(name="housing"))
+    assert "'housing'" in said(ADDED, tmp_path / "more.py")[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--with", "nowhere.py"], "nowhere.py"),
+        (["--with", "a.txt"], "a.txt"),
+        (["--engine", "dask"], "dask"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_refused(theirs, options, named):
+    from pathlib import Path
+
+    from flows.cli.runs import _use_plugins
+    from tasks.faults import SpecError
+
+    chosen = dict(zip(options[::2], options[1::2], strict=True))
+    with pytest.raises(SpecError, match=named):
+        _use_plugins([Path(chosen.get("--with", str(theirs)))], chosen.get("--engine", "local"))
