@@ -81,6 +81,7 @@ def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
         cost=cost,
         model=best[0].info.privacy_model if best else "",
         is_share=view.page.metric in SHARES,
+        is_stand_in=view.page.dataset.source_of(where.panel) == "stand-in",
         units=view.page.population[1],
     )
 
