@@ -27,9 +27,7 @@ def run(
     offline: given.Offline = False,
     plugins: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--with", help="Python file with an estimator, a dataset or a kind of problem of your own."
-        ),
+        typer.Option("--with", help="Python file with an estimator, dataset or kind of problem of your own."),
     ] = None,
 ) -> None:
     """Run studies, ingest to report."""
@@ -50,8 +48,8 @@ def _use_plugins(files: list[Path], engine: str) -> None:
 
     if engine != "local":
         raise SpecError(
-            f"--with goes with --engine local, got {engine}: other processes do not have the file; install it "
-            "there as a package with the entry point dpcost.plugins"
+            f"--with goes with --engine local, got {engine}: other processes do not have the file; install "
+            "it there as a package with the entry point dpcost.plugins"
         )
     for file in files:
         if file.suffix != ".py" or not file.is_file():
