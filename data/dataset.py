@@ -126,12 +126,10 @@ class Source:
 
     @property
     def checksum_is_unknown(self) -> bool:
-        """Whether no digit of the checksum is known."""
         return not (self.sha256 or self.sha256_begins or self.sha256_ends)
 
     @property
     def expected_checksum(self) -> str:
-        """What is known of the checksum, in words."""
         return self.sha256 or f"{self.sha256_begins}…{self.sha256_ends}"
 
     def matches(self, sha256: str) -> bool:
@@ -274,6 +272,5 @@ class Declaration:
 
 
 def nearest(name: str, known: tuple[str, ...]) -> str:
-    """Suggest the known name that is nearest to another."""
     found = difflib.get_close_matches(str(name), known, n=1)
     return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(known)}"

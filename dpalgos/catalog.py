@@ -132,7 +132,6 @@ class Estimator:
 
     @property
     def label(self) -> str:
-        """The name, with the form if it is one."""
         return f"{self.name}: {self.form}" if self.form else self.name
 
     @property
@@ -160,7 +159,6 @@ class Estimator:
 
     @property
     def private(self) -> bool:
-        """Whether the estimator is private at all."""
         return self.relation is not None
 
     @property

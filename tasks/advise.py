@@ -67,7 +67,6 @@ class Forecast:
 
     @property
     def private(self) -> bool:
-        """Whether it has an ε."""
         return not math.isnan(self.epsilon)
 
     @property

@@ -40,7 +40,6 @@ class Fault(RuntimeError):
 
 
 def without_message(error: BaseException) -> Fault:
-    """Return an error as a fault; one that is a fault already stays as it is."""
     if isinstance(error, Fault):
         return error
     frames = tuple(_place(frame) for frame in traceback.extract_tb(error.__traceback__))

@@ -104,5 +104,4 @@ def derive_seed(seed: int, *names: object) -> int:
 
 
 def replicate_generator(seed: int, replicate: int) -> np.random.Generator:
-    """Return the generator of one replicate: ``np.random.default_rng(seed).spawn(R)[replicate]``, any R."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(replicate,)))

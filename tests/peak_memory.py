@@ -7,6 +7,5 @@ from pathlib import Path
 
 
 def peak_memory() -> int:
-    """Return this process's peak resident set, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))

@@ -5,7 +5,6 @@ from html import escape
 
 
 def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *lines))
 
 
@@ -19,7 +18,6 @@ def html_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def html_page(title: str, parts: Sequence[str]) -> str:
-    """Return a page of parts that are HTML already."""
     style = (
         "body{font:15px sans-serif;max-width:70em;margin:2em auto}td,th{padding:.3em .8em;text-align:left}"
     )

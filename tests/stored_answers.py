@@ -2,5 +2,4 @@
 
 
 def stored_answers(ledger):
-    """Return the answers in a ledger by the ids of their charges."""
     return {charge["id"]: charge["answer"] for each in ledger.show() for charge in each["charges"]}

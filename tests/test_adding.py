@@ -101,7 +101,6 @@ def test_every_section_has_an_example():
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """Return a copy of the project with all examples added."""
     folder = tmp_path_factory.mktemp("project")
     for package in ("flows", "tasks", "dpalgos", "data", "reports"):
         shutil.copytree(
@@ -115,7 +114,6 @@ def extended(tmp_path_factory):
 
 
 def run_there(folder, *words, home="home"):
-    """Run Python in the extended copy, without the variables of this process."""
     variables = {"PATH": "", "HOME": folder, "DPCOST_HOME": folder / home, "PYTHONPATH": folder}
     done = subprocess.run(
         [sys.executable, *words],

@@ -20,7 +20,6 @@ def study():
 
 @pytest.fixture(scope="module")
 def prepared(study, tmp_path_factory):
-    """Return the preparation in public units."""
     problem = next(panel.problem for panel in study.panels if panel.name == "public")
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:

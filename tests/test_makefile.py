@@ -11,7 +11,6 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def make(tmp_path):
-    """A function that makes a target in a folder with a home, and returns the exit status."""
     shutil.copy(PROJECT / "Makefile", tmp_path)
     (tmp_path / ".dpcost" / "store").mkdir(parents=True)
 

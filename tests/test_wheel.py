@@ -50,7 +50,6 @@ def python(wheel, tmp_path_factory):
 
 @pytest.fixture
 def environment(tmp_path):
-    """Return variables that name folders of the test's own, and no home."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHON"))}
     kept.pop("DPCOST_HOME", None)
     return kept | {"HOME": str(tmp_path / "user"), "XDG_DATA_HOME": str(tmp_path / "share")}

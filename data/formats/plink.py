@@ -76,7 +76,6 @@ def open_plink(bed: Path, bim: Path, fam: Path) -> PlinkSet:
 
 
 def companion(companions: Mapping[str, Path], part: str, file: str) -> Path:
-    """Return one file of a set, or refuse a set that lacks it."""
     if part not in companions:
         raise CorruptSource(f"{file} came without its {part} file; bring all files of the set")
     return companions[part]

@@ -105,7 +105,6 @@ def prepare_table(
 
 
 def require_units(units: str) -> None:
-    """Refuse units that do not exist."""
     if units not in get_args(Units):
         raise DataError(f"units must be one of {', '.join(get_args(Units))}, got {units!r}; pick one")
 

@@ -172,7 +172,6 @@ def _without_failures(events: Sequence[Event], delta: float) -> tuple[float, lis
 
 
 def _costs(events: Sequence[Event]) -> tuple[tuple[object, ...], ...]:
-    """Return the numbers of the events that decide their cost."""
     silent = ("label", "relation", "group", "sensitivity", "l2_sensitivity", "support")
     return tuple(
         (type(event), *(getattr(event, item.name) for item in fields(event) if item.name not in silent))

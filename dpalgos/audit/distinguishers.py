@@ -126,7 +126,6 @@ class Discriminant:
         self._weights = np.linalg.solve(np.atleast_2d(within) + ridge * np.eye(len(apart)), apart)
 
     def __call__(self, runs: Runs) -> FloatArray:
-        """Score a chunk of runs."""
         return np.asarray(self._weights @ self._expand(_features(runs)))
 
     def _expand(self, features: FloatArray) -> FloatArray:

@@ -75,11 +75,9 @@ class DPGLMParams(IntervalFromStart, PrivateFamilyParams):
         self.check_family(self.made())
 
     def budget(self, sample: Sample) -> SplitBudget:
-        """Return how μ² is spent."""
         return self.split_budget({"steps": 1.0}, self.reserved(sample))
 
     def made(self) -> Family:
-        """Return the family with its public constants."""
         return get_family(
             self.family, response_bound=self.response_bound, n_classes=self.n_classes, private=True
         )

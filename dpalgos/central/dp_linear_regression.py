@@ -111,7 +111,6 @@ class DPLinearRegressionParams(IntervalFromStart, LinearRegressionParams):
 
     @property
     def step(self) -> float:
-        """η."""
         return self.step_size or 2 / self.covariate_bound**2
 
     def budget(self, sample: Sample | None = None) -> SplitBudget:

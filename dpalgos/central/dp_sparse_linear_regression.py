@@ -79,7 +79,6 @@ class DPSparseLinearRegressionParams(SparsityParams, LinearRegressionParams):
 
     @property
     def step(self) -> float:
-        """η."""
         return self.step_size or 1.5 / self.covariate_bound**2
 
 

@@ -57,7 +57,6 @@ class AdaSSPParams(IntervalFromStart):
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
 
     def budget(self, sample: Sample) -> SplitBudget:
-        """Return the shares of μ²."""
         releases = ("least eigenvalue", "X'X", "X'y")
         return self.split_budget(dict.fromkeys(releases, 1 / 3), self.reserved(sample))
 

@@ -110,7 +110,6 @@ class ClippedMeanParams(MeanInterval):
 
     @property
     def spreads_differ(self) -> bool:
-        """Whether the columns' spreads have to be found."""
         return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
 
 

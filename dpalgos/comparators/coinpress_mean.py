@@ -58,7 +58,6 @@ class CoinPressMeanParams(MeanInterval):
     n_rounds: int = count("T, number of balls", default=4)
 
     def budget(self) -> SplitBudget:
-        """Return the shares of μ²."""
         rounds = {"center": 1 - _LAST_SHARE, "mean": _LAST_SHARE} if self.n_rounds > 1 else {"mean": 1.0}
         return self.split_budget(rounds, self.interval_shares)
 

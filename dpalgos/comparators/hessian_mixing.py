@@ -125,7 +125,6 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
 
 
 def sketch_rows(d: int, delta: float, n_iterations: int) -> int:
-    """Return k."""
     return int(np.ceil(6 * max(d, np.log(40 * n_iterations / delta))))
 
 

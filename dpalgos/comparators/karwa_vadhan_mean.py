@@ -92,7 +92,6 @@ class KarwaVadhanMeanParams(MeanInterval):
 
     @property
     def std_known(self) -> bool:
-        """Whether no spread has to be found."""
         return self.std_bounds[0] == self.std_bounds[1]
 
 

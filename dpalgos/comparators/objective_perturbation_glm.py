@@ -226,7 +226,6 @@ def printed_noise(epsilon: float, delta: float) -> PerturbationNoise:
 def _calibrated(
     family: Family, params: ObjectivePerturbationGLMParams, epsilon: float, delta: float, least_ridge: float
 ) -> tuple[PerturbationNoise, float]:
-    """Return the noise of the minimum at (ε, δ), and the ε that it proves."""
     one_sided = not family.needs_response_bound
     if params.calibration == "tight":
         return tight_noise(epsilon, delta, least_ridge, one_sided=one_sided), epsilon

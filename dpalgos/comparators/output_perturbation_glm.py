@@ -55,7 +55,6 @@ def minimum_sensitivity(gradient_bound: float, ridge: float, n_rows: FloatArray)
 
 
 def solver_tolerance(gradient_bound: float, n_rows: FloatArray) -> FloatArray:
-    """Return γ, to which the solver brings the gradient."""
     return np.asarray(gradient_bound * np.maximum(_CLOSE / n_rows, _FINEST))
 
 

@@ -134,7 +134,6 @@ class ScreenedSparseGLMParams(SparseFamilyParams):
 
     @property
     def step(self) -> float:
-        """η."""
         return self.step_size or 1 / self.curvature
 
     @property

@@ -88,7 +88,6 @@ class Boxes:
 
     @classmethod
     def of(cls, models: FloatArray) -> "Boxes":
-        """Return the boxes of models (m, d)."""
         m, deepest = len(models), (len(models) + 1) // 2
         apart = _APART * (np.arange(m) - (m - 1) / 2)
         ranked = (np.sort(models, axis=0) + apart[:, None]).T

@@ -79,7 +79,6 @@ class MomentParams(IntervalParams, LocalParams):
 
     @property
     def gaussian(self) -> bool:
-        """Whether reports have Gaussian noise."""
         return self.calibration == "paper" or self.mechanism == "gaussian"
 
     def check_columns(self, n_features: int) -> None:

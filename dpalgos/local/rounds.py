@@ -102,7 +102,6 @@ class LocalParams(PrivateParams):
         return self.covariance_eigenvalue_bounds or (self.covariate_bound**2, self.covariate_bound**2)
 
     def row_norm(self, n_features: int) -> float:
-        """Return r, with its default."""
         return self.row_bound or float(np.sqrt(n_features)) * self.covariate_bound
 
     def clipped(self, X: FloatArray) -> FloatArray:
@@ -115,7 +114,6 @@ class LocalParams(PrivateParams):
         return np.asarray(self.clipped(np.full((1, n_features), self.covariate_bound))[0])
 
     def response_level(self, n_features: int, n_people: int) -> float:
-        """Return τ₂."""
         if self.response_bound is not None:
             return self.response_bound
         assert self.response_moment is not None

@@ -54,7 +54,6 @@ class Risk:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the coefficients."""
         return (self._sample.n_features, *self.family.classes, self._sample.n_replicates)
 
     def loss(self, coef: FloatArray) -> FloatArray:

@@ -33,7 +33,6 @@ class WhitenedScores:
         self._groups = sample.grouped(prepared)
 
     def at(self, theta: FloatArray) -> "ScoresAt":
-        """Return the scores at θ."""
         coef = np.einsum("rij,j...r->i...r", self.whitening, theta)
 
         def made(group: Group, prepared: _Prepared) -> _Prepared:
@@ -115,7 +114,6 @@ class ScoresAt:
 
     @property
     def sample(self) -> Sample:
-        """The rows."""
         return self._scores.sample
 
     @property

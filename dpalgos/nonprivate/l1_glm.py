@@ -42,7 +42,6 @@ class L1GLMParams(Params):
     n_iterations: int = count("the most passes of a lasso over its columns", default=10_000)
 
     def made(self) -> Family:
-        """Return the family."""
         return get_family(self.family)
 
 

@@ -54,7 +54,6 @@ def mean_half_widths(level: float) -> HalfWidths:
 
 
 def least_squares_half_widths(level: float) -> HalfWidths:
-    """Return the half-widths of least squares by HC3."""
     from statsmodels.regression.linear_model import OLS
 
     return _half_widths(lambda X, y: OLS(y, X).fit(cov_type="HC3"), level)

@@ -61,7 +61,6 @@ class _LinearPredictor(UnitModel):
 @dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
     def fit(self, X: object, y: object, **others: object) -> Self:
-        """Fit to X (n, d) and y (n,)."""
         return self._fitted(X, y, others)
 
     def _fitted(self, X: object, y: object, others: dict[str, object], **settings: object) -> Self:
@@ -77,7 +76,6 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
         return None
 
     def predict(self, X: object) -> FloatArray:
-        """Return predictions, (n,)."""
         return self._predictor(X)
 
     def __sklearn_tags__(self) -> Any:

@@ -38,7 +38,6 @@ class RelativeSquares:
     half: tuple[float, ...]
 
     def __call__(self, rows: FloatArray, bound: float) -> FloatArray:
-        """Return the squares, at most ``bound``²."""
         relative = (rows - np.array(self.middle)) / np.array(self.half)
         return np.asarray(np.clip(relative, -bound, bound) ** 2)
 

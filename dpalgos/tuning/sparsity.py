@@ -248,12 +248,10 @@ class FitNoise:
     quantile_epsilon: float = np.nan
 
     def scaled(self, factor: float) -> "FitNoise":
-        """Return the noise multiplied by a factor."""
         rounds = tuple((factor * selection, factor * values) for selection, values in self.rounds)
         return replace(self, rounds=rounds, quantile_epsilon=self.quantile_epsilon / factor)
 
     def events(self, factor: float = 1.0) -> list[Event]:
-        """Return what a fit releases, with the noise multiplied by a factor."""
         events: list[Event] = []
         for selection, values in self.scaled(factor).rounds:
             epsilon = 2 / selection
@@ -361,7 +359,6 @@ def as_printed(
 
 @lru_cache(maxsize=4096)
 def planned_choice(params: SparsityParams, noise: FitNoise) -> TunedNoise:
-    """Return the noise of a private choice and of the fits that it needs."""
     chosen, *fits = params.choice_shares
     return tuned_noise(
         noise.events,

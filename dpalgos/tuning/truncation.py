@@ -40,7 +40,6 @@ _WITNESS_ROWS = 41  # so many that one rank lies below 2.5 %, and the score move
 
 
 def truncation_choice() -> Any:
-    """Declare the keyword ``truncation``."""
     return choice(
         "'bound': at the public bound; 'private_quantiles': between released 2.5 % and 97.5 % quantiles; "
         "'none': not at all, which is not private (calibration='paper' only)",

@@ -107,7 +107,6 @@ class Scheme:
         return np.asarray(np.average(iterates[1:], axis=0, weights=weights))
 
     def step(self, t: int) -> float:
-        """Return η_t, t = 0, 1, …"""
         if t < self._half:
             return self.step_size
         mu = self.strong_convexity
@@ -190,7 +189,6 @@ class ClippedUsers:
 
     @property
     def n_units(self) -> FloatArray:
-        """Numbers of users, (R,)."""
         return np.array([users.n_users for users in self.objective.users], dtype=float)
 
     @property

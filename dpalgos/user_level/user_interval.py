@@ -63,7 +63,6 @@ class UserInterval(IntervalParams):
 def note_step_of_users(
     transcript: Transcript, level: float, budget: SplitBudget, units: BoundedUnits, steps: ReleasedSteps
 ) -> None:
-    """Note the interval of a Newton step from released gradients."""
     n_units, d = units.n_units, len(steps.end)
     multiplier = budget.gaussian_multiplier(CURVATURE)
     sensitivity = curvature_sensitivity(np.full_like(n_units, units.curvature_bound), n_units)

@@ -88,7 +88,6 @@ def combined(*sources: Declarations) -> Declarations:
 
 
 def toml(value: Any) -> str:
-    """Return a value as TOML writes it."""
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, float) and value == int(value) and abs(value) < 1e15:

@@ -13,7 +13,6 @@ from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES, Profile
 
 
 def whole_number(least: int = 0, most: int | None = None) -> Any:
-    """Return the parser of an option that takes a whole number, for ``typer.Option``."""
     allowed = f"a whole number of at least {least}" + (f" and at most {most:,}" if most else "")
 
     def parse(text: str) -> int:
@@ -88,7 +87,6 @@ def help_without_command(context: typer.Context) -> None:
 
 
 def print_rows(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[str, Any]], str]) -> None:
-    """Print rows as one JSON list, or each as the line that `line` makes of it."""
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     elif rows:

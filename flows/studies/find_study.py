@@ -51,7 +51,6 @@ def with_evidence(studies: list[str]) -> list[str]:
 
 
 def find_study(name: str) -> StudySpec:
-    """Return a study by name, or by the path of a ``.toml`` file."""
     known = [*study_names(), SCORECARD]
     if name == SCORECARD:
         raise SpecError(
@@ -91,7 +90,6 @@ def with_outside_estimators(spec: StudySpec) -> StudySpec:
 
 
 def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Profile | None) -> None:
-    """Refuse a cell that goes with another task, or that the study does not have at this profile."""
     if cell is None:
         return
     if task != "run_block":

@@ -166,7 +166,6 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
 
 
 def _is_of_a_run(manifest: Any) -> bool:
-    """Whether a manifest has what a run is repeated by, each of its type."""
     if not isinstance(manifest, dict):
         return False
     replicates, seed = manifest.get("replicates", 1), manifest.get("seed", 0)

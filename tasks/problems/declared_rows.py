@@ -45,7 +45,6 @@ class Guesses(Strict):
     source: str = ""  # how the owner knows
 
     def check_names(self, columns: set[str]) -> None:
-        """Refuse guesses about unknown columns."""
         pairs = [name for pair in self.correlations for name in pair[:2]]
         for name in (*pairs, *self.mean, *self.std, *self.effects, *self.shares):
             if name not in columns:
@@ -183,7 +182,6 @@ class DeclaredRows:
     def _codes(
         self, name: str, n_categories: int, scores: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Return the number of each row's category."""
         shares = np.exp(_LOG_SHARE * rng.standard_normal(n_categories))
         shares[0] *= np.exp(_LOG_FIRST)
         shares = np.maximum(shares / shares.sum(), _LEAST_SHARE)

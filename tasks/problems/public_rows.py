@@ -69,7 +69,6 @@ class PublicRows:
         return f"{self.n_rows:,} public rows come from {self.file}{ignored * bool(self.ignored)}"
 
     def require(self, columns: Iterable[str]) -> None:
-        """Refuse if a column is not there."""
         for name in columns:
             if name not in self.columns:
                 column = name.partition("=")[0]  # a category is called column=category
@@ -86,7 +85,6 @@ class PublicRows:
 
 
 def refuse_private_file(public: PublicTable, private: Iterable[Path]) -> None:
-    """Refuse public rows that are read from a file of the private rows."""
     path = Path(public.data)
     if any(each.exists() and path.exists() and path.samefile(each) for each in private):
         raise DataError(f"public.data must be another file than that of the private rows, got {path}")

@@ -105,7 +105,6 @@ def _measured(of_panel: Sequence[Block], n: int, prepared: Any, earlier: Mapping
 
 
 def _line(one: float, more: float, few: int) -> PerReplicate:
-    """Return the line through the costs of one replicate and of a few."""
     each = (more - one) / (few - 1) if few > 1 and more > one else more / few
     return PerReplicate(once=max(0.0, one - each), each=each)
 

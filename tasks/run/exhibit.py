@@ -90,7 +90,6 @@ def exhibit(
 
 
 def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> Block:
-    """Return the block of the size nearest to n, with its non-private cells and the private ones given."""
     nearest = min(blocks, key=lambda block: abs(block.replicates.n - n))
     without = [cell for cell in nearest.cells if cell.calibration == "none"]
     return replace(nearest, cells=(*without, *private))

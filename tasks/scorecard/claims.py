@@ -63,7 +63,6 @@ class Evidence:
         return problem.sizes(size)
 
     def private(self, estimator: str, calibration: str) -> pd.DataFrame:
-        """Return all rows of a private estimator at a calibration."""
         table = self.results
         return table[(table["estimator"] == estimator) & (table["calibration"] == calibration)]
 

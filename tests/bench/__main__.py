@@ -62,7 +62,6 @@ def main(chosen: list[str], out: Path = OUT) -> int:
 
 
 def _why(error: Exception) -> str:
-    """Return an error in a line, with the last line that a child process wrote."""
     said = (error.stderr or "") if isinstance(error, subprocess.CalledProcessError) else ""
     return said.strip().splitlines()[-1] if said.strip() else f"{type(error).__name__}: {error}"
 

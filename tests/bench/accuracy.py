@@ -35,7 +35,6 @@ IMAGES_WANTED = {0.5: 1.18, 2.0: 1.03}
 
 
 def bench_accuracy_housing(small: bool = False) -> Measurement:
-    """Measure preconditioned regression on the California housing data."""
     goals, data = [], ""
     for n, epsilon, delta, wanted in HOUSING[1:2] if small else HOUSING:
         grid = Grid(n=(n,), epsilon=(epsilon,), delta=(delta,))
@@ -46,7 +45,6 @@ def bench_accuracy_housing(small: bool = False) -> Measurement:
 
 
 def bench_accuracy_sparse_logistic(small: bool = False) -> Measurement:
-    """Measure screening on 40,000 rows of 10,000 columns, and where noise is next to nothing."""
     goals, free, data = [], [], ""
     n, replicates = (50, 2) if small else (40_000, 30)
     for panel, wanted in list(SPARSE.items())[: 1 if small else None]:

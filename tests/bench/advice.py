@@ -154,7 +154,6 @@ def study_of(name: str, folder: Path) -> StudySpec:
 
 
 def _frame(package: str, item: str) -> pd.DataFrame:
-    """Return a table of a package."""
     if package == "sklearn":
         loaded = getattr(sklearn_datasets, f"load_{item}")
         raw = {"scaled": False} if item == "diabetes" else {}

@@ -17,7 +17,6 @@ _DPCOST = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost';
 
 
 def run_script(code: str, *words: object) -> Any:
-    """Run a script and return what it printed, which is JSON."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, words)],
         cwd=PROJECT_ROOT,
@@ -65,7 +64,6 @@ def bench_start_up(small: bool = False) -> Measurement:
 
 
 def _busy_and_idle(home: Path, *words: str) -> tuple[float, float]:
-    """Return the seconds of the processor that a command takes, its processes' included, and the others."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     wall = run_dpcost(home, *words)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -111,6 +109,5 @@ def bench_make_run(small: bool = False) -> Measurement:
 
 
 def _data(out: Path) -> str:
-    """Name the datasets of the reports in a folder, and whether they are real."""
     manifests = [json.loads(path.read_bytes()) for path in sorted(out.glob("*/manifest.json"))]
     return ", ".join(f"{each['name']} ({each['data_source']})" for one in manifests for each in one["data"])

@@ -30,7 +30,6 @@ class Goal:
         return self.median >= self.wanted if self.at_least else self.median <= self.wanted
 
     def cells(self) -> list[str]:
-        """Return the goal's line of a table: what, median, interval of the repetitions, wanted, reached."""
         low, high = np.quantile(self.values, (0.05, 0.95))
         interval = f"{low:.3g} … {high:.3g}" if len(self.values) > 1 else "once"
         return [
@@ -43,7 +42,6 @@ class Goal:
 
 
 def at_most(wanted: float, unit: str, what: str, *values: float) -> Goal:
-    """Return a goal of which less is better."""
     return Goal(what=what, values=values, wanted=wanted, at_least=False, unit=unit)
 
 

@@ -38,7 +38,6 @@ WORKERS = 2
 
 
 def bench_orchestration_cost(small: bool = False) -> Measurement:
-    """Measure it with both engines."""
     goals = []
     n_blocks = 2 if small else 60
     for engine in ("local",) if small else ("local", "dask"):
@@ -63,7 +62,6 @@ def _seconds_per_block(engine: str, n_blocks: int) -> float:
 
 
 def main(engine: str, top: str, n_blocks: str) -> None:
-    """Run blocks that compute nothing and print the processor time of each, in seconds."""
     Path(os.environ["DPCOST_HOME"]).mkdir()
     run = empty_blocks.with_options(task_runner=ThreadPoolTaskRunner(max_workers=WORKERS))
     with contextlib.ExitStack() as stack:
@@ -85,7 +83,6 @@ def _empty_record(key: CacheKey, path: str) -> dict[str, Any]:
 
 @flow(name="empty_blocks", persist_result=False)
 def empty_blocks(top: int, n_blocks: int) -> float:
-    """Run blocks one after another, and return the processor time of all processes for each but the first."""
     blocks, n_first = find_study("housing").blocks("standard", replicates=1, seed=1), n_blocks // 3
     for number in range(n_first + n_blocks):
         if number == n_first:
@@ -101,7 +98,6 @@ def empty_blocks(top: int, n_blocks: int) -> float:
 
 
 def _seconds(top: int) -> float:
-    """Return the processor time of all that a process started, also of what has ended since."""
     total = 0.0
     for each in psutil.Process(top).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it just ended

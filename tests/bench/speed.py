@@ -73,7 +73,6 @@ def bench_gradient_descent_replicates(small: bool = False) -> Measurement:
 
 
 def _rows_as_printed(X: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Run Algorithm 4.1 on one replicate's rows, with the tight noise."""
     bound, response, radius = BOUNDS.values()
     noise, n = Noise([generator]), len(X)
     X = X * np.minimum(1, bound / np.linalg.norm(X, axis=1, keepdims=True))
@@ -119,12 +118,10 @@ SENSITIVITY = 1e-3  # of selection
 
 
 def bench_top_k_against_peeling(small: bool = False) -> Measurement:
-    """Compare at the size of the swarm."""
     return _selection(d=2_400, s=50, small=small)
 
 
 def bench_top_k_against_peeling_wide(small: bool = False) -> Measurement:
-    """Compare at the size of the sparse simulations."""
     return _selection(d=4_000, s=40, small=small)
 
 
@@ -299,7 +296,6 @@ def bench_private_fit_against_liblinear(small: bool = False) -> Measurement:
 
 
 def _wide_rows(small: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, labels and a random half of the rows for every replicate."""
     n, d, n_replicates = (400, 20, 2) if small else (24_016, 2_401, 100)
     rng = np.random.default_rng(0)
     X = rng.random((n, d), dtype=np.float32)

@@ -192,7 +192,6 @@ def bench_partitions(small: bool = False) -> Measurement:
 
 
 def _write(path: Path, n: int, columns: int = COLUMNS, seed: int = 0) -> None:
-    """Write normal numbers as pyarrow does by default, a million rows at a time."""
     rng, names = np.random.default_rng(seed), [f"x{j}" for j in range(columns)]
     writer = None
     for start in range(0, n, 1_000_000):

@@ -68,7 +68,6 @@ def of_ours(table: BenchTable, data: dict) -> list[dict]:
 
 
 def estimated(name: str, given: tuple, settings: dict, seed: int) -> np.ndarray:
-    """Return one estimate."""
     return dpalgos.estimate(name, *given, rng=np.random.default_rng(seed), **settings).estimate
 
 
@@ -83,7 +82,6 @@ def budgets(data: dict) -> dict:
 
 
 def sgd_multiplier(epsilon: float, delta: float) -> float:
-    """Return noise over the length of a row's gradient, for replacing a row: twice that over its move."""
     return 2 * sampled_noise_multiplier(epsilon, delta, 1 / BATCHES, STEPS)
 
 
@@ -93,7 +91,6 @@ def delta_of(data: dict) -> float:
 
 
 def in_their_environment(python: str, data: dict) -> list | dict:
-    """Return what the peers answer to arrays by name."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "data.npz", Path(folder) / "answers.json"
         np.savez(source, **data)

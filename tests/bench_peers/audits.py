@@ -15,7 +15,6 @@ OURS = (
 
 
 def of_ours() -> list[dict]:
-    """Return the lower bounds of our estimators, at their examples' settings."""
     found = []
     for name in OURS:
         result = audit_estimator(
@@ -55,5 +54,4 @@ def _bound(
 
 
 def _most(n_trials: int) -> float:
-    """Return what as many trials could prove of a method without any privacy."""
     return float(epsilon_lower_bound(n_trials, 0, n_trials, 0.0))

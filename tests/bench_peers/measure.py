@@ -35,7 +35,6 @@ def measure(fit: Callable[[int], np.ndarray], error: Callable[[np.ndarray], floa
 
 
 def judged(data: dict, task: str) -> Callable[[np.ndarray], float]:
-    """Return the error of a task's answers: rows on the wrong side, or ℓ2 distance to the answer without."""
     if task == "logistic":
         X, labels = data["test_X"], data["test_labels"] > 0.5
         return lambda coef: float(np.mean((X @ coef > 0) != labels))

@@ -47,7 +47,6 @@ def sections(rows: list[dict], audits: list[dict]) -> list[tuple[str, str | None
 
 
 def markdown(rows: list[dict], audits: list[dict]) -> str:
-    """Return the page as Markdown, without pictures."""
     parts = [f"# {TITLE}", INTRODUCTION, *NOTES]
     for heading, _, (head, *lines) in sections(rows, audits):
         parts += [f"## {heading}", markdown_table(head, lines)]
@@ -55,7 +54,6 @@ def markdown(rows: list[dict], audits: list[dict]) -> str:
 
 
 def html(rows: list[dict], audits: list[dict]) -> str:
-    """Return the page as HTML, with error against time."""
     parts = [f"<p>{text}</p>" for text in (INTRODUCTION, *NOTES)]
     for heading, image, (head, *lines) in sections(rows, audits):
         parts += [f"<h2>{heading}</h2>", image or "", html_table(head, lines)]

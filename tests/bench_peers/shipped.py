@@ -81,7 +81,6 @@ def peers(data: dict, epsilon: float, rho: float, multiplier: float) -> list:
 
 
 def opendp_column(column: np.ndarray, bounds: tuple[float, float], rho: float) -> Callable[[], float]:
-    """Return the release of one column's mean by Gaussian noise that costs ρ, one row replaced."""
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=len(column))
     bounded = (domain, dp.symmetric_distance()) >> dp.t.then_clamp(bounds) >> dp.t.then_mean()
     scale = dp.binary_search_param(lambda s: bounded >> dp.m.then_gaussian(s), d_in=2, d_out=rho)
@@ -92,7 +91,6 @@ def opendp_column(column: np.ndarray, bounds: tuple[float, float], rho: float) -
 def diffprivlib_logistic(
     X: np.ndarray, labels: np.ndarray, epsilon: float, row_bound: float, seed: int | None
 ) -> np.ndarray:
-    """Return the coefficients of its logistic regression."""
     model = models.LogisticRegression(
         epsilon=epsilon, data_norm=row_bound, fit_intercept=False, random_state=seed
     )

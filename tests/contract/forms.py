@@ -36,7 +36,6 @@ def whose(estimator, n):
 
 
 def in_other_families(estimator):
-    """Yield a generalized linear model's forms in the families that it takes, but for its example's."""
     for family, constants in _CONSTANTS.items():
         for form in estimator.variants:
             if estimator.task != "glm" or "interval" in form.example:

@@ -82,7 +82,6 @@ def estimate(estimator, calibration, X, y, seed=1, changes=None, **options):
 
 
 def play(estimator, calibration, X, y, transcript, row_mask=None):
-    """Run an estimator on a transcript, and return the transcript."""
     ids, n = whose(estimator, len(X)), transcript.n_replicates
     sample = Sample(X, response(estimator, y), row_mask=row_mask, n_replicates=n, user_ids=ids)
     run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), transcript)
@@ -206,7 +205,6 @@ class NoNoiseSent(cloudpickle.Pickler):
 
 
 def elsewhere(function, partitions):
-    """Compute as other processes do, on copies, and the last partition first."""
     answers = []
     for partition in reversed(partitions):
         sent = io.BytesIO()

@@ -48,7 +48,6 @@ class Scope:
                 self._bind(one, its)
 
     def named(self, name):
-        """Whether all that a variable stands for comes from a named function."""
         if name in self._values:
             return all(comes_from_a_name(value, self) for value in self._values[name])
         if name in self._parameters:
@@ -57,7 +56,6 @@ class Scope:
 
 
 def called(node):
-    """Return the name of what is called, or an empty text."""
     if not isinstance(node, ast.Call):
         return ""
     return getattr(node.func, "id", "") or getattr(node.func, "attr", "")
@@ -83,14 +81,11 @@ def comes_from_a_name(node, scope):
 
 
 def is_planned(call):
-    """Whether an event only plans noise, relative to a sensitivity of 1."""
     label = next((one.value for one in call.keywords if one.arg == "label"), None)
     return called(call).endswith("Event") and isinstance(label, ast.Constant) and label.value == ""
 
 
 def without_a_name(tree):
-    """Yield where a sensitivity is passed on that no named function returned."""
-
     def visit(node, scope):
         if isinstance(node, FUNCTIONS):
             scope = Scope(node, scope)
@@ -118,7 +113,6 @@ def test_sensitivity_functions_say_why(path):
 
 
 def docstrings(tree):
-    """Yield the paragraphs of all docstrings as lists of lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             text = inspect.cleandoc(ast.get_docstring(node) or "")
@@ -187,7 +181,6 @@ def most_quantities(estimator, calibration):
 
 
 def modules_of(name):
-    """Yield a module's syntax tree, and those of the modules of dpalgos that it imports from."""
     tree = ast.parse(Path(sys.modules[name].__file__).read_text())
     yield tree
     for node in ast.walk(tree):

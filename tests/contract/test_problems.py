@@ -54,13 +54,11 @@ def case(request, tmp_path_factory):
 
 @pytest.fixture
 def cell(case):
-    """Return a cell that asks about the kind's data."""
     return _panels()[case[0].kind][2][0]
 
 
 @pytest.fixture(scope="module")
 def block(case):
-    """Return a block with the kind's data, of two cells if its study has as many."""
     problem, n, _ = case
     source = "stand-in" if isinstance(problem, ReadsTable) else "simulated"
     cells = _panels()[problem.kind][2]
@@ -74,7 +72,6 @@ def _replicates(n, *, first=0, count=3, seed=1):
 
 
 def _data(problem, replicates, prepared):
-    """Return first replicate → the rows, responses and selected rows of each draw."""
     found = {}
     for draw in problem.draws(replicates, prepared):
         sample = draw.sample

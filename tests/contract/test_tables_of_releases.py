@@ -30,7 +30,6 @@ def cells(line):
 
 
 def table_of(text):
-    """Return the rows of a docstring's table of releases, or none."""
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if cells(line) == HEADER]
     if not starts:
@@ -41,8 +40,6 @@ def table_of(text):
 
 
 def applies(words, form, calibration):
-    """Whether a row is of a form."""
-
     def named(one):
         return one == "all" or one == calibration or (one not in ("tight", "paper") and one in form)
 

@@ -60,8 +60,6 @@ def small_table():
 
 @pytest.fixture
 def small(small_table):
-    """Make a small published file, after the text of its rows was tampered with."""
-
     def build(tamper=list):
         lines = rows_of(small_table, housing.CAL_HOUSING_COLUMNS, "%f", ",").splitlines()
         tampered = tamper(lines)

@@ -101,7 +101,6 @@ def test_home_follows_the_environment(tmp_path, monkeypatch):
 
 @pytest.fixture
 def be(monkeypatch):
-    """A function that makes this process another account's, or its own's again."""
     return lambda uid: monkeypatch.setattr(folders.os, "geteuid", lambda: uid)
 
 

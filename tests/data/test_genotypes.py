@@ -38,7 +38,6 @@ def encoded(calls):
 
 
 def decoded(bed, n_people, person, snp):
-    """Read one call out of a bed file, by the format's definition alone."""
     byte = bed[3 + snp * -(-n_people // 4) + person // 4]
     return DECODED[byte >> 2 * (person % 4) & 0b11]
 

@@ -232,8 +232,6 @@ PAYLOADS = {"bed": b"calls", "bim": b"snps", "fam": b"people"}
 
 
 def set_of(web=None, *, urls=True):
-    """Return a dataset of three files, and serve them."""
-
     def source(part, companions=()):
         url = ""
         if urls:

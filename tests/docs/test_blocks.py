@@ -57,7 +57,6 @@ def having(language):
 
 
 def commands(code):
-    """Return the words of each command of a shell block."""
     joined = re.sub(r"\\\n", " ", code)
     lines = [shlex.split(line, comments=True) for line in joined.splitlines()]
     return [words for words in lines if words]

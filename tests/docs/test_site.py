@@ -22,7 +22,6 @@ REQUEST = re.compile(
 
 @pytest.fixture
 def generate(monkeypatch):
-    """A function that imports a module which writes pages."""
     monkeypatch.syspath_prepend(str(PROJECT / "docs"))
     return lambda name: importlib.import_module(f"generate.{name}")
 

@@ -19,5 +19,4 @@ def silent(name, X, y=None, **keywords):
 
 
 def estimated(name, X, y=None, seed=0, **keywords):
-    """Return the result of an estimator with the noise of a seed."""
     return dpalgos.estimate(name, X, y, rng=np.random.default_rng(seed), **keywords)

@@ -43,7 +43,6 @@ def mean(epsilon=1.0, delta=1e-6, **settings):
 
 
 def raw_table(n=20_000, seed=3):
-    """Return rows and responses in raw units, and the coefficients and intercept of the law."""
     rng = np.random.default_rng(seed)
     Z = rng.uniform(-1, 1, (n, 3))
     y = 1e6 + 2e5 * (Z @ [1.0, -0.5, 0.0] + 0.1 * rng.standard_normal(n))

@@ -190,7 +190,6 @@ def test_deletion_shifts_of_a_difference_are_exact():
 
 
 def few_rows(n, epsilon, **keywords):
-    """Return the mean excess risk of 200 answers about n rows over that of zero, and the answers."""
     rng, d = np.random.default_rng(4), 6
     rotation = np.linalg.qr(rng.standard_normal((d, d)))[0]
     X = rng.standard_normal((n, d)) @ rotation * np.sqrt(np.arange(1, d + 1))

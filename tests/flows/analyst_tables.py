@@ -54,8 +54,6 @@ def initialized(folder, table, *, bounds=(0, 1), categories=None, name="mine", *
 
 
 def study_of(make_table, **usual):
-    """Return a function that writes the usual table, or another, into a folder with a study of it."""
-
     def study(folder, table=None, **options):
         return initialized(folder, make_table() if table is None else table, **usual, **options)
 
@@ -63,7 +61,6 @@ def study_of(make_table, **usual):
 
 
 def edited(file, old, new):
-    """Replace some text of a file, which must be there, and return the file's path."""
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new, 1))
@@ -71,7 +68,6 @@ def edited(file, old, new):
 
 
 def refusal(call, *arguments, **keywords):
-    """Return the one sentence by which a call is refused."""
     with pytest.raises((SpecError, DataError)) as refused:
         call(*arguments, **keywords)
     assert "\n" not in str(refused.value)
@@ -92,7 +88,6 @@ def computed(file, folder, replicates=2):
 
 
 def manifest_of(spec, table, results):
-    """Return the manifest that a run would write."""
     context = {"study": "mine.toml", "out": None, "profile": "smoke", "replicates": 2, "seed": 1}
     return build_manifest(spec, [table], results, {**context, "command": "", "started": ""})
 

@@ -26,7 +26,6 @@ def project(tmp_path):
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
-    """Return a project whose small study has run at profile smoke, for reading only."""
     project = Project(tmp_path_factory.mktemp("undisturbed"))
     project.run()
     return project
@@ -34,7 +33,6 @@ def undisturbed(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def long(tmp_path_factory):
-    """Return a project whose small study has run with many repetitions, and how long that took."""
     project = Project(tmp_path_factory.mktemp("long"))
     began = time.monotonic()
     project.dpcost("run", project.study, "--profile", "paper", "--out", project.out)

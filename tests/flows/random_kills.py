@@ -102,16 +102,13 @@ class Killer:
             )
 
     def finish(self, process):
-        """Return how a run ended, and the last that it said."""
         status = process.wait(PATIENCE)
         return status, (self.folder / "said").read_text(errors="replace").splitlines()[-3:]
 
     def count_results(self):
-        """Return how many results are stored, of blocks and of other tasks."""
         return len(list((self.home / "cache" / "records").glob("*-*")))
 
     def stored(self):
-        """Return when each block's rows were written, of those that have a record."""
         cache = self.home / "cache"
         return {
             path.name: (cache / "blocks" / f"{path.name}.parquet").stat().st_mtime_ns
@@ -120,7 +117,6 @@ class Killer:
 
 
 def spawned(pid):
-    """Return the processes below one that compute: those that Python's multiprocessing spawned."""
     found = []
     with contextlib.suppress(psutil.Error):
         for each in psutil.Process(pid).children(recursive=True):
@@ -130,7 +126,6 @@ def spawned(pid):
 
 
 def kill_at_random(folder, study, seed, targets=TARGETS):
-    """Kill each kind of process in turn, and return what came of it."""
     killer, kills = Killer(folder, study, seed), []
     for target in targets:
         while not (kill := killer.kill(target)).hit:

@@ -63,7 +63,6 @@ params = { covariate_bound = 3.0, response_bound = 2.0 }
 
 
 def sentence(answer):
-    """Return the one sentence with which a command is refused."""
     status, out, err = answer
     assert (status, out, err.count("\n")) == (2, "", 1), answer
     assert err.startswith("dpcost: ")
@@ -71,7 +70,6 @@ def sentence(answer):
 
 
 def until(condition, timeout=60.0):
-    """Wait until something is true, and return what it is."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -80,7 +78,6 @@ def until(condition, timeout=60.0):
 
 
 def processes_of(home):
-    """Return the processes that run for a home, but for this one."""
     found = []
     for each in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -150,7 +147,6 @@ class Standing:
         return json.loads(self.request(path, Authorization=f"Basic {token}")[1])
 
     def ask(self, path, body=None):
-        """Ask the API as its owner: for a list of things, or with a body."""
         token = base64.b64encode(self.password.encode()).decode()
         known = {"Authorization": f"Basic {token}", "Content-Type": "application/json"}
         csrf = self.request_json("csrf-token?client=test")["token"]
@@ -165,7 +161,6 @@ class Standing:
         return json.loads(answered)
 
     def runs_under_way(self):
-        """Return the processes of runs."""
         return [each for each in processes_of(self.home) if each.pid != self.process.pid]
 
     def stop(self):
@@ -203,7 +198,6 @@ class Project:
         )
 
     def become(self, *arguments):
-        """Replace this process by a command."""
         os.chdir(PROJECT)
         os.execve(sys.executable, [sys.executable, "-c", DPCOST, *map(str, arguments)], self.environment)
 
@@ -231,10 +225,8 @@ class Project:
         return pd.read_parquet(self.out / "small" / "timings.parquet")
 
     def computed(self):
-        """Return when each block's rows, and its times, were written."""
         return {path.name: path.stat().st_mtime_ns for path in (self.home / "cache").glob("*/*.parquet")}
 
     def same_results(self, other):
-        """Whether both tables are the same file, byte by byte."""
         mine, others = (each.out / "small" / "results.parquet" for each in (self, other))
         return mine.read_bytes() == others.read_bytes()

@@ -75,7 +75,6 @@ def test_no_task_touches_the_data(tmp_path, monkeypatch, home, few_tables, optio
 
 
 def small(file):
-    """Leave one private estimator, two sizes and two budgets in a study's file."""
     text = re.sub(r"epsilon = \[.*", "epsilon = [0.5, 3.0]", file.read_text())
     text = re.sub(r"\nn = \[.*, (\d+), (\d+)\]", r"\nn = [\1, \2]", text)
     file.write_text(re.sub(r"\[\[estimators\]\]\nname = \"adassp\"(\n.+)*", "", text))
@@ -186,7 +185,6 @@ def test_a_table_without_an_answer_is_left_out(tmp_path, few_tables, monkeypatch
 
 
 def drawn_tables(spec, count=200, rows=1000):
-    """Return made-up tables, each by a law of its own."""
     declared = spec.head_panel.problem.declared_rows(spec.guesses)
     return [declared.made_up(rows, None, np.random.default_rng(seed)) for seed in range(count)]
 

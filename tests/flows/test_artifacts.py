@@ -37,7 +37,6 @@ SETTINGS = {"profile": "standard", "replicates": 30}
 
 
 def left(folder, values, settings=SETTINGS):
-    """Leave the results of a run."""
     (folder / "results.parquet").write_bytes(to_parquet_bytes(results_table(values)))
     (folder / "manifest.json").write_text(json.dumps({**settings, "seed": 1}))
 

@@ -39,7 +39,6 @@ class Cluster:
         return folder
 
     def work(self, name, **environment):
-        """Start the worker of a machine."""
         folder = self.folder / name
         options = ("--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1", "--name", name)
         self._start(f"worker-{name}", folder, self.address, *options, **environment)
@@ -127,7 +126,6 @@ def test_what_killed_workers_leave_lies_in_the_home_and_goes_when_the_next_ones_
 
 
 def blocks_of(cluster):
-    """Return how many blocks each machine computed or brought."""
     return {
         name: len(list((cluster.folder / name / "home" / "cache" / "blocks").glob("*[0-9a-f].parquet")))
         for name in "abc"

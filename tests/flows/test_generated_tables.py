@@ -71,7 +71,6 @@ class Generated:
         self.columns["who"] = cells
 
     def response(self):
-        """Return a column to explain and a family, either of which may not suit the other."""
         if self.user_id:
             numbers = [name for name, each in self.kinds.items() if each == "number"]
             return str(self.rng.choice(["", *numbers])), ""

@@ -155,7 +155,6 @@ def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options,
 
 
 def exhibited(spec, ref, tmp_path, n):
-    """Return the headline's problem, its prepared table, and what the page shows of the analyst's table."""
     problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
     design.write_bytes(problem.prepare(ref)[1])
     blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == n]

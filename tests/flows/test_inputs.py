@@ -58,7 +58,6 @@ class Inputs:
         return self.folder / "release.toml"
 
     def study(self):
-        """Return a study file with a random number, plain or as a rule."""
         place = self.chance.choice(("covariate_bound = 3.0", "n = [100, 5000, 20000]", 'delta = ["1/n^2"]'))
         number = self.chance.choice(
             (self.number(), f'"{self.number()}"', f'"{self.number()}^{self.number()}"')

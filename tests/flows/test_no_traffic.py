@@ -12,7 +12,6 @@ RELEASE = '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_b
 
 @pytest.fixture
 def trapped(tmp_path):
-    """Return a project in a fresh home without a setting against tracking, and the trap's notes."""
     project = Project(tmp_path)
     for name in TOLD_NOT_TO:
         project.environment.pop(name, None)

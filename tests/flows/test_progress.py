@@ -20,7 +20,6 @@ class Clock:
 
 
 def shown(stream, steps, n_blocks):
-    """Return what is written while blocks finish: each step is the seconds it took, and if it was stored."""
     clock = Clock()
     progress = Progress(n_blocks, n_blocks, stream, clock)
     for seconds, found in steps:

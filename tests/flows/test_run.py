@@ -28,7 +28,6 @@ dpalgos.estimate = estimate
 
 @pytest.fixture
 def ran(project, undisturbed):
-    """Return a project of its own whose small study has run."""
     project.run()
     return project
 
@@ -38,7 +37,6 @@ def runs(project):
 
 
 def states(project):
-    """Return the states of all flow runs, and of all task runs, on the private server."""
     with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
         return [
             [state for (state,) in database.execute(f"select state_type from {table}")]

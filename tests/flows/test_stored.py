@@ -22,7 +22,6 @@ Ran = namedtuple("Ran", "project options")
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    """Return a project whose small study has run without an orchestrator."""
     project = Project(tmp_path_factory.mktemp("first"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(project.home))
@@ -34,7 +33,6 @@ def first(tmp_path_factory):
 
 @pytest.fixture
 def ran(first, monkeypatch):
-    """Return the project, whose files are put back afterwards, and the options of its run."""
     monkeypatch.setenv("DPCOST_HOME", str(first.home))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     kept = first.folder / "kept"

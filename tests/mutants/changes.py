@@ -87,7 +87,6 @@ def condition(mentioned: str, template: str, nth: int | None = None) -> Change:
 
 
 def without(mentioned: str, nth: int | None = None) -> Change:
-    """Leave out the innermost statement that mentions a name."""
     return Change(
         lambda node: isinstance(node, ast.stmt) and _concerns(node, mentioned, ast.stmt), "pass", nth=nth
     )
@@ -101,7 +100,6 @@ def value(template: str) -> Change:
 
 
 def find(tree: ast.Module, place: str) -> ast.AST:
-    """Return the function, method or constant of a qualified name."""
     inside: ast.AST = tree
     for part in place.split("."):
         found = [node for node in _below(inside, _SCOPES) if _defines(node, part)]
@@ -177,7 +175,6 @@ _OPERATORS = {
 
 
 def _concerns(node: ast.AST, mentioned: str, kinds: type) -> bool:
-    """Whether a node mentions a name, or is the operator, and no node of its kinds below it does."""
     if mentioned in _OPERATORS:
         operators = [getattr(node, "op", None), *getattr(node, "ops", [])]
         return any(isinstance(each, _OPERATORS[mentioned]) for each in operators)
@@ -185,7 +182,6 @@ def _concerns(node: ast.AST, mentioned: str, kinds: type) -> bool:
 
 
 def _span(source: str, node: ast.AST) -> tuple[int, int]:
-    """Return where a node stands, in bytes."""
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -36,7 +36,6 @@ def copy(tmp_path_factory):
 
 
 def run_tests(folder, tests):
-    """Return pytest's exit status and what it printed, of the fast tests among these."""
     marks = "not slow and not network and not server and not browser and not audit"
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", marks, *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -57,7 +57,6 @@ def chance(m):
 
 
 def view_of(results, page, privacy):
-    """Return errors of a non-private estimator by chance alone, and of a private one with a known part."""
     rows = results[results["panel"].eq("public") & results["n"].isin(SIZES)].copy()
     rows = rows[rows["estimator"].isin(["ols", "zero", "preconditioned_regression"])]
     within = rows["n"].map(lambda m: chance(m) * math.sqrt(1 - m / POPULATION))

@@ -31,7 +31,6 @@ def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration
 
 
 def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine", panel="one", seed=7):
-    """Return a block of some replicates of a problem."""
     drawn = Replicates(
         study=study,
         panel=panel,
@@ -47,14 +46,12 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
 
 
 def prepared_data(problem, table, folder):
-    """Return a dataset as a problem draws from it, prepared in a folder."""
     suffix, content = problem.prepare(table)
     (folder / f"design{suffix}").write_bytes(content)
     return problem.load(folder / f"design{suffix}")
 
 
 def results_table(values, *, status="ok", cell="ols:public:n=100"):
-    """Return the results of one cell of the housing study, a repetition for each value."""
     row = dict.fromkeys(COLUMNS, np.nan) | dict.fromkeys(("form", "delta_rule"), "")
     row |= {"study": "housing", "dataset": "housing", "data_source": "real", "estimator": "ols"}
     row |= {"panel": "public", "cell": cell, "calibration": "none", "privacy_model": "none", "n": 100, "d": 6}
@@ -64,7 +61,6 @@ def results_table(values, *, status="ok", cell="ols:public:n=100"):
 
 
 def context(study, **given):
-    """Return what a run tells the manifest of a study."""
     plain = {"study": str(study), "out": None, "profile": "standard", "replicates": 3, "seed": 1}
     return {**plain, "command": "dpcost run", "started": "2026-01-01T00:00:00+00:00", **given}
 
@@ -80,7 +76,6 @@ def written_report(study, folder, replicates):
 
 
 def small_means(folder):
-    """Write the study of means with small sizes into a folder, and return its file."""
     text = (STUDIES / "mean_comparison.toml").read_text()
     for old, new in SMALLER:
         assert old in text
@@ -90,7 +85,6 @@ def small_means(folder):
 
 
 def refused_study(folder, text, old, new):
-    """Return the sentence with which a study's file is refused after something in it was replaced."""
     assert old in text
     (folder / "mine.toml").write_text(text.replace(old, new, 1))
     with pytest.raises(ValueError) as refused:

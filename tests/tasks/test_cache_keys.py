@@ -43,7 +43,6 @@ ROOTS = roots()
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """Return a copy of the project whose digests are taken."""
     folder = tmp_path_factory.mktemp("project")
     for package in ("flows", "tasks", "dpalgos", "data", "reports"):
         ignored = shutil.ignore_patterns("__pycache__", "out", "*.so")

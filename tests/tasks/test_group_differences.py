@@ -17,7 +17,6 @@ SPEC = find_study("snp")
 
 
 def prepared(n_snps, sizes=(30, 25)):
-    """Return made-up genotypes of two groups that differ in the first SNPs."""
     rng = np.random.default_rng(4)
     first = rng.binomial(2, np.where(np.arange(n_snps) < 5, 0.9, 0.5), (sizes[0], n_snps))
     second = rng.binomial(2, 0.5, (sizes[1], n_snps))
@@ -32,7 +31,6 @@ def prepared(n_snps, sizes=(30, 25)):
 
 @pytest.fixture
 def block():
-    """Return the headline's block with few SNPs, people and repetitions."""
     panel = SPEC.head_panel.model_copy(
         update={
             "problem": SPEC.head_panel.problem.model_copy(update={"n_snps": 40, "s": 5}),
@@ -59,7 +57,6 @@ def test_every_cell_has_errors_and_recalls(block):
 
 
 def mapped(block, design, folder):
-    """Return the map of a block that is made from stored genotypes."""
     (folder / "design.npz").write_bytes(groups_bytes(design))
     run = HeadlineRun(
         table=None, design=folder / "design.npz", replicates=block.replicates, cells=block.cells, selected={}

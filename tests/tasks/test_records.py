@@ -62,7 +62,6 @@ def stored(serializer=SERIALIZER, result='{"path": "x"}', block=None):
 
 
 def looked_up(home, content):
-    """Return whether a stored result may still be read once its key was looked up."""
     path = records_folder(home) / "block-1"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)

@@ -39,7 +39,6 @@ def block():
 
 @pytest.fixture
 def ready(raw, tmp_path):
-    """Return the record of a prepared design."""
     problem = find_study("housing").panel("public").problem
     return prepare(UNCACHED, problem, parquet(raw))
 

@@ -24,13 +24,10 @@ __all__ = ["Family", "check_labels", "family_class", "family_names", "get_family
 class HasFamily(Protocol):
     """Parameters of an estimator that name a family."""
 
-    def made(self) -> Family:
-        """Return the family with its public constants."""
-        ...
+    def made(self) -> Family: ...
 
 
 def check_labels(sample: Sample, params: HasFamily) -> None:
-    """Refuse responses that are no labels of the family."""
     family = params.made()
 
     def check(part: Sample) -> None:
@@ -43,12 +40,10 @@ def check_labels(sample: Sample, params: HasFamily) -> None:
 
 @cache
 def family_names() -> tuple[str, ...]:
-    """Return the names of all families."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base"))
 
 
 def family_class(name: object) -> type[Family]:
-    """Return the class of a family, or refuse an unknown name."""
     if not isinstance(name, str) or name not in family_names():
         raise unknown_name("family", name, family_names())
     found: type[Family] = importlib.import_module(f"{__name__}.{name}").FAMILY
@@ -102,7 +97,6 @@ class PrivateFamilyParams(PrivateParams):
         self.made()
 
     def made(self) -> Family:
-        """Return the family with its public constants."""
         return get_family(self.family, response_bound=self.response_bound, private=True)
 
 

@@ -53,8 +53,6 @@ class Tampered:
 
 
 def tampering(**methods: Callable) -> Callable[[Estimator], Estimator]:
-    """Break every release of an estimator."""
-
     def break_it(estimator):
         original = estimator.function
         return replace(

@@ -54,7 +54,6 @@ def attack_on(data):
 
 
 def experiment(model, n, d, estimator, seed, *, fresh=None, settings=None, **keywords):
-    """Return the attack, members, non-members and the estimate of one data set."""
     rng = np.random.default_rng([seed, n, d])
     data = simulator(model)(rng, n + (fresh or n), d, **(settings or {}))
     y = None if data.y is None else data.y[:n]

@@ -23,7 +23,6 @@ def estimate(name, X, y, seed=1, **keywords):
 
 
 def errors(name, n, d, n_seeds, coef=(0.5, 0.5), **keywords):
-    """Return the ℓ2 errors over fresh people and fresh noise."""
     found = []
     for seed in range(n_seeds):
         X, y, truth = people(n, d, seed, coef)
@@ -32,5 +31,4 @@ def errors(name, n, d, n_seeds, coef=(0.5, 0.5), **keywords):
 
 
 def without_noise(name, X, y, **keywords):
-    """Return the limit of an estimator in which reports are what they report."""
     return silent(name, X, y, **{**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, **keywords})

@@ -24,7 +24,6 @@ def state(coef):
 
 
 def longest(algorithm, coef, seed=0):
-    """Return the largest norm of a report's vector over adversarial people."""
     rng, (part,) = np.random.default_rng(seed), algorithm.client(state(coef))
     X = rng.standard_t(1.5, (4000, len(coef))) * 10.0 ** rng.integers(-1, 3, (4000, 1))
     X[:2000] = np.sign(X[:2000]) * 1.0

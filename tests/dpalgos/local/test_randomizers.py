@@ -28,7 +28,6 @@ def vector(p, norm=0.78):
 
 
 def draw(randomizer, z, n, seed=0):
-    """Yield n reports of z in blocks of bounded size."""
     source, block = noise(seed), max(1, 2_000_000 // len(z))
     for start in range(0, n, block):
         m = min(block, n - start)

@@ -9,7 +9,6 @@ D, T, STEP = 5, 6, 0.8
 
 
 def run(curvature, target, noise_stds, rng, n_replicates=1):
-    """Return iterates and gradients of steps from zero."""
     theta, iterates, gradients = np.zeros((D, n_replicates)), [], []
     for std in noise_stds:
         gradient = curvature @ (target[:, None] - theta) + std * rng.standard_normal(theta.shape)
@@ -20,7 +19,6 @@ def run(curvature, target, noise_stds, rng, n_replicates=1):
 
 
 def flat(steps, curvature=1.0):
-    """Return curvatures of all directions, and no noise in the start."""
     n_replicates = steps[0].shape[2]
     return np.full((n_replicates, D), curvature), np.zeros(n_replicates)
 

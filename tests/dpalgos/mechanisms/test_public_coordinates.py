@@ -156,7 +156,6 @@ def test_the_sample_brings_public_rows_only_where_they_are_asked_for():
 
 
 def played(name, script, data, seed=0):
-    """Run with a history that begins with a script."""
     keywords = {**BUDGET, **REGRESSIONS[name], "public_X": PUBLIC, "public_share": 0.1}
     estimator = dpalgos.get_estimator(name)
     transcript = RecordingTranscript(Noise([np.random.default_rng(seed)]), script=script)
