@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
+import scipy.special
 
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
@@ -62,7 +62,7 @@ class CoefficientTable:
     @property
     def std_error(self) -> FloatArray:
         low, high = self.ends
-        quantile = scipy.stats.norm.ppf((1 + (self.level or 0.5)) / 2)
+        quantile = scipy.special.ndtri((1 + (self.level or 0.5)) / 2)
         return np.asarray((high - low) / (2 * quantile))
 
     @property
@@ -76,7 +76,7 @@ class CoefficientTable:
     @property
     def p_value(self) -> FloatArray:
         """Of the hypothesis that the coefficient is zero, two-sided."""
-        return np.asarray(2 * scipy.stats.norm.sf(abs(self.statistic)))
+        return np.asarray(2 * scipy.special.ndtr(-abs(self.statistic)))
 
     @property
     def notes(self) -> list[str]:

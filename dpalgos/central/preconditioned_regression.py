@@ -256,7 +256,9 @@ def preconditioned_regression(
     )
     if params.shrinkage == "james_stein":
         along = np.einsum("rij,ir->jr", white.directions, theta)
-        theta = np.einsum("rij,jr->ir", white.directions, shrunk_directions(along, variance, known))
+        shrunk = shrunk_directions(along, variance, known)
+        # In C order: what follows rounds by the order in memory.
+        theta = np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
         few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
         theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
