@@ -82,7 +82,7 @@ Again = Annotated[
 ]
 Workers = Annotated[
     Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
-    FormField("Blocks at a time, each a thread. Empty: one for each core of the worker's machine."),
+    FormField("Blocks at a time, each a thread. Empty: one for each core of the server's machine."),
 ]
 OutFolder = Annotated[
     str | None,
