@@ -1,7 +1,8 @@
 """Five years of an hourly schedule: what the server and the journal keep of it, and how long they take.
 
 Some runs are real; rows of theirs in Prefect's database are copied for the others, a quarter of a year at a
-time, and Prefect's own vacuum deletes what is old between them, as it does every hour.
+time, and Prefect's own vacuum deletes what is old between them, as it does every hour. Events, which go after
+a week, are copied for the last fortnight alone.
 """
 
 import json
@@ -87,8 +88,9 @@ class History:
                 return (datetime.fromisoformat(old) + shift).isoformat(" ", "microseconds")
             return new.get(old, old) if isinstance(old, str) else old
 
+        recent = datetime.now(UTC).replace(tzinfo=None) - end < timedelta(days=14)
         for into, found in template.items():
-            if found:
+            if found and (recent or not into.startswith("event")):
                 yield into, [{name: value(name, old) for name, old in row.items()} for row in found]
 
     def count(self, table, where="1"):
@@ -132,8 +134,8 @@ def test_five_years_of_an_hourly_schedule_stay_small_and_quick(serving, tmp_path
         hours = range(quarter * PER_QUARTER, (quarter - 1) * PER_QUARTER, -1)
         history.record(now - timedelta(hours=hour) for hour in hours)
         until(lambda: history.count("flow_run", old) == 0, 300)
-        until(lambda: history.count("events", f"occurred < '{now - timedelta(days=8)}'") == 0, 300)
         largest = max(largest, history.bytes)
+    until(lambda: history.count("events", f"occurred < '{now - timedelta(days=8)}'") == 0, 300)
     n_kept = history.count("flow_run", "state_type = 'COMPLETED'")
     assert PER_QUARTER - 60 <= n_kept <= PER_QUARTER + N_REAL
     assert history.count("log", "flow_run_id not in (select id from flow_run)") == 0
