@@ -1,4 +1,4 @@
-"""The examples of docs/contributing/adding.md, run as they stand there in a copy of the project."""
+"""The examples of docs/contributing/adding, run as they stand there in a copy of the project."""
 
 import re
 import shutil
@@ -91,11 +91,12 @@ assert "10 % of the rows are outliers." in (here / "out" / "outliers" / "report.
 
 
 def examples():
-    text = (PROJECT / "docs" / "contributing" / "adding.md").read_text()
+    pages = (PROJECT / "docs" / "contributing" / "adding").glob("*.md")
+    text = "\n".join(page.read_text() for page in pages)
     return [(path, bool(more), code) for path, more, code in EXAMPLE.findall(text)]
 
 
-def test_every_section_has_an_example():
+def test_every_page_has_an_example():
     assert {path for path, _, _ in examples()} == NEW
 
 

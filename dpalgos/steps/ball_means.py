@@ -35,7 +35,7 @@ class Ball:
 
 
 def mean_offset(sample: Sample, ball: Ball) -> FloatArray:
-    """Return the mean of y, (d, R)."""
+    """Return the mean of the clipped offsets, (d, R)."""
     center, radius = ball.center, ball.radius
     if center.shape[1] == 1 and np.ptp(radius) == 0 and ball.unit.size == 1:
 
@@ -56,7 +56,7 @@ def mean_offset(sample: Sample, ball: Ball) -> FloatArray:
 
 
 def mean_squares(sample: Sample, ball: Ball) -> FloatArray:
-    """Return means of the squares of y, (d, R), at most r² in sum."""
+    """Return means of the squares of the clipped offsets, (d, R), at most r² in sum."""
     origin = ball.center.mean(axis=1, keepdims=True)
     moved, d = ball.center - origin, sample.n_features
 

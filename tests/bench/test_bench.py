@@ -9,7 +9,7 @@ from tests.bench.goals import Goal, Measurement
 
 FUNCTIONS = dict(bench.benchmarks([]))
 SLOW = ("release_widths", "orchestration_cost", "two_workers_on_swarm", "make_run", "advice")
-SLOW += ("streamed_rows", "partitions", "swarm_loader")
+SLOW += ("streamed_rows", "partitions")
 
 
 @pytest.mark.parametrize(

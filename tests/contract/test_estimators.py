@@ -1,6 +1,7 @@
 """One suite that every estimator of the catalog must pass; a new one is covered by being registered."""
 
 import io
+import re
 import warnings
 from itertools import pairwise
 
@@ -618,24 +619,18 @@ def test_bad_data_are_refused_without_being_shown(fault):
     assert str(SECRET) not in str(caught.value)
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, np.nan, np.inf, "0.5", None, True, [0.5]])
-def test_epsilon_must_be_positive_and_finite(epsilon):
-    with pytest.raises(dpalgos.InputError, match="epsilon must be a positive finite number"):
-        estimate(dpalgos.get_estimator("dp_mean"), "tight", *problem(20), changes={"epsilon": epsilon})
-
-
-@pytest.mark.parametrize("delta", [0, 1, 1.5, -1e-9, np.nan, "1e-5", None])
-def test_delta_must_lie_between_0_and_1(delta):
-    with pytest.raises(dpalgos.InputError, match="delta must be a number above 0 and below 1"):
-        estimate(dpalgos.get_estimator("dp_mean"), "tight", *problem(20), changes={"delta": delta})
+BAD_BUDGETS = [
+    *(("epsilon", bad) for bad in (0, -1, np.nan, np.inf, "0.5", None, True, [0.5])),
+    *(("delta", bad) for bad in (0, 1, 1.5, -1e-9, np.nan, "1e-5", None)),
+]
 
 
 @once
 def test_keywords_are_checked(estimator, calibration):
     X, y = problem(20)
     if estimator.private:
-        for name, bad in (("epsilon", 0), ("delta", 1.5)):
-            with pytest.raises(dpalgos.InputError, match=f"{name} must be a .* got {bad}"):
+        for name, bad in BAD_BUDGETS:
+            with pytest.raises(dpalgos.InputError, match=f"{name} must be a .* got {re.escape(repr(bad))}"):
                 estimate(estimator, calibration, X, y, changes={name: bad})
     with pytest.raises(dpalgos.InputError, match="keyword must be a known name, got 'no_such_keyword'"):
         estimate(estimator, calibration, X, y, changes={"no_such_keyword": 1})

@@ -168,17 +168,6 @@ def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
     assert stored_files(tmp_path) == []
 
 
-def test_progress_goes_to_standard_error_only(tmp_path, small, web, capsys):
-    dataset, payload = small()
-    dataset = at(dataset, web.serve("/data", payload))
-    fetch(dataset, home=tmp_path / "a", mirror=None, offline=False)
-    assert capsys.readouterr() == ("", "")
-    fetch(dataset, home=tmp_path / "b", mirror=None, offline=False, progress=True)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "%" in err
-
-
 def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatch):
     import pooch
 

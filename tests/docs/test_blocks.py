@@ -21,7 +21,7 @@ SOURCES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"] + [
 BLOCK = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CELL = "{code-cell}"  # runs when the site is built
 DIRECTIVES = {"{toctree}", "{include}", "{eval-rst}"}
-ADDING = PROJECT / "docs" / "contributing" / "adding.md"  # its examples run in tests/test_adding.py
+ADDING = PROJECT / "docs" / "contributing" / "adding"  # its examples run in tests/test_adding.py
 # What the blocks call that needs other machines, a running server or an hour.
 ELSEWHERE = ("make", "prefect", "docker", "dask")
 DPCOST = """#!/bin/sh
@@ -84,7 +84,7 @@ def test_every_block_says_what_it_is():
     assert {(name, kind) for name, kind in fences if kind not in known} == set()
 
 
-@pytest.mark.parametrize("path", [each for each in having("python") if each.values[0] != ADDING])
+@pytest.mark.parametrize("path", [each for each in having("python") if each.values[0].parent != ADDING])
 def test_python_runs(path, folder):
     names: dict[str, object] = {}
     for code in blocks(path, "python"):
