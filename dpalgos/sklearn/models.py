@@ -102,6 +102,10 @@ class _PrivateLeastSquares(_PrivateRegressor):
             centered=self.fit_intercept,
         )
 
+    def predict(self, X: object) -> FloatArray:
+        """Return predicted responses, (n,), within ``y_bounds`` if there are any."""
+        return self._response_units().clip(self._predictor(X)[:, None])[:, 0]
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(_PrivateLeastSquares):
@@ -114,7 +118,7 @@ class DPLinearRegression(_PrivateLeastSquares):
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
     y_bounds, y_center, y_scale
-        The same for the response.
+        The same for the response; predictions are clipped to ``y_bounds``.
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
@@ -140,7 +144,7 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
     y_bounds, y_center, y_scale
-        The same for the response.
+        The same for the response; predictions are clipped to ``y_bounds``.
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None

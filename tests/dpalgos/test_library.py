@@ -147,6 +147,16 @@ def test_with_public_units_raw_columns_give_raw_coefficients_and_intervals(units
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_predictions_stay_within_declared_bounds_of_the_response(intercept):
+    X, y, *_ = raw_table(2000)
+    units = {"bounds": BOUNDS, "y_bounds": (9e5, 1.1e6), "fit_intercept": intercept}
+    model = DPLinearRegression(**ASKED, **units, random_state=2).fit(X, y)
+    plain = X @ model.coef_ + model.intercept_
+    assert ((plain < 9e5) | (plain > 1.1e6)).any()
+    np.testing.assert_allclose(model.predict(X), np.clip(plain, 9e5, 1.1e6))
+
+
 def test_raw_units_are_warned_about():
     X, y, *_ = raw_table(2000)
     with pytest.warns(UserWarning, match="are the units right"):

@@ -570,5 +570,10 @@ MECHANISM_FAULTS = {
             returns("np.asarray(coef[: X.shape[1]])"),
             f"{_LIBRARY}::test_with_public_units_raw_columns_give_raw_coefficients_and_intervals",
         ),
+        "predictions leave the declared bounds of the response": Fault(
+            "_PrivateLeastSquares.predict",
+            returns("self._predictor(X)"),
+            f"{_LIBRARY}::test_predictions_stay_within_declared_bounds_of_the_response",
+        ),
     },
 }
