@@ -39,6 +39,7 @@ TABLES = 12  # made up; half of them are fitted with intervals
 LEVEL = 0.95  # of intervals
 _SEED = 1  # of made-up tables and all noise
 _ROWS, _ROWS_PER_COLUMN = 1_000, 40  # of a made-up table, unless the study's has fewer
+_ROWS_OF_RELEASES = 10_000  # of which sampling errors are near those of more rows, next to noise
 _STRENGTHS = 5  # n μ(ε, δ) at which noise is simulated
 _LEAST_NOISE = 0.1  # of an error, where chance explains it all
 _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
@@ -171,6 +172,7 @@ class _Tables:
     spec: StudySpec
     panel: Panel
     delta: float
+    most_rows: int = 0  # of a made-up table; 0: a thousand, or what its columns need
 
     def __post_init__(self) -> None:
         if not isinstance(self.panel.problem, DrawsFromPopulation):
@@ -185,7 +187,7 @@ class _Tables:
     @property
     def n_rows(self) -> int:
         d = self.panel.problem.sizes(self.spec.headline.n)["d"]
-        return min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d))
+        return min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d, self.most_rows))
 
     def drawn(self, share: float, count: int) -> Iterator["_Table"]:
         """Yield a share of the rows of each table; leave out those without an answer, but not all of them."""
@@ -231,13 +233,18 @@ class _Table:
         measured = self.draw.measure(self.answer(estimator, params, strength).estimate)
         return float(np.atleast_2d(measured)[0, 0])
 
+    def interval(self, estimator: str, params: Mapping[str, Any], strength: float) -> np.ndarray | None:
+        """Return the ends in public units, (2, d), NaN without an honest interval; None if it is refused."""
+        try:
+            return self.answer(estimator, {"interval": LEVEL, **params}, strength).interval
+        except InputError:  # a setting that has none, or too few rows
+            return None
+
     def half_widths(self, estimator: str, params: Mapping[str, Any], strength: float) -> np.ndarray:
         """Return the coordinates' half widths in the metric's units; NaN without an honest interval."""
-        try:
-            interval = self.answer(estimator, {"interval": LEVEL, **params}, strength).interval
-        except InputError:  # a setting that has none, or too few rows
+        interval = self.interval(estimator, params, strength)
+        if interval is None:
             return np.zeros(0)
-        assert interval is not None
         ends = self.draw.columns(interval[1] - interval[0])[:, 0] / 2
         scale = np.ones(len(ends)) if self.draw.to_target is None else np.abs(self.draw.to_target).sum(axis=0)
         return np.asarray(ends[scale > 0] * scale[scale > 0])
@@ -355,32 +362,66 @@ def interval_counts(widths: Sequence[np.ndarray]) -> tuple[tuple[float, float, f
     return (float(np.median(counts)), min(counts), max(counts)), len(told[0]), half_width
 
 
-def expected_intervals(
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleaseForecast:
+    """What intervals a release on all rows will have, on made-up tables.
+
+    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
+    ``intervals`` and ``signs`` are how many coefficients will have an interval, and one on one side of zero:
+    (expected, least, most).
+    """
+
+    names: tuple[str, ...]
+    half_widths: np.ndarray
+    intervals: tuple[float, float, float]
+    signs: tuple[float, float, float]
+
+
+def forecast_release(
     spec: StudySpec,
     estimator: str,
     params: Mapping[str, Any],
     epsilon: float,
     delta: float,
     columns: Sequence[str] = (),
-) -> tuple[tuple[float, float, float], int]:
-    """Return how many coordinates of a release on all rows will have an interval, and of how many.
+) -> ReleaseForecast:
+    """Forecast the intervals of a release on all rows; it reads no data.
 
     ``params`` are the release's public keywords without ``epsilon`` and ``delta``; ``columns`` are its
     covariates, by default the study's.
     """
     panel = spec.head_panel
     if columns and spec.analyst_table:
-        names = [name for column in columns for name in spec.analyst_table.ingested(column)]
-        problem = panel.problem.model_copy(update={"covariates": tuple(names)})
+        covariates = [name for column in columns for name in spec.analyst_table.ingested(column)]
+        problem = panel.problem.model_copy(update={"covariates": tuple(covariates)})
         panel = panel.model_copy(update={"problem": problem})
-    tables = _Tables(spec=spec, panel=panel, delta=delta)
+    tables = _Tables(spec=spec, panel=panel, delta=delta, most_rows=_ROWS_OF_RELEASES)
     strength = gaussian_mu(epsilon, delta) * tables.n_units
+    names = tuple(getattr(panel.problem, "covariates", ()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
         drawn = tables.drawn(1.0, TABLES // 2)
-        found = [table.half_widths(estimator, params, strength) for table in drawn]
-    counts, k, _ = interval_counts(found)
-    return counts, k
+        found = [ends for table in drawn if (ends := table.interval(estimator, params, strength)) is not None]
+    if not found:
+        return ReleaseForecast(
+            names=names, half_widths=np.full(len(names), np.nan), intervals=(0, 0, 0), signs=(0, 0, 0)
+        )
+    ends = np.array(found)[:, :, : len(names) or None]  # (tables, 2, k), without the intercept
+    widths = (ends[:, 1] - ends[:, 0]) / 2
+    is_known = np.isfinite(widths)
+    has_most = 2 * is_known.sum(axis=0) > len(widths)
+    middle = np.full(widths.shape[1], np.nan)
+    middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
+    return ReleaseForecast(
+        names=names,
+        half_widths=middle,
+        intervals=_middle_and_ends(is_known.sum(axis=1)),
+        signs=_middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1)),
+    )
+
+
+def _middle_and_ends(counts: np.ndarray) -> tuple[float, float, float]:
+    return float(np.median(counts)), float(counts.min()), float(counts.max())
 
 
 def with_least_noise(spec: StudySpec) -> Panel:

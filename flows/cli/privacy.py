@@ -1,7 +1,9 @@
 """The commands that spend privacy: ``dpcost release``, ``dpcost ledger``."""
 
 import json
+import math
 import os
+import select
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -19,12 +21,14 @@ from flows.cli.options import AsJson, Engine, Workers
 if TYPE_CHECKING:
     from data.ledger import VerifyReport
     from data.tables.reading import Source
+    from tasks.advise import ReleaseForecast
     from tasks.release.plan import PlannedRelease
 
 _COPIES = (
     "this ledger knows what is charged in it alone: a copy of its home, or another ledger, would answer with "
     "fresh noise and cost the same people once more; keep one ledger for a dataset"
 )
+_SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 
 ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
@@ -44,6 +48,9 @@ def release(
         bool, typer.Option("--new-content", help="These other data are meant; they share the budget.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
+    none_expected: Annotated[
+        bool, typer.Option("--none-expected", help="Also if no coefficient is expected to have an interval.")
+    ] = False,
     record: Annotated[
         Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
     ] = None,
@@ -56,7 +63,8 @@ def release(
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget.
 
-    With an interval and a study file, it says first how many coefficients will have one, and asks.
+    With an interval and a study file, it says first how wide intervals will be and how many signs will be
+    known, and asks.
 
     Of a folder, or its address, workers of --engine dask make the partial sums; the noise is drawn here.
     """
@@ -82,7 +90,7 @@ def release(
             again=again,
             allow_new_content=new_content,
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
-            before_charge=partial(_confirm_intervals, yes),
+            before_charge=partial(_confirm_intervals, yes, none_expected),
         )
     if record:
         write_record(released.record, record)
@@ -162,29 +170,52 @@ def _leave_release(sentence: str) -> NoReturn:
     os._exit(1)
 
 
-def _confirm_intervals(yes: bool, plan: "PlannedRelease") -> None:
-    """Say from public declarations how many intervals to expect, and ask whether to charge."""
+def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
+    """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.record.progress import say
-    from tasks.advise import expected_intervals
+    from tasks.advise import forecast_release
     from tasks.faults import SpecError
 
     request = plan.request
     if request.study is None or not plan.keywords.get("interval"):
         return
     budget = request.epsilon, request.delta
-    columns, name = request.config.columns.x, request.estimator.name
-    expected, k = expected_intervals(request.study, name, plan.keywords, *budget, columns)
-    forecast = "no coefficient will have an interval"
-    if k:
-        mean, least, most = (round(each) for each in expected)
-        forecast = f"{mean} of {k} coefficients will have an interval (made-up tables: {least} to {most})"
-    say(f"expected from public declarations: {forecast}")
+    foreseen = forecast_release(
+        request.study, request.estimator.name, plan.keywords, *budget, request.config.columns.x
+    )
+    say("\n".join(_forecast_lines(foreseen, plan)))
+    if not foreseen.intervals[0] and not none_expected:
+        raise SpecError(
+            "nothing was charged, for no coefficient is expected to have an interval; take more epsilon, "
+            "more rows, fewer columns or no --interval, or add --none-expected to have the answer anyway"
+        )
     if yes:
         return
-    if not sys.stdin.isatty():
-        raise SpecError("nothing was charged, for nobody can be asked here; add --yes if that is enough")
-    if not typer.confirm(f"charge epsilon {request.epsilon:g}?", err=True):
+    if not _is_confirmed(f"charge epsilon {request.epsilon:g}?"):
         raise SpecError("nothing was charged; more rows, more epsilon or fewer columns give more intervals")
+
+
+def _is_confirmed(question: str) -> bool:
+    """Ask at a terminal, or take the answer that is piped in; refuse where there is neither."""
+    from tasks.faults import SpecError
+
+    try:
+        if sys.stdin.isatty() or select.select([sys.stdin], [], [], _SECONDS_FOR_AN_ANSWER)[0]:
+            return typer.confirm(question, err=True)
+    except (typer.Abort, OSError, ValueError):  # the end of what is piped in, or nothing to read from
+        pass
+    raise SpecError("nothing was charged, for nobody can be asked here; add --yes if that is enough")
+
+
+def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
+    """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
+    factors = dict(zip(plan.rows.units.names, plan.rows.units.factor, strict=True))
+    yield "expected from public declarations, on made-up tables:"
+    for name, half_width in zip(foreseen.names, foreseen.half_widths, strict=True):
+        text = "no interval" if math.isnan(half_width) else f"± {half_width * factors.get(name, 1.0):.3g}"
+        yield f"  {name:<28}{text:>14}"
+    (mean, least, most), k = (round(each) for each in foreseen.signs), len(foreseen.names)
+    yield f"the signs of about {mean} of {k} coefficients will be known (made-up tables: {least} to {most})"
 
 
 @ledger_app.command("open")

@@ -13,7 +13,7 @@ from data.tables import declared, reading
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks import advise as advising
-from tasks.advise import advise, expected_intervals, release_costs
+from tasks.advise import advise, forecast_release, release_costs
 from tasks.problems.declared_rows import Guesses
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
@@ -136,8 +136,10 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
     assert own[0.5].intervals[0] <= own[3.0].intervals[0]
     assert 0 <= own[3.0].intervals[1] <= own[3.0].intervals[0] <= own[3.0].intervals[2] <= 5
     for epsilon, wanted in ((1e-3, 0), (1000.0, 5)):
-        counts, k = expected_intervals(spec, "preconditioned_regression", {}, epsilon, 1e-7)
-        assert (counts[0], k) == (wanted, 5)
+        foreseen = forecast_release(spec, "preconditioned_regression", {}, epsilon, 1e-7)
+        assert (foreseen.intervals[0], len(foreseen.names)) == (wanted, 5)
+        assert np.isfinite(foreseen.half_widths).sum() == wanted
+        assert foreseen.signs[1] <= foreseen.signs[0] <= foreseen.intervals[2]
 
 
 def test_what_is_not_stated_and_units_far_from_guesses_are_told(tmp_path):
