@@ -15,7 +15,7 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.coefficients import CoefficientTable, coefficient_names, glance_frame, promise
 from dpalgos.errors import InputError, PrivacyWarning
-from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
+from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, STD_ERROR
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
@@ -91,7 +91,14 @@ class Result:
             interval=self.interval,
             level=self.about.level,
             family=self.about.family,
+            known_std_error=self.std_error,
         )
+
+    @property
+    def std_error(self) -> FloatArray | None:
+        """Standard errors (d,) of one answer whose intervals are wider than they say; else None."""
+        noted = self.diagnostics.get(STD_ERROR)
+        return None if noted is None or self.estimate.ndim != 1 else np.asarray(noted)[..., 0]
 
     def conf_int(self) -> FloatArray:
         """Return the ends of the intervals, (d, 2), NaN where there are none."""

@@ -1,7 +1,8 @@
 """The coefficients of an answer as a table: standard errors, statistics and p-values from its intervals.
 
-An interval's half-width over the normal quantile of its level is the standard error, which counts sampling
-and noise. A term without an interval has none of these numbers, and its sign is not known.
+A standard error counts sampling and noise. An interval may be wider than it says, for bounds on a bias and a
+margin; statistics and p-values are those of the interval. A term without an interval has none of these
+numbers, and its sign is not known.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class CoefficientTable:
         Of the intervals.
     family : str
         Of a generalized linear model: ``"logistic"`` and ``"poisson"`` have ratios.
+    known_std_error : (d,) array, optional
+        Where half-widths have a margin; by default half-widths over the normal quantile of the level.
     intercept : str
         The term that is no effect, and has no ratio; ``""``: none.
     """
@@ -46,6 +49,7 @@ class CoefficientTable:
     level: float | None = None
     family: str = ""
     intercept: str = ""
+    known_std_error: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if np.shape(self.estimate) != (len(self.terms),):
@@ -61,16 +65,24 @@ class CoefficientTable:
 
     @property
     def std_error(self) -> FloatArray:
+        """Of noise and sampling, NaN without an interval."""
+        if self.known_std_error is not None and self.interval is not None:
+            return np.asarray(np.where(np.isnan(self._wide_error), np.nan, self.known_std_error))
+        return self._wide_error
+
+    @property
+    def _wide_error(self) -> FloatArray:
+        """Half-widths over the normal quantile of their level, so that p-values and intervals agree."""
         low, high = self.ends
         quantile = scipy.special.ndtri((1 + (self.level or 0.5)) / 2)
         return np.asarray((high - low) / (2 * quantile))
 
     @property
     def statistic(self) -> FloatArray:
-        """The interval's center over the standard error."""
+        """The interval's center over what makes its half-width."""
         low, high = self.ends
         found = np.full(len(low), np.nan)
-        np.divide((low + high) / 2, self.std_error, out=found, where=self.std_error > 0)
+        np.divide((low + high) / 2, self._wide_error, out=found, where=self._wide_error > 0)
         return found
 
     @property

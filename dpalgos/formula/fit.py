@@ -176,12 +176,23 @@ def _fitted(
         name, Z, (y - response[0]) / response[1], epsilon=epsilon, delta=delta, rng=rng, **keywords
     )
     coef, ends = _in_raw_units(result, design, centers, scales, response)
+    errors = None
+    if result.std_error is not None:
+        errors = response[1] * result.std_error[: len(scales)] / scales
+        if design.has_intercept:
+            errors = np.append(errors, response[1] * result.std_error[-1] + (errors * abs(centers)).sum())
     terms = (*design.names, INTERCEPT) if design.has_intercept else design.names
     return FormulaResult(
         design=design,
         result=result,
         coefficients=CoefficientTable(
-            terms=terms, estimate=coef, interval=ends, level=interval, family=family, intercept=INTERCEPT
+            terms=terms,
+            estimate=coef,
+            interval=ends,
+            level=interval,
+            family=family,
+            intercept=INTERCEPT,
+            known_std_error=errors,
         ),
         bounds=dict(bounds),
     )

@@ -43,6 +43,7 @@ HALF_WIDTH = "half_width"
 ENDS = "interval_ends"  # (2, d, R), in the place of half-widths, where the answer is not the midpoint
 NAIVE_HALF_WIDTH = "half_width_without_noise"
 CENTER = "interval_center"
+STD_ERROR = "std_error"  # of noise and sampling alone, where half-widths have a margin
 NOTE = "interval_note"
 WHY = "interval_reasons"
 CLIPPED = "clipping may have moved it by more than its half-width"

@@ -55,6 +55,7 @@ from dpalgos.intervals.half_widths import (
     FEW,
     GROSS,
     HIDDEN,
+    STD_ERROR,
     IntervalParams,
     note_interval,
     reach_along,
@@ -191,6 +192,7 @@ class RegressionInterval(IntervalParams):
             flags={HIDDEN: unresolved(curvature, outer), GROSS: shift.gross & np.ones_like(coef, dtype=bool)},
             center=coef + shift.moved,
         )
+        transcript.note(STD_ERROR, np.sqrt(error.variance + shift.variance))
 
     def interval_witnesses(self, d: int) -> Witnesses:
         """Return, for each release, neighbors that differ by its sensitivity, far above any level."""

@@ -244,8 +244,8 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
         row = table.loc[term]
         assert row["estimate"] == pytest.approx(model.params[term], rel=0.02, abs=0.02 * model.bse[term])
         assert row["std_error"] == pytest.approx(model.bse[term], rel=STD_ERROR_WITHIN)
-        assert row["p_value"] == pytest.approx(model.pvalues[term], abs=0.02)
+        assert -0.02 < row["p_value"] - model.pvalues[term] < 0.1  # intervals have a margin
     assert "odds_ratio" in table or reference is not smf.logit
 
 
-STD_ERROR_WITHIN = 0.06
+STD_ERROR_WITHIN = 0.02
