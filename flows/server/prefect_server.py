@@ -138,7 +138,7 @@ def _in_thread(home: Path, listening: socket.socket, hosts: Sequence[str], when_
         logging.getLogger(name).addHandler(log)
         logging.getLogger(name).propagate = False
     application = guarded(create_app(final=True), REPORTS, own_authentication(home), hosts)
-    config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=3)
+    config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1)
     server, ending = uvicorn.Server(config), threading.Event()
 
     def run() -> None:

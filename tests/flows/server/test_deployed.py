@@ -13,10 +13,10 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 @pytest.fixture
-def standing(database, tmp_path_factory):
+def standing(tmp_path_factory):
     """Return a project whose environment names its standing server."""
     project = Project(tmp_path_factory.mktemp("standing"), "standing")
-    server = Standing(PROJECT, project.environment, *database)
+    server = Standing(PROJECT, project.environment)
     server.wait_until_up()
     project.out = REPORTS / f"test-{server.port}"
     project.environment, project.server = server.client, server
@@ -87,7 +87,7 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
 
 def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
     server, said = standing.server, {}  # test_forms.py has every case
-    wrong = {"workers": -1, "color": 1, "study": "fair", "out": "../out"}
+    wrong = {"workers": -1, "color": 1, "study": "fair", "out": "../out"}  # color: by Prefect's client
     for parameter in (*wrong.items(), ("workers", "all")):
         done = server.run_deployment("study/housing", **dict([parameter]))
         assert done.returncode == 1, parameter
@@ -98,7 +98,6 @@ def test_wrong_parameters_are_refused_before_a_run_is_made(standing):
     assert [run for run in server.ask("flow_runs") if not run["auto_scheduled"]] == []
 
 
-@pytest.mark.parametrize("database", [()], ids=["sqlite"], indirect=True)
 def test_what_the_server_was_asked_not_to_check_is_refused_before_anything_runs(standing):
     project, server, elsewhere = standing, standing.server, standing.folder / "elsewhere"
     elsewhere.mkdir()
