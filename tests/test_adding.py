@@ -45,8 +45,8 @@ from tasks.problems.problem import DatasetProblem
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.collect import collect
-from tasks.run.exhibit import exhibit, headline_block
-from tasks.run.prepare import prepare
+from tasks.run.headline import exhibit, headline_block
+from tasks.run.block import prepare
 from tasks.run.block import run_block
 from tasks.scorecard.claims import load_scorecard
 

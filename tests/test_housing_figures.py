@@ -7,7 +7,7 @@ import pytest
 from flows.studies.find_study import find_study
 from tasks.bring import fetch, parquet
 from tasks.run.block import compute_block
-from tasks.run.exhibit import deletion_limit
+from tasks.run.headline import deletion_limit
 from tests.tasks.blocks import prepared_data
 
 SEED = 20191112

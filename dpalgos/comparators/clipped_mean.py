@@ -64,8 +64,14 @@ from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_means import Ball, far_along_axes, mean_offset, mean_squares
-from dpalgos.steps.clipping import ball_mean_sensitivity, truncate
+from dpalgos.steps.clipping import (
+    Ball,
+    ball_mean_sensitivity,
+    far_along_axes,
+    mean_offset,
+    mean_squares,
+    truncate,
+)
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.steps.moments import square_moment_sensitivity
 from dpalgos.typing import FloatArray

@@ -40,8 +40,7 @@ from dpalgos.intervals.means import MeanInterval
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.ball_means import Ball, mean_offset
-from dpalgos.steps.clipping import ball_mean_sensitivity
+from dpalgos.steps.clipping import Ball, ball_mean_sensitivity, mean_offset
 from dpalgos.typing import FloatArray
 
 _LAST_SHARE = 0.75

@@ -2,7 +2,7 @@
 
 Released for them are squares, which tell the spread, and shares of rows by size, which bound how far clipping
 may have moved the mean: for entries by :mod:`dpalgos.mechanisms.spread`, per column; for offsets in a ball
-(:mod:`dpalgos.steps.ball_means`) of radius r
+(:mod:`dpalgos.steps.clipping`) of radius r
 
     quantity        sensitivity             share  label
     means of y_j²   √2 r²/n, r²/n for d=1   .09    score moments
@@ -29,7 +29,7 @@ from dpalgos.mechanisms.spread import (
 from dpalgos.mechanisms.tails import NONE_UNSEEN, TAIL, Unseen, release_tail, shares_above
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.steps.ball_means import Ball, far_along_axes, mean_squares
+from dpalgos.steps.clipping import Ball, far_along_axes, mean_squares
 from dpalgos.typing import FloatArray
 
 INTERVAL = "interval"

@@ -134,7 +134,7 @@ def what_is_wrong_here(code: str, store: str, marker: str) -> str:
 
 def _code() -> str:
     estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
-    return code_digest(["tasks.run.block", "tasks.run.audit_cell", *estimators])
+    return code_digest(["tasks.run.block", "tasks.run.headline", *estimators])
 
 
 def _identity(scheduler: str) -> str:

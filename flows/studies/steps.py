@@ -19,11 +19,9 @@ from tasks.limits import DEFAULT_SEED, Profile
 from tasks.problems.problem import Block, HasExhibits, ReadsTable, modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.write import render, share_report, write_index
-from tasks.run.audit_cell import audit
-from tasks.run.block import run_block
+from tasks.run.block import prepare, run_block
 from tasks.run.collect import collect
-from tasks.run.exhibit import data_limit, exhibit, headline_block
-from tasks.run.prepare import prepare
+from tasks.run.headline import audit, data_limit, exhibit, headline_block
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell

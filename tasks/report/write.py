@@ -1,4 +1,4 @@
-"""Write a study's report and the index over all studies, and copy them to the shared store.
+"""Write a study's report with its history, and the index over all studies; copy them to the shared store.
 
 The shared store is for people who have no access to the machine that wrote the reports.
 """
@@ -6,7 +6,10 @@ The shared store is for people who have no access to the machine that wrote the 
 import hashlib
 import json
 import logging
+import math
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -27,11 +30,11 @@ from data.store.shared import (
 )
 from reports.analysis.results import EXHIBITS
 from reports.page import StudyPage
+from reports.pages.history import MOST, Entry, render_history
 from reports.pages.index import Card, render_index
 from tasks.cache import UNCACHED, CacheKey, Record, cache_key, located, written
 from tasks.faults import guarded
 from tasks.report.build_page import build_page
-from tasks.report.history import history_files, with_this_run
 from tasks.report.manifest import build_manifest
 from tasks.study.spec import StudySpec
 
@@ -80,7 +83,7 @@ def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tu
 
 
 def load_exhibits(folder: Path) -> dict[str, Any]:
-    """Return the content of each exhibit that `tasks.run.exhibit` wrote, by name."""
+    """Return the content of each exhibit that `tasks.run.headline` wrote, by name."""
     try:
         return dict(read_json(folder / EXHIBITS))
     except FileNotFoundError:
@@ -172,3 +175,43 @@ def _write_index(top: str) -> None:
     found = [card_of(content, name) for name, content in sorted(read_all_shared(cards).items())]
     for name, content in render_index([card for card in found if card]).items():
         write_shared(f"{top}/{name}", content)
+
+
+FILE, PAGE = "history.json", "history.html"
+
+
+def entries_of(folder: Path) -> list[Entry]:
+    """Return the runs that a folder remembers, the oldest first; a damaged file is begun anew."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return [Entry.from_plain(fields) for fields in read_json(folder / FILE)]
+    return []
+
+
+def with_this_run(folder: Path, card: Card, manifest: dict[str, Any]) -> list[Entry]:
+    """Return a folder's entries and the one of a run, unless it has no value or is the last one again."""
+    entries = entries_of(folder)
+    if card.value is None:
+        return entries
+    if not entries or entries[-1].results != manifest["results_sha256"]:
+        entries.append(
+            Entry(
+                finished=manifest["finished"],
+                profile=manifest["profile"],
+                replicates=manifest.get("replicates"),
+                commit=manifest["commit"],
+                data=tuple(one["source_sha256"] for one in manifest["data"]),
+                results=manifest["results_sha256"],
+                value=card.value,
+                error=math.nan if card.value_error is None else card.value_error,
+                headline=card.headline,
+            )
+        )
+    return entries[-MOST:]
+
+
+def history_files(page: StudyPage, entries: Sequence[Entry]) -> dict[str, bytes]:
+    """Return the history and its page, by name; nothing without entries."""
+    if not entries:
+        return {}
+    kept = json.dumps([entry.to_plain() for entry in entries], ensure_ascii=False, indent=1)
+    return {FILE: kept.encode(), PAGE: render_history(page.title, page.metric_label, entries)}

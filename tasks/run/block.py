@@ -1,4 +1,4 @@
-"""Compute a block of cells, or one cell of it, and store its rows."""
+"""Prepare the data of a panel once for all its blocks; compute a block of cells, or one cell of it."""
 
 import json
 import os
@@ -14,13 +14,13 @@ import pandas as pd
 
 import dpalgos
 from data.store.folders import home
+from data.store.references import DatasetRef
 from dpalgos.accounting.amplification import CENTRAL_NOTES
 from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
-from tasks.cache import CacheKey, Record, written
+from tasks.cache import CacheKey, Record, brought, written
 from tasks.faults import guarded
-from tasks.problems.problem import Block, Draw, Problem
+from tasks.problems.problem import Block, Draw, Problem, ReadsTable
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.run.prepare import load_prepared
 from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.work_units import Cell
 
@@ -229,3 +229,18 @@ def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd
     order = {cell.key: place for place, cell in enumerate(block.cells)}
     together = pd.concat([stored[stored["cell"] != only], rows])
     return together.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
+
+
+@guarded
+def prepare(key: CacheKey, problem: ReadsTable, table: DatasetRef) -> Record:
+    """Prepare a panel's dataset, and return the record of the file."""
+    suffix, content = problem.prepare(table)
+    return written(key, home() / "cache" / "designs" / f"{key}{suffix}", content)
+
+
+def load_prepared(problem: Problem, design: Record | None) -> Any:
+    """Return what `prepare` stored, as the problem draws from it; None for simulated data."""
+    if design is None:
+        return None
+    assert isinstance(problem, ReadsTable)
+    return problem.load(brought(design))

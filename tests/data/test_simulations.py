@@ -5,7 +5,7 @@ import pytest
 
 from data.errors import DataError
 from data.simulations import centered_noise, simulator
-from data.simulations.glms import uniform_glm
+from data.simulations.paper_models import uniform_glm
 
 
 @pytest.mark.parametrize(("kind", "skewness"), [("gaussian", 0.0), ("exponential", 2.0)])

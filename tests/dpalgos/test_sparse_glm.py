@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 import dpalgos
-from data.simulations.glms import uniform_glm
+from data.simulations.paper_models import uniform_glm
 from dpalgos.accounting.composition import spending
 from dpalgos.api import build_params
 from dpalgos.comparators.screened_sparse_glm import (

@@ -16,9 +16,8 @@ from tasks.cache import UNCACHED
 from tasks.faults import SpecError
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
-from tasks.run.block import run_block
+from tasks.run.block import prepare, run_block
 from tasks.run.collect import collect
-from tasks.run.prepare import prepare
 
 
 def init_study(name, data, *, folder, **options):

@@ -30,7 +30,7 @@ from tasks.release.table import known_as
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block
-from tasks.run.exhibit import headline_block
+from tasks.run.headline import headline_block
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 100)}

@@ -19,7 +19,7 @@ from flows.studies.find_study import find_study, study_names
 from tasks.bring import fetch, parquet
 from tasks.cache import UNCACHED, located
 from tasks.problems.problem import DatasetProblem
-from tasks.run.prepare import prepare
+from tasks.run.block import prepare
 from tests.independent.accountant import epsilon_of
 
 # Where the certificate is by privacy-loss distributions, losses are rounded up to a grid: it exceeds ε by

@@ -264,7 +264,7 @@ APPLICATION_FAULTS = {
             "_is_of_report", call("is_symlink", "False"), _SHARED_REPORTS
         ),
     },
-    "tasks/run/audit_cell.py": {
+    "tasks/run/headline.py": {
         "an audit is doubled": Fault("_stored_audit", name(".epsilon_lower_bound", "2 * {all}"), _TASKS),
     },
     "tasks/run/block.py": {

@@ -492,12 +492,10 @@ MECHANISM_FAULTS = {
             "tests/data/test_declared_table.py::test_an_estimate_counts_users_as_a_release_does",
         ),
     },
-    "dpalgos/steps/ball_means.py": {
+    "dpalgos/steps/clipping.py": {
         "offsets from a public center are not clipped": Fault(
             "mean_offset.clipped", without("maximum"), neighbors("clipped_mean: public center-tight")
         ),
-    },
-    "dpalgos/steps/clipping.py": {
         "squares of entries are not cut": Fault(
             "RelativeSquares.__call__", call("clip", "{0}"), neighbors("box_mean: interval-tight")
         ),

@@ -17,7 +17,7 @@ from tasks.problems.simulation import Simulation
 from tests.tasks.blocks import made_block, made_cell
 
 BLOCK, COLLECT = "tasks.run.block", "tasks.run.collect"
-AUDIT, PREPARE = "tasks.run.audit_cell", "tasks.run.prepare"
+AUDIT, PREPARE = "tasks.run.headline", "tasks.run.block"
 PAGES = {"page": "tasks.report.write", "scorecard": "tasks.scorecard.judging"}
 
 
@@ -69,7 +69,7 @@ CHANGES = """
 data/fetch/genotypes.py | housing table, housing ols, housing page |
 data/formats/archives.py | housing table, swarm table, housing ols |
 data/datasets/housing.py | housing table | swarm table, swarm zero
-data/simulations/glms.py | glm_lowdim dp_glm | housing ols, tracing_attack dp_mean
+data/simulations/paper_models.py | glm_lowdim dp_glm | housing ols, snp zero
 data/ledger/book.py | | housing ols, housing table, housing page
 tasks/run/block.py | housing ols, swarm zero, housing design, audits, results | housing table
 tasks/work_units.py | housing ols, swarm iht_glm | housing table

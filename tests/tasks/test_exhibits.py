@@ -18,7 +18,7 @@ from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import compute_block, run_block
 from tasks.run.collect import collect
-from tasks.run.exhibit import exhibit
+from tasks.run.headline import exhibit
 from tests.tasks.blocks import context
 
 SMALL = 192

@@ -7,8 +7,8 @@ import pytest
 
 from reports.pages.index import Card
 from tasks.faults import SpecError
-from tasks.report.history import entries_of, history_files, with_this_run
 from tasks.report.publish import MARK, publish
+from tasks.report.write import entries_of, history_files, with_this_run
 
 CARD = Card(
     name="housing", title="Houses", headline="Privacy costs.", data_source="real",

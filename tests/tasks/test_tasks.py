@@ -18,11 +18,9 @@ from tasks.bring import fetch, parquet
 from tasks.cache import UNCACHED, intact
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_index
-from tasks.run.audit_cell import audit
-from tasks.run.block import run_block
+from tasks.run.block import prepare, run_block
 from tasks.run.collect import collect
-from tasks.run.exhibit import data_limit
-from tasks.run.prepare import prepare
+from tasks.run.headline import audit, data_limit
 from tests.tasks.blocks import context
 
 
@@ -99,7 +97,7 @@ def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
 
 def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
-    monkeypatch.setattr("tasks.run.audit_cell.audit_estimator", Mock(return_value=finding))
+    monkeypatch.setattr("tasks.run.headline.audit_estimator", Mock(return_value=finding))
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
     found = audit(UNCACHED, cell, 3, 1000, 5, str(tmp_path / "audit.json"))
     part = run_block(UNCACHED, block, ready, str(tmp_path / "block.parquet"))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from data.simulations.linear_models import gaussian_mean
+from data.simulations.paper_models import gaussian_mean
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.audit.lower_bound import audit_estimator

@@ -1,4 +1,4 @@
-"""What a report shows of the data: exhibits of the headline's problem, and what deleting rows does."""
+"""What a study computes at its headline in addition to its cells: exhibits, deletions of rows, audits."""
 
 import json
 from collections import Counter, defaultdict
@@ -12,6 +12,7 @@ import pandas as pd
 
 from data.store.folders import home
 from data.store.references import DatasetRef
+from dpalgos.audit.lower_bound import audit_estimator
 from reports.analysis.results import (
     COLUMNS,
     DELETION_SHIFT,
@@ -23,9 +24,9 @@ from reports.analysis.results import (
 from tasks.cache import CacheKey, Record, brought, located, written
 from tasks.faults import guarded
 from tasks.problems.problem import Block, DeletesRows, HasExhibits, HeadlineRun
-from tasks.run.prepare import load_prepared
-from tasks.run.resources import one_blas_thread
-from tasks.work_units import Cell
+from tasks.run.block import load_prepared
+from tasks.run.resources import computed, one_blas_thread, room_for
+from tasks.work_units import Cell, derive_seed
 
 _WITHOUT_PRIVACY = {
     **dict.fromkeys(COLUMNS, np.nan),
@@ -103,3 +104,26 @@ def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
             for cell, counts in json.loads(path.read_bytes()).items():
                 total[cell].update(counts)
     return {cell: dict(counts) for cell, counts in total.items()}
+
+
+@guarded
+def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
+    """Return the record of a lower bound on the ε of a cell's estimator, from data of the audit's own."""
+    return computed(_stored_audit, key, cell, n_features, n_trials, seed, path)
+
+
+@guarded
+def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
+    one_blas_thread()
+    key.require_same_code()
+    with room_for(0):
+        found = audit_estimator(
+            cell.estimator,
+            n_trials=n_trials,
+            n_features=n_features,
+            rng=np.random.default_rng(derive_seed(seed, "audit", cell.key)),
+            **cell.keywords(),
+        )
+    bound = found.epsilon_lower_bound
+    body = json.dumps({"cell": cell.key, **found.to_dict()}, indent=1)
+    return written(key, home() / path, body.encode(), cell=cell.key, audited_epsilon=bound)
