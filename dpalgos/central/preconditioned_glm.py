@@ -189,7 +189,9 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     shape = params.public_shape(sample, gaussian_mu(params.epsilon, params.delta))
     family = params.made()
-    budget = params.budget(params.interval_shares(sample, family), shape)
+    budget = params.budget(
+        params.interval_shares(float(sample.n_rows.min()), sample.n_features, family), shape
+    )
     levels = GLMLevels(sample, params.clip, family, budget, transcript)
 
     sample.check_response()

@@ -18,7 +18,7 @@ and the shrinkage use released quantities only. All releases, with their shares 
     whitened rows above a level           1            .017        search_level        whitened twice
     second moments of whitened rows       √2 C_B²/n    .12         private_whitening   whitened twice
     gradients above a level               1            .0525 left  search_level        not public levels
-    preconditioned gradient               2C/n         the rest    _release_steps      all
+    preconditioned gradient               2C/n         the rest    gradient_steps      all
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
     those of intervals.regression         its own      .152        note_interval       interval and not least
     those of intervals.regression         its own      .467        note_interval       least squares
@@ -68,6 +68,7 @@ from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.mechanisms.private_whitening import private_whitening
+from dpalgos.mechanisms.scored_steps import gradient_steps
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice
@@ -75,7 +76,7 @@ from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
-from dpalgos.steps.denoising import ReleasedSteps, combined_steps, shrinkage_choice, shrunk_directions
+from dpalgos.steps.denoising import combined_steps, shrinkage_choice, shrunk_directions
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
@@ -156,6 +157,14 @@ class PreconditionedRegressionParams(public.PublicRowsParams, RegressionInterval
         every = interval | {part: rest * share for part, share in shares.items()}
         return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, every))
 
+    def noise_std(self, n_rows: float, n_features: int, level: float) -> float:
+        """Return the noise in a white coordinate of the combined steps, for forecasts, at a clip level C."""
+        mu = gaussian_mu(self.epsilon, self.delta)
+        schedule = self.schedule(mu * n_rows, None)
+        left = 1 - sum(self.interval_shares(n_rows, n_features, get_family("gaussian")).values())
+        share = left * float(schedule.step_shares()[schedule.n_left_out :].sum())
+        return float(ball_mean_sensitivity(level, np.array(n_rows)) / (mu * np.sqrt(share)))
+
     def schedule(self, size: float, shape: public.PublicShape | None) -> _Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
         if self.clip != "private":
@@ -214,7 +223,8 @@ def preconditioned_regression(
     shape = params.public_shape(sample, mu)
     schedule = params.schedule(mu * float(sample.n_rows.min()), shape)
     family = get_family("gaussian")
-    budget = params.budget(schedule.shares(), params.interval_shares(sample, family), shape)
+    reserved = params.interval_shares(float(sample.n_rows.min()), sample.n_features, family)
+    budget = params.budget(schedule.shares(), reserved, shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
         sample, params.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
@@ -243,7 +253,9 @@ def preconditioned_regression(
 
     start, start_variance = first.ridge_start()
     theta = np.linalg.solve(white.matrix, start)[..., 0].T
-    steps = _release_steps(transcript, budget, rows, levels, schedule, theta)
+    n_steps = schedule.n_steps
+    steps = gradient_steps(transcript, budget, rows, levels, theta, n_steps, schedule.step_size)
+    steps = steps.last(n_steps - schedule.n_left_out)
     params.note_interval(transcript, budget, rows, white, steps)
     # After one whitening, what lies below the floor is as likely signal as noise.
     known = np.ones_like(white.curvature) if white is first else white.curvature
@@ -262,32 +274,3 @@ def preconditioned_regression(
         few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
         theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
-
-
-def _release_steps(
-    transcript: Transcript,
-    budget: SplitBudget,
-    rows: WhitenedScores,
-    levels: RegressionLevels,
-    schedule: _Schedule,
-    theta: FloatArray,
-) -> ReleasedSteps:
-    """Release the gradients of all steps from θ (d, R), and return those that the answer combines."""
-    points, gradients, stds = [], [], []
-    for t in range(schedule.n_steps):
-        at = rows.at(theta)
-        level = levels.gradients(at, t)
-        sensitivity = ball_mean_sensitivity(level, rows.sample.n_rows)
-        multiplier = budget.gaussian_multiplier(f"step {t}")
-        released = transcript.gaussian(
-            at.clipped_mean(level),
-            l2_sensitivity=sensitivity,
-            noise_multiplier=multiplier,
-            label="preconditioned gradient",
-        )
-        points.append(theta)
-        gradients.append(released)
-        stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
-        theta = theta + schedule.step_size * released
-    steps = ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
-    return steps.last(schedule.n_steps - schedule.n_left_out)

@@ -64,7 +64,9 @@ class IntervalFromStart(RegressionInterval):
     def _parts(self, sample: Sample) -> dict[str, float]:
         if self.interval is None:  # of a family with classes, say, which has no interval
             return {}
-        own = self.interval_shares(sample, get_family(self.start_family))
+        own = self.interval_shares(
+            float(sample.n_rows.min()), sample.n_features, get_family(self.start_family)
+        )
         scale = _OWN / sum(own.values()) if own else 0.0
         return {**_SHARES, **{part: scale * share for part, share in own.items()}} if own else {}
 

@@ -18,7 +18,7 @@ What is released for it, of vectors g_i clipped to norm C whose mean is the answ
     mean of svec(g_i g_i')/C², or of squares   √2/n, or 1/n in one dimension
     shares of vectors by size ‖g_i‖/C          √2/n
 
-(:func:`square_moment_sensitivity`, and :mod:`dpalgos.mechanisms.tails`, which bounds the bias)
+(:func:`square_moment_sensitivity`, and :mod:`dpalgos.mechanisms.for_intervals.tails`, which bounds the bias)
 
 References
 ----------
@@ -45,6 +45,7 @@ NAIVE_HALF_WIDTH = "half_width_without_noise"
 CENTER = "interval_center"
 STD_ERROR = "std_error"  # of noise and sampling alone, where half-widths have a margin
 NOTE = "interval_note"
+ABOUT = "interval_about"
 WHY = "interval_reasons"
 CLIPPED = "clipping may have moved it by more than its half-width"
 HIDDEN = "it takes part in a direction whose second moment the noise hides"
@@ -53,6 +54,7 @@ GROSS = "a few residuals far beyond the others may have moved it"
 FEW = "there are too few rows for this ε and δ"
 REASONS = (HIDDEN, CLIPPED, BENT, GROSS, FEW)  # a coordinate's code is the sum of 2^k over its reasons
 
+_ABOUT = "intervals are centered at the answer before it is shrunk"
 _LARGEST_BIAS = 3.0  # in half-widths without it
 
 
@@ -134,7 +136,11 @@ def interval_notes(
         WHY: codes,
     }
     if center is not None:
-        notes |= {CENTER: center, ENDS: np.stack([center + side * notes[HALF_WIDTH] for side in (-1, 1)])}
+        notes |= {
+            CENTER: center,
+            ABOUT: _ABOUT,
+            ENDS: np.stack([center + side * notes[HALF_WIDTH] for side in (-1, 1)]),
+        }
     if codes.any():
         notes[NOTE] = why_none(codes, [str(j) for j in range(len(codes))], "coordinate")
     return notes

@@ -1,8 +1,8 @@
 """Intervals of means: of truncated entries, or of offsets from a center that are clipped to a ball.
 
 Released for them are squares, which tell the spread, and shares of rows by size, which bound how far clipping
-may have moved the mean: for entries by :mod:`dpalgos.mechanisms.spread`, per column; for offsets in a ball
-(:mod:`dpalgos.steps.clipping`) of radius r
+may have moved the mean: for entries per column (:mod:`dpalgos.mechanisms.for_intervals.spread`), for offsets
+in a ball (:mod:`dpalgos.steps.clipping`) of radius r
 
     quantity        sensitivity             share  label
     means of y_j²   √2 r²/n, r²/n for d=1   .09    score moments
@@ -20,13 +20,13 @@ import numpy as np
 from dpalgos.catalog import Neighbors, Witnesses, pair
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import IntervalParams, note_mean_interval, reach_along
-from dpalgos.mechanisms.spread import (
+from dpalgos.mechanisms.for_intervals.spread import (
     SCORE_MOMENTS,
     TruncatedEntries,
     release_entry_squares,
     release_second_moments,
 )
-from dpalgos.mechanisms.tails import NONE_UNSEEN, TAIL, Unseen, release_tail, shares_above
+from dpalgos.mechanisms.for_intervals.tails import NONE_UNSEEN, TAIL, Unseen, release_tail, shares_above
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import Ball, far_along_axes, mean_squares
@@ -186,7 +186,7 @@ def note_entry_interval(
     """Release relative squares (d, R) and shares by size of truncated entries; note half-widths.
 
     ``noise_std`` is that of the mean; ``noise`` is that of
-    :func:`dpalgos.mechanisms.spread.release_entry_squares`.
+    :func:`dpalgos.mechanisms.for_intervals.spread.release_entry_squares`.
     """
     released, std, tail = release_entry_squares(transcript, squares, above, n_rows, **noise)
     half = (entries.upper - entries.lower) / 2

@@ -22,9 +22,7 @@ norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = resi
 of residuals beyond 3Λ. With ``interval_target="least squares"``: the mean of scores clipped to 3C, and shares
 of rows by score. In logistic models, whose residuals are bounded, neither mean residual nor count.
 
-Proofs: :mod:`dpalgos.mechanisms.score_curvature`, :mod:`dpalgos.mechanisms.spread`,
-:mod:`dpalgos.mechanisms.mean_residual` and :mod:`dpalgos.mechanisms.tails`. All else follows from released
-and public numbers.
+Proofs: :mod:`dpalgos.mechanisms.for_intervals`. All else follows from released and public numbers.
 
 What follows is heuristics, and affects accuracy only. Clipped scores have mean zero at the coefficients where
 errors are symmetric given the covariates, and for slopes also where errors do not depend on them: there
@@ -32,7 +30,7 @@ slopes cover least squares' coefficient, else the robust-regression coefficient.
 coefficient of a column of ones, which the released mean of z shows, is moved by the mean residual cut at Λ,
 towards the mean of the errors; by as much as that exceeds its noise errors may be skewed beyond Λ, too, and
 rows beyond 3 Λ may lie at 6 Λ. The second target takes one step more, and adds what its clipping may hide
-(:mod:`dpalgos.mechanisms.tails`) to the half-widths.
+(:mod:`dpalgos.mechanisms.for_intervals.tails`) to the half-widths.
 
 For generalized linear models Q is taken at the last point. What it changes on the way is a bias along the
 intercept, half the squared length of the step times the relative slope of ψ'' at a typical predictor.
@@ -60,17 +58,22 @@ from dpalgos.intervals.half_widths import (
     note_interval,
     reach_along,
 )
-from dpalgos.mechanisms.mean_residual import FAR, RESIDUAL, InterceptShift, release_mean_residual
-from dpalgos.mechanisms.private_whitening import Whitening
-from dpalgos.mechanisms.score_curvature import (
+from dpalgos.mechanisms.for_intervals.mean_residual import (
+    FAR,
+    RESIDUAL,
+    InterceptShift,
+    release_mean_residual,
+)
+from dpalgos.mechanisms.for_intervals.score_curvature import (
     COUNTS,
     CURVATURE,
     UNSEEN_NOISE,
     ScoreCurvature,
     release_curvature,
 )
-from dpalgos.mechanisms.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.mechanisms.tails import TAIL, Tail, release_tail, shares_above
+from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
+from dpalgos.mechanisms.for_intervals.tails import TAIL, Tail, release_tail, shares_above
+from dpalgos.mechanisms.private_whitening import Whitening
 from dpalgos.models.families import Family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import choice
@@ -112,17 +115,18 @@ class RegressionInterval(IntervalParams):
                 "are known up to a common vector"
             )
 
-    def interval_shares(self, sample: Sample, family: Family) -> dict[str, float]:
+    def resolves(self, n_rows: float, n_features: int) -> bool:
+        """Return whether there will be an interval, from public numbers alone."""
+        size = n_rows * gaussian_mu(self.epsilon, self.delta)
+        return bool(self.interval is not None and size >= RESOLVABLE * np.sqrt(n_features))
+
+    def interval_shares(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
         """Return the shares of μ² that the interval takes; none without one, or with too few rows."""
-        if self.interval is None or self._too_few(sample):
+        if not self.resolves(n_rows, n_features):
             return {}
         if self.interval_target == LEAST_SQUARES:
             return {**SHARES, **WIDE_SHARES}
         return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
-
-    def _too_few(self, sample: Sample) -> bool:
-        size = float(sample.n_rows.min()) * gaussian_mu(self.epsilon, self.delta)
-        return bool(size < RESOLVABLE * np.sqrt(sample.n_features))
 
     def note_too_few(self, transcript: Transcript, sample: Sample) -> None:
         """Note that there is no interval."""
@@ -153,7 +157,7 @@ class RegressionInterval(IntervalParams):
         """
         if self.interval is None:
             return
-        if self._too_few(scores.sample):
+        if not self.resolves(float(scores.sample.n_rows.min()), scores.sample.n_features):
             self.note_too_few(transcript, scores.sample)
             return
         wide, n_rows = self.interval_target == LEAST_SQUARES, scores.sample.n_rows

@@ -44,7 +44,7 @@ import scipy
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import CLIPPED, HIDDEN, IntervalParams, interval_notes
 from dpalgos.local.rounds import LocalParams, PublicState, check_printed, mechanism_choice
-from dpalgos.mechanisms.score_curvature import unresolved_coordinates
+from dpalgos.mechanisms.for_intervals.score_curvature import unresolved_coordinates
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import choice, count
 from dpalgos.release.checks import check_how_many

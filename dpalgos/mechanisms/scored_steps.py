@@ -1,15 +1,44 @@
-"""Newton-like steps of generalized linear models on white rows, each on a released mean of clipped scores."""
+"""Steps of regressions on white rows, each on a released mean of scores clipped to norm C: 2C/n."""
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.mechanisms.clip_levels import GLMLevels
+from dpalgos.mechanisms.clip_levels import GLMLevels, RegressionLevels
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
+
+
+def gradient_steps(
+    transcript: Transcript,
+    budget: SplitBudget,
+    rows: WhitenedScores,
+    levels: RegressionLevels,
+    theta: FloatArray,
+    n_steps: int,
+    step_size: float,
+) -> ReleasedSteps:
+    """Release the gradients of ``n_steps`` steps of least squares, the first at θ (d, R)."""
+    points, gradients, stds = [], [], []
+    for t in range(n_steps):
+        at = rows.at(theta)
+        level = levels.gradients(at, t)
+        sensitivity = ball_mean_sensitivity(level, rows.sample.n_rows)
+        multiplier = budget.gaussian_multiplier(f"step {t}")
+        released = transcript.gaussian(
+            at.clipped_mean(level),
+            l2_sensitivity=sensitivity,
+            noise_multiplier=multiplier,
+            label="preconditioned gradient",
+        )
+        points.append(theta)
+        gradients.append(released)
+        stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
+        theta = theta + step_size * released
+    return ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
 
 
 def scored_steps(

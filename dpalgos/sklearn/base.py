@@ -23,7 +23,7 @@ from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable
 from dpalgos.errors import InputError, PrivacyWarning
-from dpalgos.intervals.half_widths import NOTE, WHY, why_none
+from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, why_none
 from dpalgos.typing import FloatArray
 
 _OF_X = ("bounds", "center", "scale")
@@ -192,6 +192,7 @@ class ReleaseSummary:
     interval: FloatArray | None = None
     level: float | None = None
     interval_note: str = ""
+    interval_about: str = ""
     epsilon: float
     delta: float
     unit: str
@@ -253,6 +254,8 @@ class ReleaseSummary:
             remarks.append(
                 f"{self.level:.0%} intervals count sampling error and noise; the same ε paid for them"
             )
+        if self.interval_about:
+            remarks.append(self.interval_about)
         if self.interval_note:
             remarks.append(f"?: {self.interval_note}")
         return remarks
@@ -295,7 +298,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         result = estimate(self._estimator, X, y, rng=seed, **budget, **settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
-        self.interval_, self._interval_note = result.interval, str(result.diagnostics.get(NOTE, ""))
+        notes = result.diagnostics
+        self.interval_, self._interval_note = result.interval, str(notes.get(NOTE, ""))
+        self._interval_about = str(notes.get(ABOUT, ""))
         names = [*self._names(), "intercept"][: len(result.estimate)]
         if self._interval_note and len(names) == len(result.diagnostics.get(WHY, ())):
             self._interval_note = why_none(result.diagnostics[WHY], names)
@@ -339,6 +344,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             interval=self.interval_,
             level=self.interval,
             interval_note=self._interval_note,
+            interval_about=self._interval_about,
             epsilon=epsilon,
             delta=delta,
             unit=get_estimator(self._estimator).unit_of_privacy,

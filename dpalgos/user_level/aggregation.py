@@ -33,9 +33,9 @@ from dpalgos.intervals.means import (
     note_ball_interval,
     note_entry_interval,
 )
+from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
+from dpalgos.mechanisms.for_intervals.tails import shares_by_level
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
-from dpalgos.mechanisms.spread import TruncatedEntries
-from dpalgos.mechanisms.tails import shares_by_level
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy
 
-from dpalgos.mechanisms.tails import shares_by_level
+from dpalgos.mechanisms.for_intervals.tails import shares_by_level
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.users import UserRows
 from dpalgos.steps.clipping import ball_mean, clip_factor, project_l2_ball
@@ -177,9 +177,9 @@ class ClippedUsers:
         g_u = the mean over user u's rows of ∂ℓ(x'θ, y)/∂z · x,        shortened to ℓ2 norm G
 
     Replacing a user moves the mean of the H_u, positive semidefinite, by at most √2 K/n: their inner products
-    are not negative (:func:`dpalgos.mechanisms.score_curvature.curvature_sensitivity`). It moves the second
-    moments of the g_u by √2 G²/n (:func:`dpalgos.steps.moments.square_moment_sensitivity`), and the share of
-    users of whom anything was clipped by 1/n.
+    are not negative. It moves the second moments of the g_u by √2 G²/n
+    (:func:`dpalgos.steps.moments.square_moment_sensitivity`), and the share of users of whom anything was
+    clipped by 1/n.
     """
 
     objective: UserObjective

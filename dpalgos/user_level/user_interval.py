@@ -21,9 +21,14 @@ from dpalgos.intervals.half_widths import (
     note_interval,
 )
 from dpalgos.intervals.regression import center_of, error_of, unresolved
-from dpalgos.mechanisms.score_curvature import CURVATURE, RESOLVED, ScoreCurvature, curvature_sensitivity
-from dpalgos.mechanisms.spread import SCORE_MOMENTS, release_second_moments
-from dpalgos.mechanisms.tails import TAIL, release_tail
+from dpalgos.mechanisms.for_intervals.score_curvature import (
+    CURVATURE,
+    RESOLVED,
+    ScoreCurvature,
+    curvature_sensitivity,
+)
+from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
+from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.steps.moments import svec, unsvec

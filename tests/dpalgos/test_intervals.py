@@ -6,12 +6,16 @@ import statsmodels.api as sm
 from scipy.special import expit, ndtr, ndtri
 
 import dpalgos
+from dpalgos.api import build_params
 from dpalgos.intervals.half_widths import HALF_WIDTH, NOTE, half_widths
 from dpalgos.intervals.means import CUBE_SHARE
+from dpalgos.intervals.regression import center_of, error_of
+from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.denoising import coordinate_quantile, coordinate_std, normal_equivalent
+from dpalgos.steps.denoising import ReleasedSteps, coordinate_quantile, coordinate_std, normal_equivalent
+from dpalgos.steps.moments import unsvec
 from tests.dpalgos.silence import estimated
 
 MEANS = {
@@ -258,6 +262,38 @@ def test_too_few_rows_for_an_interval_cost_nothing_and_are_said():
     assert [event.label for event in plain.events] == [event.label for event in told.events]
     assert np.isnan(told.interval).all()
     assert "too few rows" in told.diagnostics[NOTE]
+
+
+def test_an_interval_counts_the_noise_of_the_curvature():
+    """A step on noisy curvature errs by the noise times the step."""
+    d, std, truth = 3, 0.05, np.array([2.0, 1.0, 0.0])
+    rng = np.random.default_rng(0)
+    noise = unsvec(std * rng.standard_normal((d * (d + 1) // 2, 4000)), d)
+    values, vectors = np.linalg.eigh(np.eye(d) + noise)
+    n, ones = len(values), np.ones(len(values))
+    curvature = ScoreCurvature(
+        vectors, values, np.full((n, d), std), values < 0, np.zeros((d, n)), ones, std * ones
+    )
+    gradient = np.repeat(truth[:, None], n, axis=1)
+    steps = ReleasedSteps(np.zeros((1, d, n)), gradient[None], np.full((1, n), 1e-9), ones, np.zeros((d, n)))
+    center = center_of(curvature, steps)
+    rows, zero = np.broadcast_to(np.eye(d), (n, d, d)), np.zeros((n, d, d))
+    error = error_of(curvature, center, zero, 0 * ones, rows, ones)
+    off = (center.theta - truth[:, None]).var(axis=1)
+    np.testing.assert_allclose(error.variance.mean(axis=1), off, rtol=0.25)
+
+
+def test_the_noise_of_a_center_is_foretold_by_public_numbers():
+    X, y = regression(np.random.default_rng(0), 20_000)
+    params = build_params(
+        dpalgos.get_estimator("preconditioned_regression"),
+        {"epsilon": 0.2, "delta": 1e-8, "interval": 0.95, "clip": (4.0, 3.0)},
+    )
+    ends = estimated("preconditioned_regression", X, y, seed=1, **vars(params)).interval
+    assert params.resolves(20_000, 3)
+    assert not params.resolves(200, 3)
+    foretold = 1.96 * params.noise_std(20_000, 3, 3.0)
+    assert (ends[1] - ends[0]) / 2 / foretold == pytest.approx(np.full(3, 1.3), abs=0.5)
 
 
 PARTS = {  # what makes most of the error: ε, rows, and the spread of the errors

@@ -75,11 +75,6 @@ ESTIMATOR_FAULTS = {
             operation("n_searched_steps", "{left}"),
             certified("preconditioned_regression-tight"),
         ),
-        "steps are combined from the true gradients": Fault(
-            "_release_steps",
-            (argument("gaussian", 0, "exact := {all}"), argument("append", 0, "exact", nth=1)),
-            replayed("preconditioned_regression-tight"),
-        ),
         "an answer that is mostly noise is not shrunk": Fault(
             "_TOO_FEW",
             value("1e-9"),
@@ -255,10 +250,10 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/intervals/from_start.py": {
-        "steps after an answer are not paid for": Fault(
+        "steps after an answer take less than their header says": Fault(
             "IntervalFromStart.reserved",
             returns("{{part: 0.5 * share for part, share in {all}.items()}}"),
-            certified("adassp: interval-tight", "dp_glm: interval-tight"),
+            _TABLES.format("adassp: interval-tight"),
         ),
         "an interval next to a minimum gets half of its noise": Fault(
             "IntervalFromStart.rest_budget",
@@ -279,7 +274,9 @@ ESTIMATOR_FAULTS = {
             "error_of", argument("CoefError", 0, "noise + blurred"), _COMPONENTS
         ),
         "what the curvature's noise adds is left out of an interval": Fault(
-            "error_of", argument("CoefError", 0, "noise + sampling"), _COMPONENTS
+            "error_of",
+            argument("CoefError", 0, "noise + sampling"),
+            f"{_INTERVALS}::test_an_interval_counts_the_noise_of_the_curvature",
         ),
         "a wide gradient moves as one that is clipped at its old level": Fault(
             "_wide_step",

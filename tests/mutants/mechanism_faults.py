@@ -277,7 +277,7 @@ MECHANISM_FAULTS = {
         "random stopping costs two scores": Fault("SCORE_FACTOR", value("2.0"), _RANDOM_STOPPING),
         "draws stop at a cap": Fault("number_of_draws", condition("expm1", "True"), _RANDOM_STOPPING),
     },
-    "dpalgos/mechanisms/mean_residual.py": {
+    "dpalgos/mechanisms/for_intervals/mean_residual.py": {
         "the noise of the mean residual is left out of an interval": Fault(
             "release_mean_residual",
             argument("InterceptShift", "variance", "0.0"),
@@ -295,7 +295,14 @@ MECHANISM_FAULTS = {
             "residual_sensitivity", returns("{all} / 2"), witness("preconditioned_regression: interval-tight")
         ),
     },
-    "dpalgos/mechanisms/spread.py": {
+    "dpalgos/mechanisms/scored_steps.py": {
+        "steps are combined from the true gradients": Fault(
+            "gradient_steps",
+            (argument("gaussian", 0, "exact := {all}"), argument("append", 0, "exact", nth=1)),
+            replayed("preconditioned_regression-tight"),
+        ),
+    },
+    "dpalgos/mechanisms/for_intervals/spread.py": {
         "squares of entries move by half of what they do": Fault(
             "square_sensitivity",
             returns("{all} / 2"),
@@ -307,7 +314,7 @@ MECHANISM_FAULTS = {
             certified("clipped_mean: interval-tight", "adassp: interval-tight"),
         ),
     },
-    "dpalgos/mechanisms/score_curvature.py": {
+    "dpalgos/mechanisms/for_intervals/score_curvature.py": {
         "curvature moves by its level": Fault(
             "curvature_sensitivity",
             returns("{all} / np.sqrt(2)"),
@@ -319,7 +326,7 @@ MECHANISM_FAULTS = {
             certified("preconditioned_regression: interval-tight"),
         ),
     },
-    "dpalgos/mechanisms/tails.py": {
+    "dpalgos/mechanisms/for_intervals/tails.py": {
         "shares by size move by half of what they do": Fault(
             "tail_sensitivity",
             returns("{all} / 2"),

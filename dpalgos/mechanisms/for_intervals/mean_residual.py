@@ -16,7 +16,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.mechanisms.clip_levels import count_sensitivity
-from dpalgos.mechanisms.score_curvature import ScoreCurvature
+from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
 from dpalgos.models.whitened_scores import ScoresAt
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray

@@ -3,7 +3,7 @@
 Of vectors g of norm at most C: means of svec(g g')/C², or of g_j²/C², √2/n, or 1/n for a single number
 (:func:`dpalgos.steps.moments.square_moment_sensitivity`). Of entries truncated to an interval per column, of
 middle c_j and half-width h_j: per column the mean of ((clip(x) − c)/h)², √d/n in ℓ2 and 1/n in ℓ∞
-(:func:`square_sensitivity`), and shares of rows by size (:mod:`dpalgos.mechanisms.tails`). An entry's size is
+(:func:`square_sensitivity`), and shares of rows by size. An entry's size is
 its distance from the released mean over that of the end on its side, a row's the largest of its entries'.
 Columns share one tail of rows, and have one each in which there is √d times the noise: a column beyond its
 bounds says nothing about another.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.mechanisms.tails import FAR, LEVELS, TAIL, Tail, counts, release_tail
+from dpalgos.mechanisms.for_intervals.tails import FAR, LEVELS, TAIL, Tail, counts, release_tail
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import unit_mean_sensitivity
