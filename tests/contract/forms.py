@@ -57,3 +57,27 @@ def calibrated(forms):
 EVERY = calibrated(form for e in dpalgos.catalog() for form in e.variants)
 FAMILIES = calibrated(form for e in dpalgos.catalog() for form in in_other_families(e))
 PRIVATE = [(e, c) for e, c in EVERY + FAMILIES if e.private and e.protected]
+
+
+def _with(name, **settings):
+    estimator = dpalgos.get_estimator(name)
+    shown = ", ".join(f"{key}={value}" for key, value in settings.items())
+    return replace(estimator, form=shown, example={**estimator.example, **settings})
+
+
+# Settings that change a sensitivity and are no form of their own; d = 3.
+_WIDTHS = {"lower": (-1.0, 0.0, -40.0), "upper": (1.0, 0.5, 10.0)}
+_OF_A_MEAN = {"value_bound": 1.5, "n_iterations": 4, "covariate_bound": None, "response_bound": None}
+SETTINGS = calibrated(
+    [
+        *(_with("box_mean", **_WIDTHS, noise=noise) for noise in ("cubes", "gaussian")),
+        _with("dp_sparse_glm", coef_bound=0.3),
+        _with("screened_sparse_glm", n_screenings=2, clip_norm=9.0, predictor_bound=0.4),
+        *(_with("screened_sparse_regression", clip_norm=norm) for norm in (0.9, 50.0)),
+        replace(_with("private_frank_wolfe_lasso", **_OF_A_MEAN), task="mean"),
+    ]
+)
+SETTINGS += [
+    (_with("dp_sparse_mean", selection_bound=0.3), "tight"),
+    (_with("dp_sparse_linear_regression", residual_bound=0.8), "tight"),
+]

@@ -29,13 +29,14 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.rows.sample import Sample
-from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, keywords, response, whose
+from tests.contract.forms import EVERY, FAMILIES, IDS, PRIVATE, SETTINGS, keywords, response, whose
 
 SUM = GaussianEvent | SampledGaussianEvent
 COEF = np.array([1.0, -0.5, 0.25])
 every = pytest.mark.parametrize(("estimator", "calibration"), EVERY, **IDS)
 every_family = pytest.mark.parametrize(("estimator", "calibration"), EVERY + FAMILIES, **IDS)
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
+sensitive = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE + SETTINGS, **IDS)
 # How noise is drawn does not depend on the family.
 in_one_family = pytest.mark.parametrize(
     ("estimator", "calibration"), [case for case in PRIVATE if case not in FAMILIES], **IDS
@@ -245,7 +246,7 @@ def test_partial_sums_made_elsewhere_give_the_same_bits(estimator, calibration):
     np.testing.assert_allclose(run(estimator, stream, params, made), expected, rtol=1e-7, atol=1e-9)
 
 
-@private
+@sensitive
 def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
     """Sixty pairs of data sets of six rows, each a replicate."""
     n, trials, rng = 6, 60, np.random.default_rng(5)
@@ -287,7 +288,7 @@ AT_THE_WORST_ITERATE = {
 }
 
 
-@private
+@sensitive
 def test_the_witness_attains_the_sensitivity(estimator, calibration):
     printed_radius = estimator.name.startswith("ldp_iht") and calibration == "paper"
     if printed_radius or f"{estimator.label}-{calibration}" in AT_THE_WORST_ITERATE:

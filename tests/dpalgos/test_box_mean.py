@@ -17,11 +17,6 @@ LOWER, UPPER = (-1.0, 0.0, -40.0, 2.0), (1.0, 0.5, 10.0, 2.25)
 BUDGET = {"epsilon": 0.5, "delta": 1e-9}
 
 
-@pytest.mark.parametrize("noise", ["cubes", "gaussian"])
-def test_a_row_moves_columns_of_all_widths_by_no_more_than_is_covered(neighbors, noise):
-    neighbors("box_mean", 4, **BUDGET, lower=LOWER, upper=UPPER, noise=noise).check(labels={"mean"})
-
-
 def test_noise_in_a_cube_has_its_law():
     size, scale = 3, 1.0
     drawn = Noise(np.random.default_rng(0).spawn(20_000)).box(size)

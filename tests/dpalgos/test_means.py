@@ -55,11 +55,6 @@ def test_the_thresholded_mean_keeps_the_largest_entries():
 SPARSE_FORMS = {"tight": {}, "paper": {"calibration": "paper"}, "selection_bound": {"selection_bound": 0.3}}
 
 
-def test_sensitivity_of_a_sparse_mean_selected_by_closer_truncation(neighbors):
-    keywords = {**BUDGET, "value_bound": 1.5, "sparsity": 3, "selection_bound": 0.3}
-    neighbors("dp_sparse_mean", 6, **keywords).check()
-
-
 @pytest.mark.parametrize("form", SPARSE_FORMS)
 def test_without_noise_the_sparse_mean_is_the_thresholded_truncated_mean(form):
     rng = np.random.default_rng(0)

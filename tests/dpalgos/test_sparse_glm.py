@@ -15,8 +15,6 @@ from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
-THRESHOLDING = {"covariate_bound": 0.8, "sparsity": 2, "n_iterations": 4, "step_size": 3.0}
-SCREENING = {"covariate_bound": 0.8, "sparsity": 3, "n_iterations": 3, "step_size": 4.0}
 
 
 def sample_of(n, d, s, seed=0, family="logistic"):
@@ -27,17 +25,6 @@ def sample_of(n, d, s, seed=0, family="logistic"):
 def error(name, sample, truth, seed=0, **keywords):
     answer = estimated(name, sample, seed=seed, **keywords).estimate
     return float(np.linalg.norm(answer - truth))
-
-
-@pytest.mark.parametrize(
-    ("name", "keywords"),
-    [
-        ("dp_sparse_glm", {**THRESHOLDING, "coef_bound": 0.3}),
-        ("screened_sparse_glm", {**SCREENING, "n_screenings": 2, "clip_norm": 9.0, "predictor_bound": 0.4}),
-    ],
-)
-def test_neighbors_move_by_the_sensitivity_where_bounds_are_given(neighbors, name, keywords):
-    neighbors(name, 7, **BUDGET, family="gaussian", response_bound=2.0, **keywords).check(with_response=True)
 
 
 def test_logistic_sensitivity_follows_the_iterate(neighbors):

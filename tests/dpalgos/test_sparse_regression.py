@@ -112,11 +112,6 @@ def test_iht_never_raises_the_loss_on_a_correlated_design():
 # Algorithm 4.2
 
 
-def test_sensitivity_of_hard_thresholding_with_clipped_residuals(neighbors):
-    keywords = {**HARD_THRESHOLDING, "sparsity": 2, "residual_bound": 0.8}
-    neighbors("dp_sparse_linear_regression", 7, **BUDGET, **keywords).check(with_response=True)
-
-
 @pytest.mark.parametrize("residual_bound", [None, 0.8])
 def test_without_noise_it_is_projected_hard_thresholding(residual_bound):
     X, y, _ = feasible(300, 20, np.random.default_rng(0))
@@ -148,12 +143,6 @@ def test_the_printed_hard_thresholding_wastes_its_budget():
 
 
 # Frank–Wolfe
-
-
-@pytest.mark.parametrize("calibration", ["tight", "paper"])
-def test_frank_wolfe_sensitivity_for_means(neighbors, calibration):
-    keywords = {"value_bound": 1.5, "coef_l1_bound": 2.0, "n_iterations": 4, "calibration": calibration}
-    neighbors("private_frank_wolfe_lasso", 5, **BUDGET, **keywords).check()
 
 
 def test_without_noise_frank_wolfe_solves_the_lasso():
@@ -197,12 +186,6 @@ def test_frank_wolfe_asks_for_the_bounds_of_its_problem(y, keywords, message):
 
 
 # Screening
-
-
-@pytest.mark.parametrize("clip_norm", [None, 0.9, 50.0])
-def test_screening_sensitivity(neighbors, clip_norm):
-    keywords = {**BUDGET, **BOUNDS, "sparsity": 3, "clip_norm": clip_norm}
-    neighbors("screened_sparse_regression", 7, **keywords).check(with_response=True)
 
 
 def test_without_noise_screening_is_weighted_least_squares():
