@@ -64,7 +64,13 @@ class Part:
     def name(self) -> str:
         if self.is_level:
             return f"{self.expression}={self.level}"
-        return self.expression if not self.knots else f"bs({self.expression})[{self.position}]"
+        if not self.knots:
+            return self.expression
+        # All that decides its values, so that two splines never share a name.
+        inner = self.knots[self.degree + 1 : -self.degree - 1]
+        ends = f"{self.knots[0]:g} to {self.knots[-1]:g}"
+        knots = ", ".join(f"{knot:g}" for knot in inner)
+        return f"bs({self.expression}; {knots}; {ends}; degree {self.degree})[{self.position}]"
 
     def values(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return the values on rows: numbers by column, and categories as their levels."""

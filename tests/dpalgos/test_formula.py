@@ -121,6 +121,29 @@ def test_what_is_not_public_is_refused_with_its_reason(formula):
     assert REFUSED[formula] in str(refused.value)
 
 
+def test_columns_of_other_values_have_other_names():
+    formulas = [f"~ bs(age, knots=({knot}, 50), degree={degree})" for knot in (30, 40) for degree in (2, 3)]
+    formulas += [
+        "~ log(age)",
+        "~ log(age + 1)",
+        "~ age:smoker",
+        "~ age:C(sex)",
+        "~ age:C(sex, Treatment('m'))",
+    ]
+    designs = [design_of(formula, DECLARED) for formula in formulas]
+    lower = design_of("~ bs(age, knots=(30, 50))", {**DECLARED, "age": NumberColumn(0, 90)})
+    many = {
+        "age": np.array([20.0, 33.0, 71.0]),
+        "smoker": np.array([0.0, 1.0, 1.0]),
+        "sex": np.array(["f", "m", "f"]),
+    }
+    values = {}
+    for design in (*designs, lower):
+        for column in design.columns:
+            known = values.setdefault(column.name, column.values(many))
+            np.testing.assert_array_equal(known, column.values(many))
+
+
 def test_stated_units_carry_over_to_derived_columns():
     declared = {"age": NumberColumn(0, 120, 50, 15), "smoker": NumberColumn(0, 1, 0.3, 0.46)}
     age, square, product = design_of("~ age + I(age**2) + age:smoker", declared).columns
