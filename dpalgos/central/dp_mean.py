@@ -14,8 +14,8 @@ them l and u are public, and the mean gets the rest. ``"none"``: not private.
     quantity             sensitivity     share             made in                forms
     quantiles            1 (selections)  truncation_share  _quantiles             private quantiles
     mean                 ‖u − l‖₂/n      the rest          dp_mean                all
-    score moments        √d/n            .09               release_entry_squares  interval
-    shares by size       √d/n            .21               release_tail           interval
+    score moments        √d/n            .05               release_entry_squares  interval
+    shares by size       √d/n            .12               release_tail           interval
     untruncated entries  unbounded       none proved       dp_mean                no truncation
 
 Calibrations

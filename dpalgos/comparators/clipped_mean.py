@@ -25,8 +25,8 @@ the least that Gaussian noise of one size per column can have. Where all columns
     spread                 √2 r₀²/n     .05       _private_ball           private radius
     rows outside the ball  1            .06       search_level            private radius
     mean                   2r/n         the rest  clipped_mean            all
-    score moments          √2/n         .09       release_second_moments  interval
-    shares by size         √2/n         .21       release_tail            interval
+    score moments          √2/n         .05       release_second_moments  interval
+    shares by size         √2/n         .12       release_tail            interval
 
 Why it is private. What is released is the bracket, the mean offset from the center: next to a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface

@@ -13,8 +13,8 @@ lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at 
     quantity        sensitivity  share                 made in                 forms
     center          2r_t/n       ¼ of the rest, T > 1  coinpress_mean          all
     mean            2r_T/n       ¾ of the rest         coinpress_mean          all
-    score moments   √2/n         .09                   release_second_moments  interval
-    shares by size  √2/n         .21                   release_tail            interval
+    score moments   √2/n         .05                   release_second_moments  interval
+    shares by size  √2/n         .12                   release_tail            interval
 
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
 move by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), with Gaussian noise; the center and

@@ -13,8 +13,8 @@ If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k
     spread          1 (selections)  .1        _choose                private spread
     center          1 (selections)  .1        _choose                all
     mean            √(Σ widths)/n   the rest  _release_means         all
-    score moments   √d/n            .09       release_entry_squares  interval
-    shares by size  √d/n            .21       release_tail           interval
+    score moments   √d/n            .05       release_entry_squares  interval
+    shares by size  √d/n            .12       release_tail           interval
 
 Why it is private. Replacing a row takes 1 from one bin of a column and adds 1 to another (of pairs, too: it
 is in one pair): choices by scores of sensitivity 1. Given the intervals, the mean of a column moves by at

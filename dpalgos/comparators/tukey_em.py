@@ -12,7 +12,7 @@ rows, responses or coefficients: there is no bound to be wrong.
     quantity                       sensitivity    share      made in             forms
     distance                       1              ε₁         tukey_em            all
     point of great depth           1, of a depth  2ε₀ and δ  tukey_em            all
-    those of intervals.from_start  its own        ε/2, δ/2   note_interval_from  interval
+    those of intervals.from_start  its own        ε/4, δ/2   note_interval_from  interval
 
 Why it is private. A row is in one part: it replaces one model, which moves every depth by at most 1, so that
 Y_(τ+1) ⊆ Y'_τ ⊆ Y_(τ−1) for neighbors. Let Z be the integral of exp(ε₀ depth) over Y_t.
@@ -34,7 +34,7 @@ Calibrations
     G_k ≤ δ, which implies it: V_(t−1−k) ≤ δ/(8 e^(ε/2)) e^(gε/4) V_(t+k+1+g) for some g ≥ 1. Under replacing
     a row this proves 1.5 ε. (The authors' code draws the check's noise with scale ε/2 instead of 2/ε.)
 
-An interval (:mod:`dpalgos.intervals.from_start`) leaves (ε/2, δ/2) to the point, and is around
+An interval (:mod:`dpalgos.intervals.from_start`) leaves (.75 ε, δ/2) to the point, and is around
 whitened steps from it.
 
 Departures: parts are dealt in turn, not shuffled; order statistics are moved apart by 10⁻¹⁰ per rank in the
@@ -48,6 +48,7 @@ covariance estimation: the check.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -67,6 +68,8 @@ _LARGEST = 1e100  # of a coefficient
 @dataclass(frozen=True, kw_only=True)
 class TukeyEMParams(IntervalFromStart):
     """Keywords of :func:`tukey_em`."""
+
+    taken: ClassVar[float] = 0.25  # with less for the point its check lets nothing through
 
     n_models: int = count("m, number of parts; each should have a few rows per column", default=1000)
 

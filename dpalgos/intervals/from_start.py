@@ -23,7 +23,7 @@ Zhang & Zhang (2014), Confidence intervals for low dimensional parameters in hig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -52,6 +52,8 @@ _LARGEST_TUNED = 4.0  # above this ε to look for the least noise takes long
 class IntervalFromStart(RegressionInterval):
     """Keywords of estimators whose intervals come from steps after their answer."""
 
+    taken: ClassVar[float] = TOTAL  # by the interval, of μ², or of ε
+
     @property
     def start_family(self) -> str:
         """The family of the model."""
@@ -59,7 +61,7 @@ class IntervalFromStart(RegressionInterval):
 
     def reserved(self, sample: Sample) -> dict[str, float]:
         """Return the shares of μ² that the interval takes, of a Gaussian estimator's; none without one."""
-        return {part: TOTAL * share for part, share in self._parts(sample).items()}
+        return {part: self.taken * share for part, share in self._parts(sample).items()}
 
     def _parts(self, sample: Sample) -> dict[str, float]:
         if self.interval is None:  # of a family with classes, say, which has no interval
@@ -74,7 +76,7 @@ class IntervalFromStart(RegressionInterval):
         """Return the (ε, δ) that the interval leaves to an estimator that is not Gaussian."""
         if not self._parts(sample):
             return self.epsilon, self.delta
-        return (1 - TOTAL) * self.epsilon, self.delta / 2
+        return (1 - self.taken) * self.epsilon, self.delta / 2
 
     def without_interval(self, sample: Sample) -> Self:
         """Return the keywords of an estimator on what the interval leaves."""
@@ -86,7 +88,7 @@ class IntervalFromStart(RegressionInterval):
         parts, delta = self._parts(sample), self.delta / 2
         if not parts:
             return None
-        mu, factor = gaussian_mu(TOTAL * self.epsilon, delta), 1.01
+        mu, factor = gaussian_mu(self.taken * self.epsilon, delta), 1.01
         if self.epsilon <= _LARGEST_TUNED:
             alone = GaussianEvent(label="", noise_multiplier=1 / mu, l2_sensitivity=1.0)
             factor = _least_factor((*events(), alone), self.epsilon, self.delta)

@@ -5,8 +5,8 @@ may have moved the mean: for entries per column (:mod:`dpalgos.mechanisms.for_in
 in a ball (:mod:`dpalgos.steps.clipping`) of radius r
 
     quantity        sensitivity             share  label
-    means of y_j²   √2 r²/n, r²/n for d=1   .09    score moments
-    sizes ‖y‖/r     √2/n                    .21    shares by size
+    means of y_j²   √2 r²/n, r²/n for d=1   .05    score moments
+    sizes ‖y‖/r     √2/n                    .12    shares by size
 
 Where noise is of pure ε both take .4 of it.
 """
@@ -33,7 +33,7 @@ from dpalgos.steps.clipping import Ball, far_along_axes, mean_squares
 from dpalgos.typing import FloatArray
 
 INTERVAL = "interval"
-SHARES = {SCORE_MOMENTS: 0.09, TAIL: 0.21}  # of μ²
+SHARES = {SCORE_MOMENTS: 0.05, TAIL: 0.12}  # of μ²
 CUBE_SHARE = 0.4  # of ε, where noise is of pure ε; a share of μ² is worth its square root
 _UNSEEN_ENTRIES = Unseen(near=1.5)
 _UNSEEN_OFFSETS = Unseen(near=2.5, far=6.5)

@@ -21,8 +21,8 @@ many rows they have, the estimate moves towards those who have many. No interval
     range of the mean  1 (selections)  .1 of the rest   private_range           not clipped or group privacy
     first mean         2r/n            .15 of the rest  _released_ball          tight and not clipped
     mean               2r/n            the rest         mean                    all
-    score moments      √2/n            .09              release_second_moments  interval
-    shares by size     √2/n            .21              release_tail            interval
+    score moments      √2/n            .05              release_second_moments  interval
+    shares by size     √2/n            .12              release_tail            interval
 
 Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by

@@ -57,7 +57,7 @@ def test_intervals_of_means_cover(name, epsilon, there):
     )
     assert np.isfinite(hits).mean() > there
     check_coverage(hits)
-    assert np.nanstd(widths) < 0.3 * np.nanmean(widths)
+    assert np.nanstd(widths) < 0.45 * np.nanmean(widths)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 30])
