@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from dpalgos.steps.denoising import combined_steps, shrunk_directions
+from dpalgos.steps.denoising import ReleasedSteps, combined_steps, shrunk_directions
 
 D, T, STEP = 5, 6, 0.8
+
+
+def released(steps):
+    points, gradients, stds = steps
+    return ReleasedSteps(points, gradients, stds, stds[-1], points[-1])
 
 
 def run(curvature, target, noise_stds, rng, n_replicates=1):
@@ -26,7 +31,7 @@ def flat(steps, curvature=1.0):
 def test_without_noise_directions_that_steps_resolve_slowly_are_extrapolated():
     curvature, target = np.diag([1.0, 1.1, 0.9, 0.1, 0.1]), np.arange(1.0, 6)
     steps = run(curvature, target, np.full(T, 1e-9), np.random.default_rng(0))
-    combined, _ = combined_steps(*steps, STEP, *flat(steps))
+    combined, _ = combined_steps(released(steps), STEP, *flat(steps))
     last = steps[0][-1] + STEP * steps[1][-1]
     assert np.linalg.norm(combined[:, 0] - target) < 0.02 * np.linalg.norm(last[:, 0] - target)
 
@@ -36,7 +41,7 @@ def test_where_gradients_are_noise_steps_count_by_their_precision():
     rng, stds = np.random.default_rng(1), np.array([1.0, 2, 1, 3, 1, 2])
     iterates = rng.standard_normal((T, D, 1))
     steps = iterates, 1e-9 * rng.standard_normal((T, D, 1)), stds[:, None]
-    combined, _ = combined_steps(*steps, STEP, *flat(steps))
+    combined, _ = combined_steps(released(steps), STEP, *flat(steps))
     weights = stds**-2 / (stds**-2).sum()
     np.testing.assert_allclose(combined, np.einsum("t,tjr->jr", weights, iterates), rtol=1e-6)
 
@@ -44,7 +49,7 @@ def test_where_gradients_are_noise_steps_count_by_their_precision():
 def test_variance_is_what_noise_leaves():
     """Of 20,000 replicates and 5 coordinates, the standard error is .5 %; weights follow it."""
     steps = run(np.eye(D), np.zeros(D), np.linspace(0.5, 1, T), np.random.default_rng(2), 20_000)
-    combined, variance = combined_steps(*steps, STEP, *flat(steps))
+    combined, variance = combined_steps(released(steps), STEP, *flat(steps))
     assert combined.var() == pytest.approx(variance.mean(), rel=0.06)
 
 
@@ -59,7 +64,7 @@ def test_noise_gathers_where_the_curvature_is_small(curvature):
         theta = theta + STEP * gradients[-1]
     steps = np.array(iterates), np.array(gradients), np.ones((T, n_replicates))
     given = np.full((n_replicates, D), curvature), np.full(n_replicates, start**2)
-    combined, variance = combined_steps(*steps, STEP, *given)
+    combined, variance = combined_steps(released(steps), STEP, *given)
     assert combined.var() == pytest.approx(variance.mean(), rel=0.15)  # weights follow the noise a little
 
 
@@ -78,4 +83,4 @@ def test_every_doubtful_direction_is_shrunk_by_its_own_noise():
 @pytest.mark.parametrize("scale", [0.0, 1e-150, 1e100])
 def test_answer_is_finite_whatever_the_scale(scale):
     steps = run(np.eye(D), scale * np.ones(D), np.full(T, 1e-3 * scale), np.random.default_rng(3))
-    assert all(np.isfinite(part).all() for part in combined_steps(*steps, STEP, *flat(steps)))
+    assert all(np.isfinite(part).all() for part in combined_steps(released(steps), STEP, *flat(steps)))
