@@ -50,11 +50,23 @@ ESTIMATOR_FAULTS = {
             witness("dp_mean-tight"),
         ),
     },
+    "dpalgos/central/dp_sparse_linear_regression.py": {
+        "residuals that are clipped move by half of it": Fault(
+            "largest_residual",
+            returns("{all} / 2"),
+            neighbors("dp_sparse_linear_regression: residual_bound=0.8-tight"),
+        ),
+    },
     "dpalgos/central/dp_sparse_mean.py": {
         "an entry moves by R/n": Fault(
             "entry_sensitivity",
             returns("{all} / 2"),
             neighbors("dp_sparse_mean-tight", "dp_sparse_mean-paper"),
+        ),
+        "entries that select are not cut at their bound": Fault(
+            "_selected_by_gumbel",
+            call("clipped_means", "means"),
+            neighbors("dp_sparse_mean: selection_bound=0.3-tight"),
         ),
         "what is pruned depends on the true means": Fault(
             "sparse_mean",
