@@ -1,4 +1,4 @@
-"""Synthetic rows from public declarations and the owner's guesses, for forecasts that read no data.
+"""Made-up rows from public declarations and the owner's guesses, for forecasts that read no data.
 
 Guesses are general knowledge, a codebook, a published table; never computed from the rows. Each made-up table
 follows a law of its own, drawn at random near to what is stated and from a broad range where nothing is. A

@@ -260,7 +260,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
-        """Return a simulated table with the same columns, from their declarations."""
+        """Return a made-up table with the same columns, from their declarations."""
         rows = self.declared_rows(guesses)
         if not self.analyst_table or self.analyst_table.users is None:
             return self._prepared(rows.made_up(n_units, None, rng))
@@ -269,7 +269,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return self._prepared(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
-        """Return the declarations of the table's columns, from which rows are simulated."""
+        """Return the declarations of the table's columns, from which rows are made up."""
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.analyst_table.columns if self.analyst_table else ()
