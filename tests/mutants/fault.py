@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from tests.mutants.changes import Change
 
-CONTRACT = "tests/contract/test_estimators.py::"
-
 
 @dataclass(frozen=True)
 class Fault:
@@ -18,16 +16,12 @@ class Fault:
     changes : Change or tuple of Change
         What is changed there, one after the other.
     tests : str or tuple of str
-        Ids of tests, or files, of the fast suite; one of them must fail.
+        Names of tests, or of files of tests, of the fast suite; one must fail.
     """
 
     place: str
     changes: Change | tuple[Change, ...]
     tests: str | tuple[str, ...]
-
-    @property
-    def test_ids(self) -> tuple[str, ...]:
-        return (self.tests,) if isinstance(self.tests, str) else self.tests
 
 
 def _named(test, forms):
@@ -35,39 +29,39 @@ def _named(test, forms):
 
 
 def neighbors(*forms):
-    return _named(f"{CONTRACT}test_random_neighbors_never_exceed_the_sensitivity", forms)
+    return _named("test_random_neighbors_never_exceed_the_sensitivity", forms)
 
 
 def witness(*forms):
-    return _named(f"{CONTRACT}test_the_witness_attains_the_sensitivity", forms)
+    return _named("test_the_witness_attains_the_sensitivity", forms)
 
 
 def law(*forms):
-    return _named(f"{CONTRACT}test_noise_and_selections_follow_their_declared_laws", forms)
+    return _named("test_noise_and_selections_follow_their_declared_laws", forms)
 
 
 def order(*forms):
-    return _named(f"{CONTRACT}test_noise_is_drawn_after_the_charge", forms)
+    return _named("test_noise_is_drawn_after_the_charge", forms)
 
 
 def certified(*forms):
-    return _named(f"{CONTRACT}test_certified_epsilon", forms)
+    return _named("test_certified_epsilon", forms)
 
 
 def batch(*forms):
-    return _named(f"{CONTRACT}test_a_batch_equals_a_loop", [f"True-{form}" for form in forms])
+    return _named("test_a_batch_equals_a_loop", [f"True-{form}" for form in forms])
 
 
 def replayed(*forms):
-    test = "tests/contract/test_post_processing.py::test_the_answer_is_made_of_the_releases"
+    test = "test_the_answer_is_made_of_the_releases"
     return _named(test, [f"1.0-{form}" for form in forms])
 
 
 def hardened(*forms):
-    test = "tests/contract/test_hardened_law.py::test_noise_covers_what_a_row_moves_on_the_grid"
+    test = "test_noise_covers_what_a_row_moves_on_the_grid"
     return _named(test, forms)
 
 
 def hardened_law(*forms):
-    test = "tests/contract/test_hardened_law.py::test_what_a_hardened_run_publishes_follows_the_research_law"
+    test = "test_what_a_hardened_run_publishes_follows_the_research_law"
     return _named(test, forms)

@@ -12,166 +12,134 @@ from tests.mutants.changes import (
     value,
     without,
 )
-from tests.mutants.fault import (
-    Fault,
-    batch,
-    certified,
-    hardened,
-    law,
-    neighbors,
-    order,
-    replayed,
-    witness,
-)
-
-_HARDENED_LAW = "tests/contract/test_hardened_law.py"
-_BOTH_ACCOUNTANTS = "tests/independent/test_results.py::test_both_accountants_agree"
-_BLOCKED_DESIGN = "tests/dpalgos/test_blocked_design.py"
-_ACCOUNTING = "tests/dpalgos/test_accounting.py"
-_LIBRARY = "tests/dpalgos/test_library.py"
-_HARDENED_RELEASE = "tests/dpalgos/test_hardened_release.py"
-_INTERVALS = "tests/dpalgos/test_intervals.py"
-_NOISE_SOURCE = "tests/dpalgos/test_noise_source.py"
-_RANDOM_STOPPING = "tests/dpalgos/mechanisms/test_random_stopping.py"
-_PUBLIC_COORDINATES = "tests/dpalgos/mechanisms/test_public_coordinates.py"
-_ROW_MOMENTS = "tests/dpalgos/mechanisms/test_row_moments.py"
-_SAMPLED_GAUSSIAN = "tests/dpalgos/test_sampled_gaussian.py"
-_TOP_K = "tests/dpalgos/mechanisms/test_top_k.py"
-_USER_MEAN = (
-    "tests/dpalgos/user_level/test_user_level_mean.py::"
-    "test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold"
-)
+from tests.mutants.fault import Fault, batch, certified, hardened, law, neighbors, order, replayed, witness
 
 MECHANISM_FAULTS = {
     "dpalgos/accounting/open_budget.py": {
         "an open budget is never exceeded": Fault(
             "Budget._check",
             condition("total", "False"),
-            f"{_LIBRARY}::test_a_budget_sums_calls_and_withholds_what_exceeds_it",
+            "test_a_budget_sums_calls_and_withholds_what_exceeds_it",
         ),
         "an open budget forgets what was spent": Fault(
-            "charge_open_budgets",
-            without("append"),
-            f"{_LIBRARY}::test_a_budget_sums_calls_and_withholds_what_exceeds_it",
+            "charge_open_budgets", without("append"), "test_a_budget_sums_calls_and_withholds_what_exceeds_it"
         ),
         "answers that protect rows count in a budget of users": Fault(
-            "Budget._check",
-            condition("unit_of_privacy", "False"),
-            f"{_LIBRARY}::test_a_budget_refuses_what_it_cannot_sum",
+            "Budget._check", condition("unit_of_privacy", "False"), "test_a_budget_refuses_what_it_cannot_sum"
         ),
         "an open budget counts in its own thread alone": Fault(
             "charge_open_budgets",
             name("_OPEN", "([] if threading.current_thread().name != 'MainThread' else _OPEN)", every=True),
-            f"{_LIBRARY}::test_a_budget_counts_in_every_thread",
+            "test_a_budget_counts_in_every_thread",
         ),
         "a process that was started inside a budget answers": Fault(
             "_refuse_other_processes",
             condition("opened_by", "False"),
-            f"{_LIBRARY}::test_a_process_that_was_started_inside_a_budget_is_refused",
+            "test_a_process_that_was_started_inside_a_budget_is_refused",
         ),
     },
     "dpalgos/accounting/composition.py": {
         "repeated Gaussian releases count once": Fault(
-            "total_mu", operation("count", "1 / {right}"), _BOTH_ACCOUNTANTS
+            "total_mu", operation("count", "1 / {right}"), "test_both_accountants_agree"
         ),
-        "selections cost half in the accountant": Fault("_renyi", number(8, 16), _BOTH_ACCOUNTANTS),
+        "selections cost half in the accountant": Fault(
+            "_renyi", number(8, 16), "test_both_accountants_agree"
+        ),
         "what all people are told of is not charged to disjoint groups": Fault(
-            "by_group", operation("+", "{right}"), "tests/dpalgos/local/test_randomizers.py"
+            "by_group", operation("+", "{right}"), "test_randomizers"
         ),
         "steps that may fail are free": Fault(
-            "_without_failures", operation("-", "{left}"), _BOTH_ACCOUNTANTS
+            "_without_failures", operation("-", "{left}"), "test_both_accountants_agree"
         ),
-        "selections cost half in the odometer": Fault("_cost", number(8, 16), _HARDENED_RELEASE),
+        "selections cost half in the odometer": Fault("_cost", number(8, 16), "test_hardened_release"),
         "two adaptive calls are composed as one": Fault(
-            "adaptive_epsilon",
-            number(1, 2),
-            f"{_ACCOUNTING}::test_adaptive_calls_are_summed_and_not_composed_as_one",
+            "adaptive_epsilon", number(1, 2), "test_adaptive_calls_are_summed_and_not_composed_as_one"
         ),
         "of two failures the larger one counts": Fault(
             "Spending.__add__",
             argument("Spending", "failure", "max(self.failure, other.failure)"),
-            f"{_ACCOUNTING}::test_the_failures_of_two_spendings_add_up",
+            "test_the_failures_of_two_spendings_add_up",
         ),
         "of disjoint groups the cheapest is charged": Fault(
             "spending",
             tuple(call("max", "min({0})", nth=0) for _ in range(3)),
-            f"{_ACCOUNTING}::test_of_disjoint_groups_the_dearest_one_is_charged_whatever_their_order",
+            "test_of_disjoint_groups_the_dearest_one_is_charged_whatever_their_order",
         ),
     },
     "dpalgos/accounting/gaussian_dp.py": {
         "the Gaussian tail is one-sided": Fault(
-            "gaussian_delta", argument("log_ndtr", 0, "{left}", nth=0), _ACCOUNTING
-        ),
+            "gaussian_delta", argument("log_ndtr", 0, "{left}", nth=0), "test_accounting"
+        )
     },
     "dpalgos/accounting/pld.py": {
-        "losses are rounded down": Fault("_dominating_pair", call("ceil", "np.floor({0})"), _ACCOUNTING),
+        "losses are rounded down": Fault(
+            "_dominating_pair", call("ceil", "np.floor({0})"), "test_accounting"
+        ),
         "where losses are large the grid is coarser than a ten-thousandth of them": Fault(
-            "_interval", argument("max", 1, "10 * {all}", nth=0), _ACCOUNTING
+            "_interval", argument("max", 1, "10 * {all}", nth=0), "test_accounting"
         ),
         "random rows are accounted for adding one": Fault(
-            "sampled_gaussian_losses", number(2, 4), _SAMPLED_GAUSSIAN
+            "sampled_gaussian_losses", number(2, 4), "test_sampled_gaussian"
         ),
     },
     "dpalgos/api.py": {
         "a delta that publishes somebody passes without a warning": Fault(
             "_warn_of_weak_promises",
             condition("people", "False"),
-            f"{_LIBRARY}::test_promises_that_protect_nobody_are_warned_about",
+            "test_promises_that_protect_nobody_are_warned_about",
         ),
         "rows beyond all levels pass without a warning": Fault(
-            "_warn_of_units", condition("any", "False"), f"{_LIBRARY}::test_raw_units_are_warned_about"
+            "_warn_of_units", condition("any", "False"), "test_raw_units_are_warned_about"
         ),
     },
     "dpalgos/hardened_release.py": {
         "an estimator that fails on some rows is released": Fault(
-            "releasable", condition("no_release", "False"), _HARDENED_RELEASE
+            "releasable", condition("no_release", "False"), "test_hardened_release"
         ),
         "a release is planned for a thousand rows": Fault(
-            "made_up_rows", argument("full", 1, "float(min(n_rows, 1000))"), _HARDENED_RELEASE
+            "made_up_rows", argument("full", 1, "float(min(n_rows, 1000))"), "test_hardened_release"
         ),
     },
     "dpalgos/audit/foreign.py": {
         "the event is tested on the runs that chose it": Fault(
-            "audit_callable", argument("lens", 0, "seen[0]"), "tests/dpalgos/audit/test_foreign.py"
+            "audit_callable", argument("lens", 0, "seen[0]"), "test_foreign"
         ),
         "failures are not looked at": Fault(
-            "_Lens.__call__", name(".failed", "0 * {of}.failed"), "tests/dpalgos/audit/test_foreign.py"
+            "_Lens.__call__", name(".failed", "0 * {of}.failed"), "test_foreign"
         ),
-        "answers without a number pass": Fault(
-            "Answers.silent", returns("False"), "tests/dpalgos/audit/test_foreign.py"
-        ),
+        "answers without a number pass": Fault("Answers.silent", returns("False"), "test_foreign"),
     },
     "dpalgos/release/hardened_noise.py": {
         "whether a release is refused depends on what no noise covers": Fault(
             "_on_grid",
             call("clip", "{0} if (abs({0}) < {2}).all() else _single(0.0)"),
             (
-                f"{_HARDENED_LAW}::test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
-                f"{_HARDENED_LAW}::test_a_selection_is_answered_whatever_its_scores",
+                "test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone",
+                "test_a_selection_is_answered_whatever_its_scores",
             ),
         ),
         "sums over very many rows leave the grid": Fault(
             "grid_step",
             call("max", "{0}"),
-            f"{_HARDENED_LAW}::test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered",
+            "test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered",
         ),
         "the rounding of sums over very many rows is not covered": Fault(
             "SecureTranscript.noise_std",
             name("._rounding", "1.0"),
-            f"{_HARDENED_LAW}::test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered",
+            "test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered",
         ),
         "several selections are charged as one": Fault(
             "SecureTranscript.choose_each",
             argument("_charged_selection", 0, "replace({all}, count=1)"),
-            f"{_HARDENED_LAW}::test_selections_of_several_columns_are_charged_one_by_one",
+            "test_selections_of_several_columns_are_charged_one_by_one",
         ),
         "integers of a seeded generator are added": Fault(
             "box_sampler.add_noise",
             call("randbelow", "__import__('random').Random(0).randrange({0})", nth=0),
-            "tests/dpalgos/test_box_mean.py::test_integers_in_a_cube_are_those_of_the_operating_system",
+            "test_integers_in_a_cube_are_those_of_the_operating_system",
         ),
         "hardened noise in a cube is that of one column fewer": Fault(
-            "box_sampler.half_width", number(1, 0, nth=0), "tests/dpalgos/test_box_mean.py"
+            "box_sampler.half_width", number(1, 0, nth=0), "test_box_mean"
         ),
         "the grid's rounding of noise in a cube is not covered": Fault(
             "SecureTranscript.box_scale", operation("+", "{left} / 2"), hardened("box_mean")
@@ -179,35 +147,31 @@ MECHANISM_FAULTS = {
         "hardened noise in a cube ignores the inflation": Fault(
             "SecureTranscript.box_scale",
             operation("_inflation", "{right}"),
-            f"{_HARDENED_LAW}::test_inflation_widens_the_noise_by_what_it_lowers_the_cost",
+            "test_inflation_widens_the_noise_by_what_it_lowers_the_cost",
         ),
         "hardened noise is counted without its inflation": Fault(
-            "SecureTranscript.noise_std", operation("_inflation", "{left}"), _INTERVALS
+            "SecureTranscript.noise_std", operation("_inflation", "{left}"), "test_intervals"
         ),
         "the grid's rounding is not covered": Fault(
             "SecureTranscript.noise_std", operation("+", "{left} / 2"), hardened("dp_mean", "adassp")
         ),
         "hardened Laplace noise is halved": Fault(
-            "SecureTranscript.laplace", operation("_inflation", "{all} / 2", nth=0), _HARDENED_RELEASE
+            "SecureTranscript.laplace", operation("_inflation", "{all} / 2", nth=0), "test_hardened_release"
         ),
         "hardened choices count one direction": Fault(
-            "SecureTranscript._charged_selection", operation("*", "{right}", nth=0), _HARDENED_RELEASE
+            "SecureTranscript._charged_selection", operation("*", "{right}", nth=0), "test_hardened_release"
         ),
         "the grid is finer than float64": Fault(
             "_LARGEST_INDEX",
             value("2.0**62"),
-            f"{_HARDENED_LAW}::test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused",
+            "test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused",
         ),
         "hardened noise is not inflated": Fault(
-            "SecureTranscript.gaussian", operation("_inflation", "{left}"), _HARDENED_RELEASE
+            "SecureTranscript.gaussian", operation("_inflation", "{left}"), "test_hardened_release"
         ),
     },
     "dpalgos/accounting/risk.py": {
-        "the naive posterior is stated": Fault(
-            "risk_of_profile",
-            call("log1p", "0.0"),
-            "tests/dpalgos/test_risk.py",
-        ),
+        "the naive posterior is stated": Fault("risk_of_profile", call("log1p", "0.0"), "test_risk")
     },
     "dpalgos/mechanisms/clip_levels.py": {
         "the radius is found without noise": Fault(
@@ -220,11 +184,11 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/mechanisms/noisy_iht.py": {
-        "peeling takes a coordinate twice": Fault("peeling.draw", without("arange"), _TOP_K),
+        "peeling takes a coordinate twice": Fault("peeling.draw", without("arange"), "test_top_k")
     },
     "dpalgos/mechanisms/private_range.py": {
         "bins are drawn with twice the ε": Fault(
-            "_runs", operation("epsilon", "{left}"), "tests/dpalgos/mechanisms/test_private_range.py"
+            "_runs", operation("epsilon", "{left}"), "test_private_range"
         ),
         "one range is charged for all columns": Fault(
             "private_range", argument("BoundedRangeEvent", "count", "1"), certified("user_level_mean-tight")
@@ -244,12 +208,12 @@ MECHANISM_FAULTS = {
         "the true moments decide whether public rows are right": Fault(
             "public_coordinates",
             argument("unsvec", 0, "svec(total / n_rows[:, None, None])"),
-            _PUBLIC_COORDINATES + "::test_the_release_alone_decides",
+            "test_public_coordinates" + "::test_the_release_alone_decides",
         ),
         "a wrong shape is used": Fault(
             "_FAR",
             value("3.0"),
-            _PUBLIC_COORDINATES + "::test_a_wrong_shape_is_not_used_and_costs_little",
+            "test_public_coordinates" + "::test_a_wrong_shape_is_not_used_and_costs_little",
         ),
     },
     "dpalgos/mechanisms/private_whitening.py": {
@@ -259,29 +223,29 @@ MECHANISM_FAULTS = {
             witness(
                 "preconditioned_glm: public levels-tight", "preconditioned_regression: public levels-tight"
             ),
-        ),
+        )
     },
     "dpalgos/mechanisms/quantiles.py": {
         "ranks move by a half": Fault(
             "rank_sensitivity", returns("0.5"), witness("dp_mean: private quantiles-tight")
-        ),
+        )
     },
     "dpalgos/tuning/truncation.py": {
         "the range of a quantile ends at the largest value": Fault(
             "_quantiles",
             argument("exponential_quantiles", "upper", "max({all}, abs(values).max())"),
             replayed("dp_mean: private quantiles-tight"),
-        ),
+        )
     },
     "dpalgos/mechanisms/random_stopping.py": {
-        "random stopping costs two scores": Fault("SCORE_FACTOR", value("2.0"), _RANDOM_STOPPING),
-        "draws stop at a cap": Fault("number_of_draws", condition("expm1", "True"), _RANDOM_STOPPING),
+        "random stopping costs two scores": Fault("SCORE_FACTOR", value("2.0"), "test_random_stopping"),
+        "draws stop at a cap": Fault("number_of_draws", condition("expm1", "True"), "test_random_stopping"),
     },
     "dpalgos/mechanisms/for_intervals/mean_residual.py": {
         "the noise of the mean residual is left out of an interval": Fault(
             "release_mean_residual",
             argument("InterceptShift", "variance", "0.0"),
-            f"{_INTERVALS}::test_an_interval_counts_every_part_of_its_error",
+            "test_an_interval_counts_every_part_of_its_error",
         ),
         "the mean residual is used without its noise": Fault(
             "release_mean_residual",
@@ -300,7 +264,7 @@ MECHANISM_FAULTS = {
             "gradient_steps",
             (argument("gaussian", 0, "exact := {all}"), argument("append", 0, "exact", nth=1)),
             replayed("preconditioned_regression-tight"),
-        ),
+        )
     },
     "dpalgos/mechanisms/for_intervals/spread.py": {
         "squares of entries move by half of what they do": Fault(
@@ -336,18 +300,18 @@ MECHANISM_FAULTS = {
             "tail_sensitivity", number(3, 2), witness("dp_mean: interval-tight")
         ),
         "the noise is subtracted from the shares of clipped rows": Fault(
-            "Tail._bound", name("high", "low", every=True), _INTERVALS
+            "Tail._bound", name("high", "low", every=True), "test_intervals"
         ),
         "outliers that the noise hides are left out": Fault(
-            "Tail._bound", operation("rare", "0.0"), _INTERVALS
+            "Tail._bound", operation("rare", "0.0"), "test_intervals"
         ),
         "cells that were moved to a bound are not counted": Fault(
-            "counts_by_level", condition("FAR", "False"), _INTERVALS
+            "counts_by_level", condition("FAR", "False"), "test_intervals"
         ),
     },
     "dpalgos/mechanisms/top_k.py": {
         "released coordinates move by λ together": Fault(
-            "selected_l2_sensitivity", call("sqrt", "1.0"), _TOP_K
+            "selected_l2_sensitivity", call("sqrt", "1.0"), "test_top_k"
         ),
         "Laplace noise of half its scale": Fault(
             "release_laplace", call("laplace", "{all} / 2"), law("dp_sparse_mean-paper")
@@ -384,31 +348,27 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/params.py": {
-        "a config may set delta": Fault(
-            "_OF_THE_RUN",
-            text("delta", "no keyword"),
-            "tests/tasks/release/test_refusals.py",
-        ),
+        "a config may set delta": Fault("_OF_THE_RUN", text("delta", "no keyword"), "test_refusals")
     },
     "dpalgos/release/checks.py": {
         "noise may vanish": Fault(
             "check_event",
             operation("tiny", "{left} >= 0"),
-            "tests/contract/test_absurd_bounds.py::test_a_transcript_refuses_what_no_noise_can_cover",
+            "test_a_transcript_refuses_what_no_noise_can_cover",
         ),
         "bounds may be absurd": Fault(
             "check_bound",
             name("SMALLEST_BOUND", "0.0", nth=0),
-            "tests/contract/test_absurd_bounds.py::test_absurd_bounds_are_refused_by_name[dp_mean]",
+            "test_absurd_bounds_are_refused_by_name[dp_mean]",
         ),
     },
     "dpalgos/release/noise_source.py": {
         "noise in a cube is that of one column fewer": Fault(
             "Noise.box", argument("laplace", 0, "{left}"), law("box_mean-tight")
         ),
-        "Laplace noise has half its scale": Fault("_laplace", call("log", "{all} / 2"), _NOISE_SOURCE),
+        "Laplace noise has half its scale": Fault("_laplace", call("log", "{all} / 2"), "test_noise_source"),
         "Laplace noise has one sign": Fault(
-            "_laplace", call("copysign", "np.abs({0}, out={out})"), _NOISE_SOURCE
+            "_laplace", call("copysign", "np.abs({0}, out={out})"), "test_noise_source"
         ),
         "all replicates share their noise": Fault(
             "Noise._fresh", argument("fill_draws", 1, "self._rngs[0]"), batch("dp_mean-tight")
@@ -431,49 +391,49 @@ MECHANISM_FAULTS = {
         "random rows are drawn more often than is charged": Fault(
             "Transcript.gaussian_of_drawn_rows",
             argument("drawn", 1, "min(1.0, 1.2 * {all})"),
-            _SAMPLED_GAUSSIAN,
+            "test_sampled_gaussian",
         ),
         "random rows are drawn once for all steps": Fault(
             "Transcript.gaussian_of_drawn_rows",
             argument("_drawn_rows", 0, "lambda: vars(self).setdefault('kept', {all}())"),
-            _SAMPLED_GAUSSIAN,
+            "test_sampled_gaussian",
         ),
     },
     "dpalgos/rows/blocks.py": {
         "a sample keeps the caller's array": Fault(
-            "unchanging", call("copy", "{of}.view()"), _BLOCKED_DESIGN
+            "unchanging", call("copy", "{of}.view()"), "test_blocked_design"
         ),
         "streamed rows are not checked in later passes": Fault(
-            "StreamedRows.pieces", without("_check_values"), _BLOCKED_DESIGN
+            "StreamedRows.pieces", without("_check_values"), "test_blocked_design"
         ),
         "streamed columns are not checked in later passes": Fault(
-            "StreamedRows.column_pieces", condition("LARGEST_VALUE", "False"), _BLOCKED_DESIGN
+            "StreamedRows.column_pieces", condition("LARGEST_VALUE", "False"), "test_blocked_design"
         ),
         "responses that come along are not checked": Fault(
-            "StreamedRows._check_parts", without("_check_magnitudes"), _BLOCKED_DESIGN
+            "StreamedRows._check_parts", without("_check_magnitudes"), "test_blocked_design"
         ),
         "a stream may grow": Fault(
-            "StreamedRows._check_values", condition("largest_magnitude", "False"), _BLOCKED_DESIGN
+            "StreamedRows._check_values", condition("largest_magnitude", "False"), "test_blocked_design"
         ),
-        "a column does not count in the norm": Fault("_row_squares", number(1, 2), _ROW_MOMENTS),
+        "a column does not count in the norm": Fault("_row_squares", number(1, 2), "test_row_moments"),
         "large values of a stream are not looked at": Fault(
-            "_check_magnitudes", condition("LARGEST_VALUE", "{left}"), _BLOCKED_DESIGN
+            "_check_magnitudes", condition("LARGEST_VALUE", "{left}"), "test_blocked_design"
         ),
     },
     "dpalgos/rows/partitions.py": {
         "partial sums are added without what additions lose": Fault(
-            "total_of", returns("total"), _BLOCKED_DESIGN
+            "total_of", returns("total"), "test_blocked_design"
         ),
         "a partition is moved to the place of the first": Fault(
-            "PartitionedRows._placed", call("len", "0"), _BLOCKED_DESIGN
+            "PartitionedRows._placed", call("len", "0"), "test_blocked_design"
         ),
     },
     "dpalgos/rows/passes.py": {
         "of blocks whose factors are computed together the second gets those of the first": Fault(
             "row_sums",
             call("split", "[{0}[:, : part.shape[1]] for part in {all}]", nth=0),
-            "tests/dpalgos/test_shared_passes.py",
-        ),
+            "test_shared_passes",
+        )
     },
     "dpalgos/rows/sample.py": {
         "replicates ignore which rows they use": Fault(
@@ -482,21 +442,22 @@ MECHANISM_FAULTS = {
         "partial sums are of all rows of a partition": Fault(
             "Sample.partials",
             condition("alone", "not isinstance(self.rows, PartitionedRows)"),
-            "tests/contract/test_estimators.py::test_partial_sums_made_elsewhere_give_the_same_bits"
-            "[dp_sgd_glm: batches in turn-tight]",
+            "test_partial_sums_made_elsewhere_give_the_same_bits[dp_sgd_glm: batches in turn-tight]",
         ),
     },
     "dpalgos/rows/users.py": {
         "the smallest rows of a user count": Fault(
-            "UserRows.at_most", call("lexsort", "np.lexsort((self.X[:, 0], codes))"), _USER_MEAN
+            "UserRows.at_most",
+            call("lexsort", "np.lexsort((self.X[:, 0], codes))"),
+            "test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold",
         ),
         "which rows of a user count depends on other users": Fault(
-            "UserRows.at_most", call("default_rng", "np.random.default_rng(len(codes))"), _USER_MEAN
+            "UserRows.at_most",
+            call("default_rng", "np.random.default_rng(len(codes))"),
+            "test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold",
         ),
         "an array's ids of users are compared as they are written": Fault(
-            "_canonical_id",
-            call("normalize", "{1}"),
-            "tests/data/test_declared_table.py::test_an_estimate_counts_users_as_a_release_does",
+            "_canonical_id", call("normalize", "{1}"), "test_an_estimate_counts_users_as_a_release_does"
         ),
     },
     "dpalgos/steps/clipping.py": {
@@ -525,7 +486,9 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/steps/denoising.py": {
-        "noise in a cube is counted as normal": Fault("normal_equivalent", call("max", "{0}"), _INTERVALS),
+        "noise in a cube is counted as normal": Fault(
+            "normal_equivalent", call("max", "{0}"), "test_intervals"
+        )
     },
     "dpalgos/steps/moments.py": {
         "second moments of scores move by 1/n": Fault(
@@ -546,17 +509,17 @@ MECHANISM_FAULTS = {
         "rows are whitened after they are summed": Fault(
             "clipped_row_sums",
             (argument("norm", 0, "{all} @ matrix", nth=1), operation("@", "{left}", nth=0)),
-            f"{_ROW_MOMENTS}::"
+            "test_row_moments"
             "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening",
         ),
         "streamed rows are not clipped": Fault(
-            "_streamed", call("multiply", "np.copyto({out}, {0})", nth=0), _ROW_MOMENTS
+            "_streamed", call("multiply", "np.copyto({out}, {0})", nth=0), "test_row_moments"
         ),
         "streamed rows are clipped to twice their bound": Fault(
-            "_streamed", argument("_clip_factors", 1, "2 * {all}"), _ROW_MOMENTS
+            "_streamed", argument("_clip_factors", 1, "2 * {all}"), "test_row_moments"
         ),
         "streamed responses are not truncated": Fault(
-            "_streamed", argument("clip", 1, "-1e300"), _ROW_MOMENTS
+            "_streamed", argument("clip", 1, "-1e300"), "test_row_moments"
         ),
         "X'X counts one of two rows": Fault(
             "gram_sensitivity", returns("{all} / np.sqrt(2)"), witness("adassp-tight")
@@ -566,19 +529,19 @@ MECHANISM_FAULTS = {
         "what a transformer learned passes without a warning": Fault(
             "_learned",
             returns("[]"),
-            f"{_LIBRARY}::test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not",
-        ),
+            "test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not",
+        )
     },
     "dpalgos/sklearn/models.py": {
         "coefficients stay in public units": Fault(
             "_LinearPredictor._fit_coef.slopes",
             returns("np.asarray(coef[: X.shape[1]])"),
-            f"{_LIBRARY}::test_with_public_units_raw_columns_give_raw_coefficients_and_intervals",
+            "test_with_public_units_raw_columns_give_raw_coefficients_and_intervals",
         ),
         "predictions leave the declared bounds of the response": Fault(
             "_PrivateLeastSquares.predict",
             returns("self._predictor(X)"),
-            f"{_LIBRARY}::test_predictions_stay_within_declared_bounds_of_the_response",
+            "test_predictions_stay_within_declared_bounds_of_the_response",
         ),
     },
 }
