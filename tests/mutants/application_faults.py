@@ -69,7 +69,7 @@ APPLICATION_FAULTS = {
         "a home that other accounts can enter stays open": Fault(
             "closed_folder",
             condition("chmod", "False"),
-            "test_inittest_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own",
+            "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own",
         )
     },
     "data/store/shared.py": {
@@ -81,7 +81,6 @@ APPLICATION_FAULTS = {
         "numbers beyond their bounds become their mean": Fault(
             "_clipped",
             call("clip", "{0}.mean()"),
-            "test_declared_table"
             "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
         ),
         "a refusal says how many rows are outside the bounds": Fault(
@@ -201,7 +200,7 @@ APPLICATION_FAULTS = {
         "progress shows how many rows users have": Fault(
             "read_rows",
             condition("progress", "progress"),
-            "test_killstest_progress_tells_how_many_rows_were_read_unless_that_is_private",
+            "test_progress_tells_how_many_rows_were_read_unless_that_is_private",
         ),
         "a row with a gap adds to a released regression": Fault(
             "table_as_declared",

@@ -361,7 +361,7 @@ ESTIMATOR_FAULTS = {
         "squares of a single column of users get half of the noise that is paid for": Fault(
             "planned_halves",
             returns("(lambda each, squares: (each, 2 * squares))(*{all})"),
-            "test_user_level_meantest_what_an_interval_of_one_column_releases_is_covered[winsorized]",
+            "test_what_an_interval_of_one_column_releases_is_covered[winsorized]",
         ),
     },
     "dpalgos/user_level/first_order.py": {
