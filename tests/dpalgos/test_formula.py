@@ -265,7 +265,7 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
     model = reference(formula, frame).fit(cov_type="HC0", **options)
     for term in named[1]:
         row = table.loc[term]
-        assert row["estimate"] == pytest.approx(model.params[term], rel=0.02, abs=0.02 * model.bse[term])
+        assert row["estimate"] == pytest.approx(model.params[term], rel=0.02, abs=0.1 * model.bse[term])
         assert row["std_error"] == pytest.approx(model.bse[term], rel=STD_ERROR_WITHIN)
         assert -0.02 < row["p_value"] - model.pvalues[term] < 0.1  # intervals have a margin
     assert "odds_ratio" in table or reference is not smf.logit
