@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -53,20 +53,22 @@ def planted(source, fault):
 
 
 @cache
-def tests_by_name():
-    """Map the name of each test, and of each file of tests, to what pytest calls it; a path to itself."""
-    found = {}
+def named_tests():
+    """Map each test and file of tests, by its name where no other has it, to what pytest calls it."""
+    found = defaultdict(list)
     for path in (PROJECT / "tests").rglob("test_*.py"):
         file = path.relative_to(PROJECT).as_posix()
-        functions = re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE)
-        found |= {path.stem: file, file: file, **{name: f"{file}::{name}" for name in functions}}
-    return found
+        found[path.stem].append(file)
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE):
+            found[name].append(f"{file}::{name}")
+    single = {name: ids[0] for name, ids in found.items() if len(ids) == 1}
+    return single | {each: each for ids in found.values() for each in ids}
 
 
 def ids_of(fault):
     names = (fault.tests,) if isinstance(fault.tests, str) else fault.tests
     split = (name.partition("[") for name in names)
-    return tuple(tests_by_name()[name] + mark + variant for name, mark, variant in split)
+    return tuple(named_tests()[name] + mark + variant for name, mark, variant in split)
 
 
 def test_every_fault_has_its_place_and_its_tests():
