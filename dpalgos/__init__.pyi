@@ -699,6 +699,25 @@ def estimate(
 
 @overload
 def estimate(
+    name: Literal["public_axes_mean"],
+    X: object,
+    y: object = None,
+    *,
+    rng: np.random.Generator,
+    epsilon: float,
+    delta: float,
+    calibration: str = ...,
+    public_X: Any = ...,
+    public_groups: Any = ...,
+    shrinkage: str | None = ...,
+    replicates: int = 1,
+    row_mask: object = None,
+    user_ids: object = None,
+) -> Result:
+    """The mean along a few axes that public rows show, shrunk towards them."""
+
+@overload
+def estimate(
     name: Literal["sample_mean"],
     X: object,
     y: object = None,

@@ -43,6 +43,7 @@ class Genotypes:
     missing: npt.NDArray[np.int64]  # missing calls of each person among all SNPs of the dataset
     n_snps_stored: int  # all SNPs of the dataset
     group_names: tuple[str, ...]
+    labels: tuple[str, ...]  # of people, such as their population
     snps: pd.DataFrame  # (n_snps, 5), of the columns SNP_COLUMNS
 
 
@@ -132,6 +133,7 @@ def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) 
         missing=np.array(people["missing"], dtype=np.int64),
         n_snps_stored=ref.n_snps,
         group_names=ref.group_names,
+        labels=tuple(people["label"]),
         snps=pd.concat([block.snps for block in blocks], ignore_index=True),
     )
 

@@ -51,6 +51,18 @@ class GroupDifference:
     sizes: tuple[int, int]  # people of each group
     target: FloatArray  # (d,): mean of the first group less mean of the second
     snps: pd.DataFrame  # (d, 5): name, chromosome, position and alleles
+    panel: FloatArray  # (k, d): 2(g − 1) of the people outside both groups, taken as public
+    panel_labels: IntArray  # (k,): codes of their labels, such as populations
+
+    @property
+    def public_rows(self) -> FloatArray | None:
+        """The panel's people as rows of either group, as those of X, (2k, d); None without a panel."""
+        return np.concatenate([self.panel, -self.panel]) if len(self.panel) else None
+
+    @property
+    def public_groups(self) -> IntArray:
+        """Codes of label and sign of the public rows, (2k,)."""
+        return np.concatenate([2 * self.panel_labels, 2 * self.panel_labels + 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +138,8 @@ def group_difference(genotypes: Genotypes) -> GroupDifference:
     absent = calls == MISSING
     if absent.all():
         raise DataError("every call of the people who are compared is missing; choose other SNPs or people")
+    panel = np.flatnonzero(~compared & eligible)
+    panel_calls = genotypes.calls[panel]
     sizes = (len(rows[0]), len(rows[1]))
     sign = np.repeat([1.0, -1.0], sizes)[:, None]
     centered = (np.where(absent, CENTER, calls) - CENTER).astype(np.float64)
@@ -134,6 +148,8 @@ def group_difference(genotypes: Genotypes) -> GroupDifference:
         sizes=sizes,
         target=centered[: sizes[0]].mean(axis=0) - centered[sizes[0] :].mean(axis=0),
         snps=genotypes.snps,
+        panel=VALUE_BOUND * (np.where(panel_calls == MISSING, CENTER, panel_calls) - CENTER).astype(float),
+        panel_labels=np.unique(np.array(genotypes.labels)[panel], return_inverse=True)[1],
     )
 
 

@@ -71,6 +71,8 @@ class Sample:
         many steps, share the rows.
     public_rows : (m, d) array, optional
         Rows of people who have published them, which come with the data; an estimator's keyword comes first.
+    public_groups : (m,) array of int, optional
+        The groups that these people belong to, 0 … G − 1.
     moved : (n, d) or (n, d + 1) array, optional
         The cells of X and y that were moved to a public bound before: −1 or 1 where the lower or upper one,
         else 0. For intervals, which count them as clipped; not for streamed rows.
@@ -92,10 +94,11 @@ class Sample:
         user_ids: object = None,
         keeps_moments: bool = False,
         public_rows: FloatArray | None = None,
+        public_groups: IntArray | None = None,
         moved: IntArray | None = None,
     ) -> None:
         self.keeps_moments = keeps_moments
-        self.public_rows = public_rows
+        self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
         n = len(self.rows)
@@ -149,7 +152,7 @@ class Sample:
         """
         taken = object.__new__(Sample)
         taken.keeps_moments = False
-        taken.public_rows = self.public_rows
+        taken.public_rows, taken.public_groups = self.public_rows, self.public_groups
         taken.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
         taken._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]

@@ -121,6 +121,8 @@ class GroupDifferences(GenotypeProblem):
                 sizes=tuple(facts["sizes"]),
                 target=stored["target"],
                 snps=pd.DataFrame(facts["snps"]),
+                panel=stored["panel"].astype(np.float64),
+                panel_labels=stored["panel_labels"],
             )
 
     def draws(self, replicates: Replicates, prepared: GroupDifference) -> Iterator[Draw]:
@@ -128,7 +130,13 @@ class GroupDifferences(GenotypeProblem):
         drawn = draw_people(prepared.sizes, replicates.n, replicates.row_generators())
         if self.unit == "person":
             mask = person_mask(drawn, len(prepared.X))
-            sample = dpalgos.Sample(prepared.X, row_mask=mask, n_replicates=replicates.count)
+            sample = dpalgos.Sample(
+                prepared.X,
+                row_mask=mask,
+                n_replicates=replicates.count,
+                public_rows=prepared.public_rows,
+                public_groups=prepared.public_groups,
+            )
             yield GroupEstimation(sample=sample, first=0, target=prepared.target, s=self.s)
             return
         for r, replicate in enumerate(replicates.numbers):
@@ -162,13 +170,15 @@ class GroupDifferences(GenotypeProblem):
 
 
 def groups_bytes(prepared: GroupDifference) -> bytes:
-    """Serialize both groups: entries of X are −2, 0 or 2, the rest is small."""
+    """Serialize groups and panel: entries of their rows are −2, 0 or 2, the rest is small."""
     facts = {"sizes": prepared.sizes, "snps": prepared.snps.to_dict("list")}
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
         X=prepared.X.astype(np.int8),
         target=prepared.target,
+        panel=prepared.panel.astype(np.int8),
+        panel_labels=prepared.panel_labels,
         facts=np.array(json.dumps(facts)),
     )
     return buffer.getvalue()

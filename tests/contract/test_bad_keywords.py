@@ -114,6 +114,11 @@ BAD = [
     ("preconditioned_regression", {"public_X": np.ones((9, 2))}, "public_X must have the columns of X, 3"),
     ("preconditioned_regression", {"public_X": "rows"}, "public_X must hold numbers"),
     ("preconditioned_regression", {"public_share": 1.0}, "public_share must be below 1, got 1.0"),
+    ("public_axes_mean", {"public_X": np.ones((9, 2))}, "public_X must have the columns of X, 3, got 2"),
+    ("public_axes_mean", {"public_X": None}, "public_X must be given, got none"),
+    ("public_axes_mean", {"public_X": np.ones((9, 3))}, "public_X must have rows or groups that differ"),
+    ("public_axes_mean", {"public_groups": [0, 1]}, "public_groups must have one label per row"),
+    ("public_axes_mean", {"public_groups": [0.5] * 200}, "public_groups must be one label per row"),
     # Users
     ("user_level_mean", {"concentration_radius": 0.0}, "concentration_radius must be a positive"),
     ("user_level_mean", {"full_weight_rows": 0}, "full_weight_rows must be a whole number"),

@@ -32,6 +32,7 @@ def cohort(calls, group, missing=None):
         missing=(calls == MISSING).sum(axis=1) if missing is None else np.asarray(missing),
         n_snps_stored=calls.shape[1],
         group_names=("cases", "controls"),
+        labels=tuple(("case", "control", "other")[code] for code in group),
         snps=pd.DataFrame({name: range(calls.shape[1]) for name in SNP_COLUMNS}),
     )
 
@@ -80,6 +81,13 @@ def test_people_with_too_many_missing_calls_are_left_out_and_counted(caplog):
 
 def chosen(genotypes, n_snps, selection="all_subjects"):
     return choose_by_frequency(block_of(genotypes), genotypes.group, n_snps, selection).tolist()
+
+
+def test_the_panel_is_who_is_in_neither_group():
+    found = group_difference(cohort(CALLS, [0, 0, 1, NO_GROUP, NO_GROUP], missing=[0] * 5))
+    np.testing.assert_array_equal(found.panel, 2 * (np.where(CALLS[3:] == MISSING, 1, CALLS[3:]) - 1.0))
+    assert found.panel_labels.tolist() == [0, 0]
+    assert group_difference(random_cohort()).public_rows is None
 
 
 def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_the_first():

@@ -6,6 +6,16 @@ from tests.mutants.fault import Fault, certified, hardened_law, law, neighbors, 
 _TABLES = "test_the_table_of_releases_is_what_a_form_releases[{}]"
 
 ESTIMATOR_FAULTS = {
+    "dpalgos/central/public_axes_mean.py": {
+        "rows are not clipped": Fault(
+            "public_axes_mean.clipped",
+            call("clip_factor", "np.ones_like({all})"),
+            witness("public_axes_mean-tight"),
+        ),
+        "the mean along public axes moves by half": Fault(
+            "public_axes_mean", call("ball_mean_sensitivity", "{all} / 2"), witness("public_axes_mean-tight")
+        ),
+    },
     "dpalgos/central/box_mean.py": {
         "a row moves means within bounds by half a width": Fault(
             "box_mean", call("unit_mean_sensitivity", "{all} / 2"), witness("box_mean-tight")

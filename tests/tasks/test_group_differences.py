@@ -26,6 +26,8 @@ def prepared(n_snps, sizes=(30, 25)):
         sizes=sizes,
         target=first.mean(axis=0) - second.mean(axis=0),
         snps=pd.DataFrame({**snps, "position": range(n_snps), "allele_1": "A", "allele_2": "C"}),
+        panel=2.0 * (rng.binomial(2, 0.5, (6, n_snps)) - 1),
+        panel_labels=np.arange(6) % 2,
     )
 
 
@@ -54,6 +56,15 @@ def test_every_cell_has_errors_and_recalls(block):
     recall = rows[rows["metric"] == SUPPORT_RECALL].groupby("estimator")["value"].mean()
     assert recall["zero"] == 0
     assert 0.3 < recall["sparse_sample_mean"] <= 1
+
+
+def test_public_rows_are_the_panel_as_members_of_either_group(tmp_path):
+    (tmp_path / "design.npz").write_bytes(groups_bytes(prepared(40)))
+    design = SPEC.head_panel.problem.load(tmp_path / "design.npz")
+    assert design.public_rows.shape == (12, 40)
+    np.testing.assert_array_equal(design.public_rows[:6], prepared(40).panel)
+    np.testing.assert_array_equal(design.public_rows[6:], -design.public_rows[:6])
+    assert len(set(design.public_groups)) == 4
 
 
 def mapped(block, design, folder):

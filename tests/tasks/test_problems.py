@@ -141,6 +141,8 @@ def groups():
         sizes=(9, 8),
         target=X[:9].mean(axis=0) / 2 + X[9:].mean(axis=0) / 2,
         snps=pd.DataFrame({"snp": list("abcdef")}),
+        panel=np.zeros((0, X.shape[1])),
+        panel_labels=np.zeros(0, dtype=int),
     )
 
 

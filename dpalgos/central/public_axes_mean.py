@@ -1,0 +1,249 @@
+"""The mean along a few axes that public rows show (ours).
+
+    m̂ = p + V u s( (1/n) Σ_i clip(u⁻¹ V'(x_i − p), C) + N(0, sd² I_k) ),   clip shortens a vector to ℓ2 norm C
+
+p is the mean of the public rows, V (d × k) holds k axes along which they differ most, u their spreads along
+these axes to the power 1/2, and s shrinks every entry towards p.
+
+Guarantee: (ε, δ) under replacing one row; n is public. Public: ``public_X``, (m, d), and ``public_groups``.
+
+    quantity  sensitivity  share  made in           forms
+    mean      2C/n         1      public_axes_mean  all
+
+Why it is private. V, u, p, k, C and s are functions of public rows and of n, ε and δ. Vectors at opposite
+ends of the ball move the mean by 2C/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`). Entries are
+released for every axis there could be; those after the k-th are zeros before noise, and are dropped after it.
+
+What public rows decide (:class:`PublicAxes`)
+    Axes. Those of the means of the groups of public rows around p, such as populations of a reference panel;
+    without groups every row is one. Their variances λ are compared with the largest variance that noise in
+    the means alone has, σ²/G (1 + √(G/d))² for G of them (Marchenko & Pastur 1967). An axis counts with what
+    it has above that, b = λ − noise, if it has any; without groups only if it has as much again; and
+    with λ/100 otherwise, so that no axis is given up where ε is large.
+    C. The median of the norms of public rows, as Andrew et al. (2021) take it; or the level that only
+    12√k/μ of n such rows exceed, if these are fewer than half.
+    k. The number of axes with the least error by these formulas, Σ_(j ≤ k) b_j v_j/(b_j + v_j)
+    + Σ_(j > k) b_j, with v_j the variance of the noise along axis j.
+    s. Each entry is multiplied by b_j/(b_j + v_j), the best factor for means that lie around p as public ones
+    do; not with ``shrinkage=None``.
+
+A group that lies further out than half of the public rows do is clipped; a panel should surround it. Along
+all other directions the answer is p. It is biased, and has no interval: it is of use where people are few and
+columns are many and dense, so that no answer with noise in every column is worth its noise.
+
+References
+----------
+Andrew, Thakkar, McMahan & Ramaswamy (2021), Differentially private learning with adaptive clipping.
+Aumüller, Lebeda, Nelson & Pagh (2023), PLAN: variance-aware private mean estimation, for the power 1/2 in u.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.errors import InputError
+from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
+from dpalgos.params import PrivateParams, checked, choice
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
+from dpalgos.typing import FloatArray, IntArray
+
+_MOST_AXES = 64
+_OUTSIDE = 12.0  # times √k/μ rows
+_KEPT = 0.01  # of the variance of an axis that does not exceed noise
+_NEGLIGIBLE = 1e-6  # of the largest singular value
+_EXAMPLE = np.random.default_rng(0).uniform(-1, 1, (200, 3)) @ np.diag([1.0, 0.8, 0.6])
+
+
+def check_groups(name: str, value: Any) -> IntArray:
+    """Return an integer code per public row for the group it belongs to, (m,), or refuse other shapes."""
+    labels = np.asarray(value)
+    if labels.ndim != 1 or labels.dtype.kind not in "iuUS":
+        raise InputError(
+            f"{name} must be one label per row of public_X, whole numbers or text, got shape {labels.shape} "
+            f"of {labels.dtype}"
+        )
+    return np.asarray(np.unique(labels, return_inverse=True)[1])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicAxesMeanParams(PrivateParams):
+    """Keywords of :func:`public_axes_mean`."""
+
+    public_X: FloatArray | None = checked(  # noqa: RUF009
+        "(m, d) public rows, with the columns of X; None: those that the sample brings, and their groups",
+        check_public_rows,
+        default=None,
+        optional=True,
+    )
+    public_groups: IntArray | None = checked(  # noqa: RUF009
+        "(m,) groups of public rows whose means show the axes; None: every row is one",
+        check_groups,
+        default=None,
+        optional=True,
+    )
+    shrinkage: str | None = choice(
+        "'panel' (towards the mean of public rows, by their spread) or None", ("panel", None), default="panel"
+    )
+
+    def axes(self, sample: Sample) -> "PublicAxes":
+        """Return what the public rows show; refuse those that do not suit."""
+        own = self.public_X is not None
+        rows = check_public_columns(self.public_X if own else sample.public_rows, sample.n_features)
+        groups = self.public_groups if own or self.public_groups is not None else sample.public_groups
+        if groups is not None and len(groups) != len(rows):
+            raise InputError(
+                f"public_groups must have one label per row of public_X, {len(rows)}, got {len(groups)}"
+            )
+        axes = PublicAxes(rows, groups)
+        if not axes.spectrum.deviations.any():
+            raise InputError(
+                "public_X must have rows or groups that differ, got the same mean for all; pass more of them"
+            )
+        return axes
+
+
+class Spectrum(NamedTuple):
+    """Axes of public rows: orthonormal ``vectors`` (K, d), variances b (K,), spreads of rows (K,)."""
+
+    vectors: FloatArray
+    variances: FloatArray
+    deviations: FloatArray
+
+
+class Plan(NamedTuple):
+    """How many of the axes to take, the clip level, and the factors that shrink entries, (K,)."""
+
+    n_axes: int
+    level: float
+    factors: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PublicAxes:
+    """What public rows (m, d) in groups (m,) say about means and rows along the axes of their differences."""
+
+    rows: FloatArray
+    groups: IntArray | None
+
+    @cached_property
+    def center(self) -> FloatArray:
+        """The mean p, (d,)."""
+        return np.asarray(self.rows.mean(axis=0))
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The axes, those of the largest variances first."""
+        offsets = self.rows - self.center
+        if self.groups is None:
+            means, noise = offsets, float((offsets**2).sum(axis=1).mean())
+        else:
+            sizes = np.bincount(self.groups)
+            means = np.zeros((len(sizes), offsets.shape[1]))
+            np.add.at(means, self.groups, offsets)
+            means /= sizes[:, None]
+            within = np.bincount(self.groups, ((offsets - means[self.groups]) ** 2).sum(axis=1))
+            noise = float((within / np.maximum(sizes - 1, 1) / sizes).mean())
+        n_means, d = means.shape
+        _, singular, vectors = np.linalg.svd(means, full_matrices=False)
+        some = (singular > _NEGLIGIBLE * singular[0]) | (np.arange(len(singular)) == 0)
+        some[_MOST_AXES:] = False
+        variances = singular[some] ** 2 / n_means
+        noise *= (1 + np.sqrt(n_means / d)) ** 2 / n_means
+        above = variances - noise
+        counts = above > (noise if self.groups is None else 0)
+        vectors = vectors[some]
+        return Spectrum(
+            vectors=vectors,
+            variances=np.where(counts, np.maximum(above, _KEPT * variances), _KEPT * variances),
+            deviations=np.sqrt(((offsets @ vectors.T) ** 2).mean(axis=0)),
+        )
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """The units u of the axes, (K,)."""
+        return np.asarray(np.sqrt(self.spectrum.deviations))
+
+    def scores(self, X: FloatArray) -> FloatArray:
+        """Return the places of rows (n, d) along the axes, (n, K)."""
+        return np.asarray((X - self.center) @ (self.spectrum.vectors.T / self.units))
+
+    def plan(self, n_rows: float, mu: float, noise_multiplier: float) -> Plan:
+        """Return the number of axes with the least error by the formulas, and what belongs to it."""
+        b, n_axes = self.spectrum.variances, len(self.units)
+        norms = np.sqrt(np.cumsum(self.scores(self.rows) ** 2, axis=1))
+        best, least = Plan(0, 0.0, b), np.inf
+        for k in range(1, n_axes + 1):
+            outside = min(0.5, _OUTSIDE * np.sqrt(k) / (n_rows * mu))
+            level = float(np.quantile(norms[:, k - 1], 1 - outside))
+            sensitivity = ball_mean_sensitivity(level, np.array(n_rows))
+            noise = (self.units * noise_multiplier * sensitivity) ** 2
+            factors = np.where(np.arange(n_axes) < k, b / (b + noise), 0.0)
+            error = float((b * (1 - factors)).sum())
+            if level > 0 and error < least:
+                best, least = Plan(k, level, factors), error
+        return best
+
+
+def check_panel(sample: Sample, params: Any) -> None:
+    """Refuse public rows that do not suit."""
+    params.axes(sample)
+
+
+def witnesses(params: PublicAxesMeanParams, d: int, published: Published) -> Witnesses:
+    """Return far rows on opposite sides of the public mean, along the first axis."""
+    assert params.public_X is not None
+    axes = PublicAxes(params.public_X, params.public_groups)
+    far = 1e9 * axes.spectrum.vectors[:1]
+    return {"mean": pair(axes.center + far, axes.center - far)}
+
+
+@register(
+    title="Mean along public axes",
+    order=82,
+    task="mean",
+    reference="ours",
+    summary="The mean along a few axes that public rows show, shrunk towards them.",
+    calibrations=("tight",),
+    example={"public_X": _EXAMPLE},
+    witnesses=witnesses,
+    check_data=check_panel,
+    forms={
+        "groups": Form(keywords={"public_groups": (np.arange(200) % 5).tolist()}),
+        "not shrunk": Form(keywords={"shrinkage": None}),
+    },
+    no_interval="the bias along directions other than the public axes is not known",
+    public="n and the rows of public_X",
+)
+def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: Transcript) -> FloatArray:
+    """Return the mean, (d, R)."""
+    axes, mu = params.axes(sample), gaussian_mu(params.epsilon, params.delta)
+    multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
+    sizes, plan_of = np.unique(sample.n_rows, return_inverse=True)
+    plans = [axes.plan(float(n), mu, multiplier) for n in sizes]
+    n_axes = np.array([plan.n_axes for plan in plans])[plan_of]
+    level = np.array([plan.level for plan in plans])[plan_of]
+    taken = np.arange(len(axes.units))[:, None] < n_axes
+
+    def clipped(group: Group, scores: FloatArray) -> FloatArray:
+        norms = np.sqrt(np.cumsum(scores**2, axis=1))[:, n_axes - 1]
+        return np.asarray(taken * (scores.T @ (clip_factor(norms, level) * group.weights)))
+
+    places = sample.grouped(lambda group: axes.scores(group.X), together=True)
+    released = transcript.gaussian(
+        places.total(taken.shape, clipped) / sample.n_rows,
+        l2_sensitivity=ball_mean_sensitivity(level, sample.n_rows),
+        noise_multiplier=multiplier,
+        label="mean",
+    )
+    transcript.note("n_axes", n_axes.astype(float))
+    factors = np.stack([plan.factors for plan in plans], axis=1)[:, plan_of]
+    answer = taken * axes.units[:, None] * released
+    if params.shrinkage == "panel":
+        answer = factors * answer
+    return np.asarray(axes.center[:, None] + axes.spectrum.vectors.T @ answer)

@@ -1,0 +1,81 @@
+"""The mean along public axes: what public rows decide, and when the answer is worth its noise."""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.central.public_axes_mean import PublicAxes
+
+D, GROUPS = 300, 6
+RNG = np.random.default_rng(0)
+AXES = np.linalg.qr(RNG.standard_normal((D, 3)))[0].T
+SPREADS = np.array([4.0, 3.0, 2.0])  # of centers along the axes
+CENTERS = RNG.standard_normal((GROUPS, 3)) * SPREADS @ AXES
+LABELS = np.repeat(np.arange(GROUPS), 40)
+BUDGET = {"epsilon": 0.5, "delta": 1e-4}
+
+
+def people(center, n, rng):
+    return center + rng.standard_normal((n, D))
+
+
+PUBLIC = np.concatenate([people(center, 40, RNG) for center in CENTERS])
+GROUPED = {"public_X": PUBLIC, "public_groups": LABELS}
+
+
+def mean_error(n, name="public_axes_mean", **keywords):
+    rng, errors = np.random.default_rng(n), []
+    for seed in range(60):
+        center = rng.standard_normal(3) * SPREADS @ AXES  # of the same law as the public ones
+        X = people(center, n, rng)
+        answer = dpalgos.estimate(name, X, rng=np.random.default_rng(seed), **BUDGET, **keywords)
+        errors.append(np.linalg.norm(answer.estimate - center))
+    return np.mean(errors)
+
+
+def test_it_is_better_than_dense_and_sparse_means():
+    dense = mean_error(150, "clipped_mean", center=0.0, clip_norm=25.0, shrinkage="james_stein")
+    sparse = mean_error(150, "dp_sparse_mean", value_bound=3.0, sparsity=10)
+    assert mean_error(150, **GROUPED) < 0.8 * min(dense, sparse)
+
+
+def test_shrinkage_towards_the_panel_helps_where_people_are_few():
+    assert mean_error(6, **GROUPED) < 0.98 * mean_error(6, **GROUPED, shrinkage=None)
+
+
+def test_with_more_rows_there_are_more_axes_and_fewer_rows_are_clipped():
+    axes = PublicAxes(PUBLIC, LABELS)
+    few, some, many = (axes.plan(n, 0.15, 1 / 0.15) for n in (20.0, 200.0, 1e7))
+    assert few.n_axes <= some.n_axes <= many.n_axes == GROUPS - 1
+    assert many.level > some.level
+    np.testing.assert_allclose(many.factors, 1, atol=1e-3)
+
+
+def test_the_first_axis_is_one_of_the_centers():
+    found = PublicAxes(PUBLIC, LABELS).spectrum
+    assert np.linalg.norm(AXES @ found.vectors[0]) > 0.9
+
+
+def test_axes_of_noise_alone_do_not_count():
+    found = PublicAxes(RNG.standard_normal((50, D)), None).spectrum
+    assert found.variances.max() < 0.2  # the largest variance of noise is about 12
+
+
+@pytest.mark.parametrize("groups", [None, LABELS])
+def test_answers_lie_along_the_axes(groups):
+    axes = PublicAxes(PUBLIC, groups).spectrum.vectors
+    X = people(CENTERS[2], 100, np.random.default_rng(3))
+    keywords = {**BUDGET, "public_X": PUBLIC, "public_groups": groups}
+    answer = dpalgos.estimate("public_axes_mean", X, rng=np.random.default_rng(4), **keywords).estimate
+    offset = answer - PUBLIC.mean(axis=0)
+    np.testing.assert_allclose(axes.T @ (axes @ offset), offset, atol=1e-9)
+
+
+def test_a_sample_brings_public_rows_with_their_groups():
+    X = people(CENTERS[2], 100, np.random.default_rng(3))
+    sample = dpalgos.Sample(X, public_rows=PUBLIC, public_groups=LABELS)
+    answers = [
+        dpalgos.estimate("public_axes_mean", data, rng=np.random.default_rng(4), **BUDGET, **keywords)
+        for data, keywords in ((sample, {}), (X, GROUPED))
+    ]
+    np.testing.assert_array_equal(answers[0].estimate, answers[1].estimate)
