@@ -298,10 +298,10 @@ MECHANISM_FAULTS = {
             "tail_sensitivity", number(3, 2), witness("dp_mean: interval-tight")
         ),
         "the noise is subtracted from the shares of clipped rows": Fault(
-            "Tail._bound", name("high", "low", every=True), "test_intervals"
+            "Tail._bound", name("deviations", "(-deviations)", every=True), "test_tails"
         ),
         "outliers that the noise hides are left out": Fault(
-            "Tail._bound", operation("rare", "0.0"), "test_intervals"
+            "Tail._bound", operation("rare", "0.0"), "test_tails"
         ),
         "cells that were moved to a bound are not counted": Fault(
             "counts_by_level", condition("FAR", "False"), "test_intervals"
