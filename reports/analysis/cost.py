@@ -87,6 +87,18 @@ def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
     return CostOfPrivacy(ranking, error, without, factor, x, worth, signs, of_signs)
 
 
+def useful_elsewhere(view: View, where: Setting) -> str:
+    """Return another panel in which a private answer at the same ε is clearly better than zero; else ""."""
+    for other in view.settings:
+        x = view.size_at(other)
+        if other.panel == where.panel or other.epsilon != where.epsilon or x is None:
+            continue
+        cost = cost_at(view, other, x)
+        if cost.beats_zero and math.isfinite(cost.ranking.zero):
+            return other.panel
+    return ""
+
+
 def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
     """Return whether errors without privacy fall with the root of the number of rows on the axis."""
     best, page = ranking.best, view.page

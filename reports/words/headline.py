@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.cost import SHARES, CostOfPrivacy, cost_at
+from reports.analysis.cost import SHARES, CostOfPrivacy, cost_at, useful_elsewhere
 from reports.analysis.ranking import Ranking, population_error, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
 from reports.page import Guide, StudyPage
@@ -79,6 +79,7 @@ def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
         "plain_headline",
         epsilon=where.epsilon,
         cost=cost,
+        elsewhere="" if cost.beats_zero else useful_elsewhere(view, where),
         model=best[0].info.privacy_model if best else "",
         is_share=view.page.metric in SHARES,
         is_stand_in=view.page.dataset.source_of(where.panel) == "stand-in",

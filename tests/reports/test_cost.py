@@ -53,6 +53,15 @@ def test_the_cost_and_the_use_of_the_best_private_answer_are_said(
     assert good_for in build_headline(view).good_for
 
 
+def test_another_panel_with_a_useful_answer_is_named(results, page):
+    rows = results.copy()
+    private = rows["privacy_model"] != "none"
+    rows.loc[private, "value"] = 5.0
+    assert "one is" not in headline_of(View.build(summarize(rows), page))
+    rows.loc[private & rows["panel"].eq("paper"), "value"] = 0.1
+    assert "in “paper” one is" in plain(headline_of(View.build(summarize(rows), page)), page)
+
+
 def test_an_answer_as_good_as_without_privacy_costs_next_to_nothing(results, page):
     at_head = results["n"].eq(20_000) & results["estimator"].eq("ols") & results["panel"].eq("public")
     without = results.loc[at_head, "value"].mean()
