@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from data.errors import StoreError
 from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small, require_own_home
@@ -19,7 +19,7 @@ from flows.record.journal import exclusive_run
 from flows.record.progress import say
 from flows.server import Say
 from flows.server.interruption import leave, prompt_end
-from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded
+from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded, watched
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
 from flows.studies.results import reports_of_scorecard
 from flows.studies.stored import run_from_store
@@ -32,6 +32,7 @@ ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
 _AS_GOOD_AS_FULL = 1_000_000
+PATIENCE = 60.0  # seconds; a run that can end without that disk ends meanwhile
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 MAX_INDEX = 50_000_000  # bytes
@@ -137,8 +138,9 @@ def launch(
             left.pop(0)
         if left:
             with (
-                prefect_server(home(), when_lost=leave, meanwhile=_load),
-                workers_of(workers, engine, leave) as at_once,
+                prefect_server(home(), when_lost=_leave, meanwhile=_load),
+                watched("the home's disk", lambda: _full_disk() is None, _leave, PATIENCE),
+                workers_of(workers, engine, _leave) as at_once,
             ):
                 index = _run_each(left, given, at_once)
     if folder := _full_disk():
@@ -230,10 +232,20 @@ def _full_disk_told() -> Iterator[None]:
         raise
     except Exception:
         if folder := _full_disk():
-            raise StoreError(
-                f"the disk of {folder} is full; free some space and run the same command again"
-            ) from None
+            raise StoreError(_told(folder)) from None
         raise
+
+
+def _leave(sentence: str) -> NoReturn:
+    """End this process at once; with the reason where that is a full disk, which no server says."""
+    if folder := _full_disk():
+        say(f"\ndpcost: {_told(folder)}")
+        os._exit(2)
+    leave(sentence)
+
+
+def _told(folder: Path) -> str:
+    return f"the disk of {folder} is full; free some space and run the same command again"
 
 
 def _full_disk() -> Path | None:
