@@ -32,7 +32,7 @@ ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
 _AS_GOOD_AS_FULL = 1_000_000
-PATIENCE = 60.0  # seconds; a run that can end without that disk ends meanwhile
+PATIENCE = 60.0  # seconds that a run goes on while the server's disk is full; without its records it hangs
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 MAX_INDEX = 50_000_000  # bytes
@@ -139,7 +139,7 @@ def launch(
         if left:
             with (
                 prefect_server(home(), when_lost=_leave, meanwhile=_load),
-                watched("the home's disk", lambda: _full_disk() is None, _leave, PATIENCE),
+                watched("the server's disk", lambda: not _is_full(home() / "prefect"), _leave, PATIENCE),
                 workers_of(workers, engine, _leave) as at_once,
             ):
                 index = _run_each(left, given, at_once)
@@ -251,8 +251,11 @@ def _told(folder: Path) -> str:
 def _full_disk() -> Path | None:
     """Return a folder of the home on a disk that is almost full, if there is one."""
     folders = (home(), home() / "prefect", records_folder(home()))  # perhaps disks of their own
-    full = [each for each in folders if each.exists() and shutil.disk_usage(each).free < _AS_GOOD_AS_FULL]
-    return full[0] if full else None
+    return next((each for each in folders if _is_full(each)), None)
+
+
+def _is_full(folder: Path) -> bool:
+    return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
 
 
 def _scheduler(engine: str) -> str | None:

@@ -206,7 +206,7 @@ def own_authentication(home: Path) -> str:
 
 
 def _authentication_at(home: Path, api_url: str) -> str:
-    """Return what a server that runs already is told: the user's choice or, on this machine, the home's."""
+    """Return the authentication string for a server that runs already: the user's or, here, the home's."""
     own = own_authentication(home) if _on_loopback(api_url) else ""
     string = os.environ.get("PREFECT_API_AUTH_STRING", own)
     name, _, password = string.partition(":")
