@@ -115,7 +115,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
 def user_level_mean(sample: Sample, params: UserLevelMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     users, full = users_of(sample, params), params.full_weight_rows
-    means = {id(one): one.means(one.X) for one in users}
+    means = {id(one): one.means(one.X) for one in set(users)}
     aggregation = UserAggregation(
         params,
         bound=float(np.sqrt(sample.n_features)) * params.value_bound,
