@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.special
+import scipy
 
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray

@@ -67,7 +67,7 @@ def file_of(module: str) -> Path:
 
 
 def forget() -> None:
-    for each in (_code_digest, _files, _sha256, _version):
+    for each in (_code_digest, _files, _imported_plugins, _sha256, _version):
         each.cache_clear()
 
 
@@ -90,17 +90,20 @@ def _files(package: str, of_page: bool) -> frozenset[Path]:
 def _with_imports(path: Path, known: frozenset[Path] = frozenset()) -> Iterator[Path]:
     """Yield a plugin's file, and those of the plugins that it imports."""
     yield path
+    for other in _imported_plugins(path) - known:
+        yield from _with_imports(other, known | {path})
+
+
+@cache
+def _imported_plugins(path: Path) -> frozenset[Path]:
+    found = []
     with suppress(OSError, SyntaxError):  # whoever uses the plugin says so
         for node in ast.walk(ast.parse(path.read_bytes())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.Import):
+                found += [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            for name in names:
-                if (
-                    name.replace(".", "/").rpartition("/")[0] in PLUGINS
-                    and (other := file_of(name)) not in known
-                ):
-                    yield from _with_imports(other, known | {path})
+                found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return frozenset(file_of(name) for name in found if name.replace(".", "/").rpartition("/")[0] in PLUGINS)
 
 
 def _root(package: str) -> Path:

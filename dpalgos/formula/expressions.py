@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, cast
 
 import numpy as np
-import scipy.interpolate
+import scipy
 
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray

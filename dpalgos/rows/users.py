@@ -53,19 +53,19 @@ class UserRows:
 
     def means(self, values: FloatArray) -> FloatArray:
         """Return the mean over each user's rows of values (n, k), (n_users, k)."""
-        return self._sums(np.ones(len(values)), values) / self.n_rows[:, None]
+        return self._averages(np.ones(len(values)), values)
 
     def mean_products(self, factors: FloatArray) -> FloatArray:
         """Return the mean over each user's rows of factor · x, (n_users, d), for factors (n,)."""
-        return self._sums(factors, self.X) / self.n_rows[:, None]
+        return self._averages(factors, self.X)
 
-    def _sums(self, factors: FloatArray, values: FloatArray) -> FloatArray:
+    def _averages(self, factors: FloatArray, values: FloatArray) -> FloatArray:
         # A sparse product makes no array of all products, and is faster than `np.add.reduceat` by rows.
         ends = np.append(self._starts, len(values))
         own = scipy.sparse.csr_array(
             (factors, np.arange(len(values)), ends), shape=(self.n_users, len(values))
         )
-        return np.asarray(own @ values)
+        return np.asarray(own @ values / self.n_rows[:, None])
 
     def taken(self, chosen: BoolArray) -> "UserRows":
         """Return some of the users, (n_users,)."""

@@ -23,6 +23,7 @@ from flows.server.prefect_server import home_tag, prefect_server, wait_until_rec
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
 from flows.studies.results import reports_of_scorecard
 from flows.studies.stored import run_from_store
+from tasks.bring import analyst_parquet
 from tasks.cache import records_folder
 from tasks.faults import MENDABLE, SpecError
 
@@ -200,13 +201,12 @@ def _load() -> None:
 
 def _check_tables(studies: Sequence[str], reports: Path) -> None:
     """Read the analyst's tables, so that their faults are reported at once."""
-    from data.ledger import open_ledger
-    from tasks.bring import analyst_parquet
-    from tasks.release.table import known_as
-
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)
         if spec is not None and spec.analyst_table is not None:
+            from data.ledger import open_ledger
+            from tasks.release.table import known_as
+
             check_table_is_no_output(Path(spec.analyst_table.path), reports / spec.name)
             spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
             known = known_as(open_ledger(home()), Path(spec.analyst_table.path))

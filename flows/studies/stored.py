@@ -40,7 +40,7 @@ class StoredResults:
             say(note)
 
     def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a function that looks into the store first; never use the network."""
+        """Call a function that looks into the store first; the network is asked for what the store lacks."""
         if options.get("again"):
             raise NotStored
         if function is not fetch:
@@ -48,11 +48,12 @@ class StoredResults:
         dataset, offline = arguments
         try:
             raw = fetch(dataset, offline=True)
+            by_now = raw if offline or not raw.is_stand_in else fetch(dataset, last_try=False)
         except DataError:
             raise NotStored from None
-        if raw.is_stand_in and not offline:
+        if raw.is_stand_in and not by_now.is_stand_in:
             raise NotStored
-        return raw
+        return by_now
 
     def run(self, function: Callable[..., Record], *arguments: Any, again: bool) -> Record:
         record = None if again else find_record(str(arguments[0]))

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import scipy
 from pydantic import Field
-from scipy.special import expit, logit
 
 from data.dataset import Column
 from tasks.strict import Strict
@@ -163,13 +162,16 @@ class DeclaredRows:
         mean = told.mean.get(column.name, column.center if has_units else None)
         std = told.std.get(column.name, column.scale if has_units else None)
         if mean is not None and low < mean < column.upper:
-            position = logit((mean - low) / width), _LOGIT_MEAN if column.name in told.mean else _LOGIT_CENTER
+            position = (
+                scipy.special.logit((mean - low) / width),
+                _LOGIT_MEAN if column.name in told.mean else _LOGIT_CENTER,
+            )
         elif column.name in told.mean:
             raise ValueError(
                 f"guesses.mean of {column.name!r} must lie between its bounds {low:g} and "
                 f"{column.upper:g}, got {mean:g}; correct it"
             )
-        place = float(expit(rng.normal(*position)))
+        place = float(scipy.special.expit(rng.normal(*position)))
         most = width * np.sqrt(place * (1 - place))
         if std is not None:
             std *= np.exp((_LOG_STD if column.name in told.std else _LOG_SCALE) * rng.standard_normal())
@@ -216,16 +218,16 @@ class DeclaredRows:
         index /= max(float(np.std(index)), 1e-12)
         odds = _LOGIT_EXPLAINED[self.family]
         if "explained" in self.guesses.model_fields_set:
-            odds = (logit(self.guesses.explained), _STATED_EXPLAINED)
-        share, (mean, std) = expit(rng.normal(*odds)), moments
+            odds = (scipy.special.logit(self.guesses.explained), _STATED_EXPLAINED)
+        share, (mean, std) = scipy.special.expit(rng.normal(*odds)), moments
         u = _FAMILY_SPREAD.get(self.family, 1.0) * index * np.sqrt(share / (1 - share))
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
             chosen = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))
             return np.asarray(np.argmax(chosen, axis=1), dtype=float)
         if self.family == "logistic":
-            shift = scipy.optimize.brentq(lambda b: float(expit(u + b).mean()) - mean, -40, 40)
-            return np.asarray(rng.random(len(u)) < expit(u + shift), dtype=float)
+            shift = scipy.optimize.brentq(lambda b: float(scipy.special.expit(u + b).mean()) - mean, -40, 40)
+            return np.asarray(rng.random(len(u)) < scipy.special.expit(u + shift), dtype=float)
         if self.family == "poisson":
             rates = np.exp(u)
             rates *= mean / rates.mean()

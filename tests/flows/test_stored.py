@@ -5,8 +5,10 @@ import shutil
 from collections import namedtuple
 
 import pytest
+import requests
 from small_project import DPCOST, Project
 
+from data.fetch.raw_files import RawFile
 from data.store import code_digest
 from flows.record import journal
 from flows.studies import stored
@@ -110,9 +112,28 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
     monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
     one(ran.project.home, "store/raw/**/*.tgz").unlink()
     assert run_from_store(str(ran.project.study), ran.options) is None
-    with pytest.raises(NotStored):  # the network may have them
-        StoredResults().bring(fetch, "housing", False)
     assert StoredResults().bring(fetch, "housing", True).is_stand_in
+    monkeypatch.setattr("requests.get", no_network)
+    assert StoredResults().bring(fetch, "housing", False).is_stand_in
+    monkeypatch.setattr("requests.get", too_slow)
+    with pytest.raises(NotStored):  # it may answer the retries of a run
+        StoredResults().bring(fetch, "housing", False)
+
+
+def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
+    found = [RawFile("housing", "", "", "", "", origin) for origin in ("stand-in", "official")]
+    monkeypatch.setattr(stored, "fetch", lambda *_, **__: found.pop(0))
+    with pytest.raises(NotStored):
+        StoredResults().bring(stored.fetch, "housing", False)
+    assert not found
+
+
+def no_network(*_, **__):
+    raise requests.ConnectionError
+
+
+def too_slow(*_, **__):
+    raise requests.ReadTimeout
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ APPLICATION_FAULTS = {
             "_code_digest", call("_with_imports", "()"), "test_cache_keys"
         ),
         "what an estimator takes from another one is forgotten": Fault(
-            "_with_imports", condition("PLUGINS", "False"), "test_cache_keys"
+            "_imported_plugins", condition("PLUGINS", "False"), "test_cache_keys"
         ),
     },
     "data/store/folders.py": {
@@ -133,7 +133,7 @@ APPLICATION_FAULTS = {
             "StoredResults.run", name("again", "False"), "test_stored"
         ),
         "a stand-in is served where the data may be had by now": Fault(
-            "StoredResults.bring", condition("is_stand_in", "False"), "test_stored"
+            "StoredResults.bring", condition("by_now", "False"), "test_stored"
         ),
     },
     "flows/server/app.py": {
