@@ -4,9 +4,9 @@ from pathlib import Path
 
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import RawFile, fetch_or_stand_in, mirror_from_environment
+from data.fetch.raw_files import RawFile, fetch_or_stand_in
 from data.fetch.raw_files import fetch as fetch_raw
-from data.store.folders import close_home, home
+from data.store.folders import close_home, home, mirror_from_environment
 from data.store.references import DatasetRef
 from data.tables.declared import declared_to_parquet
 from tasks.faults import guarded

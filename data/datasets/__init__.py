@@ -3,6 +3,7 @@
 Such a file holds ``DATASET``, a `data.dataset.Dataset`; ``PARSERS``, a dictionary from a source's layout to a
 function that takes the raw file's path and returns a table with the dataset's column names (text or numbers,
 in any order); and ``stand_in(n_rows, rng)``, which makes up a table of the same schema from public knowledge.
+The tables of a collection (`data.collections`) are datasets, too.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from data.collections import collection_of
 from data.dataset import Dataset, nearest
 from data.errors import DataError
 
@@ -61,7 +63,8 @@ def get_dataset(name: str) -> Dataset:
 
 
 def _names() -> tuple[str, ...]:
-    return tuple(sorted({*_ADDED, *(module.name for module in pkgutil.iter_modules(__path__))}))
+    here = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted({*_ADDED, *here, *collection_of()}))
 
 
 def load(name: str) -> ModuleType:
@@ -69,6 +72,8 @@ def load(name: str) -> ModuleType:
     module, file = f"{__name__}.{name}", f"data/datasets/{name}.py"
     if name in _ADDED:
         return _ADDED[name]
+    if collection := collection_of().get(name):
+        return collection.load(name)  # type: ignore[no-any-return]
     try:
         return importlib.import_module(module)
     except ValidationError as error:

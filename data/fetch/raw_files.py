@@ -6,7 +6,6 @@ is verified under a temporary name before it becomes visible, see `data.store.fo
 
 import gzip
 import logging
-import os
 import shutil
 import time
 import zipfile
@@ -67,12 +66,6 @@ class RawFile:
             "data_source": "stand-in" if self.is_stand_in else "real",
             "reasons": self.reasons,
         }
-
-
-def mirror_from_environment() -> Path | None:
-    """Return ``DPCOST_DATA_MIRROR`` as an absolute path, or None if it is not set."""
-    mirror = os.environ.get("DPCOST_DATA_MIRROR")
-    return Path(mirror).expanduser().resolve() if mirror else None
 
 
 def fetch(

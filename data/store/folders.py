@@ -77,6 +77,12 @@ def store_dir(home: Path) -> Path:
     return home / "store"
 
 
+def mirror_from_environment() -> Path | None:
+    """Return ``DPCOST_DATA_MIRROR`` as an absolute path, or None if it is not set."""
+    mirror = os.environ.get("DPCOST_DATA_MIRROR")
+    return Path(mirror).expanduser().resolve() if mirror else None
+
+
 def totals(home: Path) -> dict[str, dict[str, int]]:
     """Return how many files and bytes each part of a home holds."""
     kinds = {"data": home / "store", "cache": home / "cache", "server": home / "prefect"}

@@ -307,6 +307,7 @@ class Level(Test):
 
     kind: Literal["level"]
     metric: str
+    epsilon: float | None = None  # the headline's, or the nearest there is, if left out
     at_least: float | str | None = None
     at_most: float | str | None = None
 
@@ -317,7 +318,9 @@ class Level(Test):
         return self
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        ours = evidence.values(claim.estimator, claim.place(), calibration, metric=self.metric)
+        ours = evidence.values(
+            claim.estimator, claim.place(), calibration, metric=self.metric, epsilon=self.epsilon
+        )
         if not ours:
             return _NO_ANSWER
         sign, rule = (1, self.at_least) if self.at_most is None else (-1, self.at_most)
@@ -358,7 +361,7 @@ class Claim(Strict):
     text: str
     where: str
     study: str
-    panel: str = ""
+    panel: str = ""  # "*": one such claim for each panel that ran
     estimator: str
     form: str = ""
     steps: int | None = None  # at which number of steps, where that is the study's horizontal axis
@@ -367,6 +370,17 @@ class Claim(Strict):
     @property
     def paper(self) -> str:
         return self.id.partition("-")[0]
+
+    def on_panels(self, evidence: Evidence | None) -> tuple["Claim", ...]:
+        """Return the claim itself, or one for each panel of the results; ``*`` stands for its name."""
+        if self.panel != "*" or evidence is None:
+            return (self,)
+
+        def on(panel: str) -> "Claim":
+            name, text = f"{self.id}-{panel.replace(' ', '-')}", self.text.replace("*", panel)
+            return self.model_copy(update={"id": name, "panel": panel, "text": text})
+
+        return tuple(map(on, evidence.results["panel"].unique()))
 
     def place(self, form: str | None = None) -> Place:
         """Return where a form's rows are, without steps; by default those of the claim's form and steps."""

@@ -45,7 +45,11 @@ def write_scorecard(
     key: CacheKey = UNCACHED,
 ) -> Record:
     """Write results table, summary, page, card and manifest into a folder, the manifest last."""
-    judged = [(claim, judge(claim, evidence.get(claim.study))) for claim in scorecard.claims]
+    judged = [
+        (claim, judge(claim, evidence.get(claim.study)))
+        for entry in scorecard.claims
+        for claim in entry.on_panels(evidence.get(entry.study))
+    ]
     results = verdict_table(judged, evidence, context["seed"])
     page = ScorecardPage(
         title=scorecard.title,

@@ -17,7 +17,8 @@ from sklearn.datasets import load_digits
 import dpalgos
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import fetch_or_stand_in, mirror_from_environment
+from data.fetch.raw_files import fetch_or_stand_in
+from data.store.folders import mirror_from_environment
 from flows.studies.find_study import find_study
 from tasks.problems.problem import DatasetProblem, Problem
 from tasks.run.block import compute_block

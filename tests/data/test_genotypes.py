@@ -16,8 +16,9 @@ from data.datasets import get_dataset
 from data.errors import CorruptSource, DataError, Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import RawFile, fetch, mirror_from_environment
+from data.fetch.raw_files import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg, label_people
+from data.store.folders import mirror_from_environment
 from data.store.references import ref_from_dict
 
 SENTINEL = "rs987654321"

@@ -15,7 +15,8 @@ import pytest
 from data.dataset import Dataset, Source
 from data.datasets import get_dataset
 from data.errors import CorruptSource, DataError, StoreError, Unreachable
-from data.fetch.raw_files import EMBEDDED, fetch, fetch_or_stand_in, mirror_from_environment
+from data.fetch.raw_files import EMBEDDED, fetch, fetch_or_stand_in
+from data.store.folders import mirror_from_environment
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
 

@@ -11,8 +11,8 @@ from small_project import sentence
 
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import fetch, mirror_from_environment
-from data.store.folders import atomic_file, totals
+from data.fetch.raw_files import fetch
+from data.store.folders import atomic_file, mirror_from_environment, totals
 from data.store.shared import remove_shared, shared_files, write_shared
 from flows.record import inventory
 from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, prune_shared

@@ -1,0 +1,140 @@
+"""The tables on which Wang (2018) compared private regressions, and the errors that the paper printed.
+
+A table is a file ``wang2018/NAME.npz`` with ``X`` (n, d) and ``y`` (n,), raw; it is the dataset
+``wang2018_NAME``. Eight are known by their checksums; any other file of that folder is a table, too. The
+folder's ``README.md`` has a Markdown table of printed errors.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from zipfile import BadZipFile
+
+import numpy as np
+import pandas as pd
+
+from data.dataset import Column, Dataset, Source
+from data.errors import CorruptSource
+from data.store.folders import home, mirror_from_environment, store_dir
+
+_FOLDER, _README = "wang2018", "README.md"
+_LARGEST = 1e100  # no public bounds are declared, for the protocol prepares columns by the data
+_KNOWN = {  # rows, columns, sha256
+    "airfoil": (1503, 5, "1cc6adb8a811bed8f2c1f11cb426f6694cfc6c373f84dc1b1618cdefd8b22b57"),
+    "concrete": (1030, 8, "f16d99b5d437e25ddca03291f84281d298918a05c5d5fd46bc54856d2a19f919"),
+    "elevators": (16599, 18, "70ee3a1e0fef78555016bc3a6e82fef206c6e017fb408712be632d97f301c4a0"),
+    "energy": (768, 8, "0506d1f4da0c60cd1c07ea2b85aa43cac1042f5f1a3c80a11557070d19260fec"),
+    "kin40k": (40000, 8, "9245c8e7f2e16eb61818cb832819a54e125ece5d1174bfb9d6adc61d81404772"),
+    "solar": (1066, 10, "b18382bf5579c149d039cc0f163ce84c8b17bcb3b8d89114e232e1361a29fe9d"),
+    "stock": (536, 11, "4f4ad93866e7e6ae2c7d42a2f3bea5d6eb1aa05f6ed754a9c3822ca203e4e765"),
+    "wine": (1599, 11, "bae7b85a230f158e46ac254b603309f92aff0da74c2b0551a9f32b06489b867a"),
+}
+
+
+def tables() -> tuple[str, ...]:
+    """Return the names of the datasets: the known tables, and those that lie in the folder."""
+    found = {path.stem for folder in _folders() for path in folder.glob("*.npz")}
+    return tuple(f"{_FOLDER}_{name}" for name in sorted({*_KNOWN, *found}) if re.fullmatch(r"[a-z]\w*", name))
+
+
+def load(dataset: str) -> ModuleType:
+    """Return a table's dataset, parser and stand-in."""
+    name = dataset.removeprefix(f"{_FOLDER}_")
+    if name in _KNOWN:
+        return _module(name, *_KNOWN[name])
+    path = next(path for folder in _folders() if (path := folder / f"{name}.npz").is_file())
+    return _module(name, *_shape(path, path.stat().st_mtime_ns), "")
+
+
+def printed_errors() -> dict[str, dict[float, float]]:
+    """Return dataset → ε → the least error that the paper printed of a private method.
+
+    Empty without README, and for tables that are not at hand: nothing that stands in for them is compared.
+    """
+    path = next((path for folder in _folders() if (path := folder / _README).is_file()), None)
+    rows = [] if path is None else list(_markdown_rows(path.read_text(encoding="utf-8")))
+    found: dict[str, dict[float, float]] = {}
+    for quoted, *cells in rows[1:]:
+        name, group = quoted.strip("`"), ""
+        if not any((folder / f"{name}.npz").is_file() for folder in _folders()):
+            continue
+        for title, cell in zip(rows[0][1:], cells, strict=False):
+            words, _, epsilon = title.rpartition("ε =")
+            group = words.strip(" ,") or group
+            if epsilon and group == "best printed private" and re.fullmatch(r"\d*\.?\d+", cell):
+                found.setdefault(f"{_FOLDER}_{name}", {})[float(epsilon)] = float(cell)
+    return found
+
+
+def _folders() -> list[Path]:
+    mirror = mirror_from_environment()
+    return [folder / _FOLDER for folder in (mirror, store_dir(home()) / "raw") if folder is not None]
+
+
+def _markdown_rows(text: str) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        if line.startswith("|") and not re.fullmatch(r"[|\s:-]+", line):
+            yield [cell.strip() for cell in line.strip("| \n").split("|")]
+
+
+@lru_cache
+def _shape(path: Path, changed: int) -> tuple[int, int]:
+    return _read(path)[0].shape
+
+
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return X (n, d) and y (n,), or refuse a file of another layout."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            X, y = np.asarray(arrays["X"], dtype=float), np.asarray(arrays["y"], dtype=float).ravel()
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, BadZipFile):
+        raise CorruptSource(
+            f"{path.name} must hold two arrays of numbers, X and y; get the file again"
+        ) from None
+    if X.ndim != 2 or len(X) != len(y):
+        raise CorruptSource(f"{path.name} must hold X (n, d) and y (n,); get the file again")
+    return X, y
+
+
+@lru_cache
+def _module(name: str, n_rows: int, d: int, sha256: str) -> ModuleType:
+    bounds = "none: the benchmark's protocol prepares columns by the data, which is not private"
+    names = (*(f"x{j}" for j in range(1, d + 1)), "y")
+    module = ModuleType(__name__)
+    module.__file__ = __file__
+    module.DATASET = Dataset(  # type: ignore[attr-defined]
+        name=f"{_FOLDER}_{name}",
+        title=f"{name}, of Wang (2018)",
+        description="A table of the UCI repository, as the paper's repository prepares it.",
+        privacy_unit="one row",
+        n_rows=n_rows,
+        license="public: UCI Machine Learning Repository",
+        citation=(
+            "Yu-Xiang Wang (2018). Revisiting differentially private linear regression: optimal and adaptive "
+            "prediction & estimation in unbounded domain. UAI 2018."
+        ),
+        sources=(
+            Source(
+                file=f"{_FOLDER}/{name}.npz",
+                url="",
+                layout="npz",
+                sha256=sha256,
+                note="X and y of the paper's repository, in one file",
+            ),
+        ),
+        columns=tuple(Column(each, "float64", "", -_LARGEST, _LARGEST, bounds) for each in names),
+    )
+
+    def parse(path: Path) -> pd.DataFrame:
+        X, y = _read(path)
+        return pd.DataFrame({**{f"x{j}": column for j, column in enumerate(X.T, 1)}, "y": y})
+
+    def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+        X = rng.standard_normal((n_rows, d))
+        y = X @ np.full(d, 1 / np.sqrt(d)) + rng.standard_normal(n_rows)
+        return pd.DataFrame({**{f"x{j}": column for j, column in enumerate(X.T, 1)}, "y": y})
+
+    module.PARSERS, module.stand_in = {"npz": parse}, stand_in  # type: ignore[attr-defined]
+    return module

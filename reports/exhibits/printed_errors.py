@@ -1,0 +1,60 @@
+"""How often each private estimator is at least as good as the best printed private method, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from reports.analysis.series import View
+from reports.charts.picture import ReportSection
+from reports.writing import said, setting
+
+
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[ReportSection, ...]:
+    """Return a section for each ε: a line per estimator, with its ratio on every table."""
+    found = summary[(summary["metric"] == content["metric"]) & (summary["calibration"] == "tight")]
+    if found.empty:
+        return (ReportSection("Against printed results", said("no_printed_errors")),)
+    titles = [
+        view.page.estimator(name).title + (f" ({form})" if form else "")
+        for name, form in zip(found["estimator"], found["form"], strict=True)
+    ]
+    named = found.assign(title=titles)
+    return tuple(_section(float(str(epsilon)), rows) for epsilon, rows in named.groupby("epsilon"))
+
+
+def _section(epsilon: float, rows: pd.DataFrame) -> ReportSection:
+    ratios = rows.pivot_table(index="title", columns="panel", values="mean")
+    wins, there = (ratios <= 1).sum(axis=1), ratios.notna().sum(axis=1)
+    averages = np.exp(np.log(ratios).mean(axis=1))
+    order = averages.sort_values().index
+    best = order[0]
+    text = said(
+        "printed_errors",
+        best=best,
+        wins=int(wins[best]),
+        n_tables=int(there[best]),
+        epsilon=epsilon,
+        average=float(averages[best]),
+    )
+    return ReportSection(
+        f"Against printed results, ε = {setting(epsilon)}",
+        text,
+        columns=("", "at most 1 on", "geometric mean", *map(str, ratios.columns)),
+        rows=tuple(
+            (
+                str(title),
+                f"{wins[title]} of {there[title]}",
+                f"{averages[title]:.2f}",
+                *_cells(ratios.loc[title]),
+            )
+            for title in order
+        ),
+        n_labels=1,
+    )
+
+
+def _cells(ratios: pd.Series) -> tuple[str, ...]:
+    return tuple("none" if np.isnan(ratio) else f"{ratio:.2f}" for ratio in ratios)

@@ -1,0 +1,129 @@
+"""Linear regressions by the protocol of Wang (2018): mean squared errors of ten-fold cross-validation.
+
+The data prepare themselves, as in the paper: y is centered and divided by its largest magnitude, columns
+become z-scores, and every row of X is divided by its ℓ2 norm; there is no intercept. None of that is private.
+Columns of X are in units of 1/√d, so that bounds are √d for rows and 1 for responses.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+import dpalgos
+from data.prepare.table_design import PreparedTable, read_prepared_table, table_bytes
+from data.store.references import DatasetRef, read_table
+from tasks.problems.problem import DatasetProblem, Draw, HeadlineRun
+from tasks.problems.train_test_split import SQUARED_ERROR
+from tasks.work_units import Cell, Replicates
+
+FOLDS = 10
+OVER_PRINTED = "over_printed"  # the error over the least that the paper printed of a private method at this ε
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FoldDraw(Draw):
+    """A fold for each replicate, judged by the rows that it leaves out."""
+
+    printed: dict[float, float]  # by ε
+
+    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+        """Return a cell's answer, with the error that was printed for its ε, if there is one."""
+        answer = super().answer(cell, replicates)
+        printed = {} if cell.epsilon is None else {"printed": self.printed.get(cell.epsilon)}
+        return replace(answer, diagnostics={**answer.diagnostics, **printed})
+
+    def measure(self, estimate: np.ndarray) -> np.ndarray:
+        """Return the mean squared errors on the rows left out, (R,)."""
+        mask = self.sample.row_mask
+        assert mask is not None
+        squares = (self.sample.response()[:, None] - self.sample.X @ self.columns(estimate)) ** 2
+        return np.asarray(squares.mean(axis=0, where=~mask))
+
+    def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
+        errors, printed = self.measure(answer.estimate), answer.diagnostics.get("printed")
+        return errors if printed is None else np.stack([errors, errors / printed])
+
+
+class CrossValidation(DatasetProblem):
+    """Ten random folds of a table, again and again; replicate r is fold r mod 10 of the permutation r // 10.
+
+    A fold leaves out as many rows as the size n does not take.
+    """
+
+    kind: Literal["cross_validation"]
+    printed: dict[float, float] = Field(
+        default_factory=dict
+    )  # ε → the least error that the paper printed of a private method
+
+    panel_word: ClassVar[str] = "table"
+    metric: ClassVar[str] = SQUARED_ERROR
+    task: ClassVar[str] = "linear_regression"
+    protected: ClassVar[bool] = False
+    in_one_block: ClassVar[bool] = True
+
+    @property
+    def measured(self) -> str:
+        return (
+            "Rows are dealt into ten random folds, anew after every ten repetitions; an error is the mean "
+            "squared error on the fold that a fit has not seen. As in the paper the response is centered and "
+            "divided by its largest magnitude, columns are z-scores and rows have length 1, all by the data: "
+            "this preparation is not private, so that no guarantee covers it."
+        )
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"n": n, "d": len(self.about.columns) - 1}
+
+    def check_data(self, n: int) -> None:
+        """Refuse sizes of which ten folds are no partition."""
+        left_out = self.about.n_rows - n
+        if not 1 <= left_out <= self.about.n_rows / FOLDS:
+            raise ValueError(f"grid.n must leave out a tenth of the {self.about.n_rows:,} rows, got {n}")
+
+    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+        rows = read_table(table)
+        y = rows["y"].to_numpy(dtype=float)
+        X = rows.drop(columns="y").to_numpy(dtype=float)
+        centered, spread = X - X.mean(axis=0), X.std(axis=0)
+        X = centered / np.where(spread > 0, spread, 1)
+        norms = np.linalg.norm(X, axis=1, keepdims=True)
+        y = y - y.mean()
+        d = X.shape[1]
+        return ".parquet", table_bytes(
+            PreparedTable(
+                X=np.sqrt(d) * X / np.where(norms > 0, norms, 1),
+                y=y / np.abs(y).max(),
+                column_names=tuple(rows.columns.drop("y")),
+                to_standard=np.eye(d),
+            )
+        )
+
+    def load(self, path: Any) -> PreparedTable:
+        return read_prepared_table(path)
+
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[FoldDraw]:
+        n_rows, numbers = len(prepared.X), np.array(replicates.numbers)
+        left_out = n_rows - replicates.n
+        rounds = numbers // FOLDS
+        first = int(rounds[0])
+        dealing = replace(replicates, first=first, count=int(rounds[-1]) - first + 1)
+        orders = [rng.permutation(n_rows) for rng in dealing.row_generators()]
+        mask = np.ones((len(numbers), n_rows), dtype=bool)
+        for row, number in zip(mask, numbers, strict=True):
+            begin = number % FOLDS * left_out
+            row[orders[number // FOLDS - first][begin : begin + left_out]] = False
+        yield FoldDraw(
+            sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask.T, n_replicates=len(numbers)),
+            first=replicates.first,
+            printed=self.printed,
+        )
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return errors, and what they are over the printed one where there is one."""
+        values = np.concatenate([np.atleast_2d(each) for each in measured], axis=1)
+        return dict(zip((self.metric, OVER_PRINTED), values, strict=False))
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        return {"printed_errors": {"metric": OVER_PRINTED}}

@@ -1,0 +1,55 @@
+"""The panels of a study on a collection of tables: one for each table that is known or lies in its folder."""
+
+import logging
+from typing import Any
+
+from data.collections import collections
+from data.datasets import get_dataset
+from data.errors import DataError
+from tasks.faults import SpecError
+from tasks.rules import whole
+
+_log = logging.getLogger(__name__)
+
+
+def with_collections(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a study file's content, with a panel for each table where a panel names a ``collection``.
+
+    Sizes of its grid may be rules in n, the table's rows. Nothing stands in for a table but the headline's.
+    """
+    if not isinstance(plain.get("panels"), list):
+        return plain
+    head = plain.get("headline")
+    named = head.get("panel") if isinstance(head, dict) else None
+    panels = [each for panel in plain["panels"] for each in _panels(panel, named)]
+    return {**plain, "panels": panels}
+
+
+def _panels(panel: Any, headline: Any) -> list[Any]:
+    if not isinstance(panel, dict) or "collection" not in panel:
+        return [panel]
+    known, name = collections(), panel["collection"]
+    if name not in known:
+        raise SpecError(f"panels.collection must be one of {', '.join(known)}, got {name!r}")
+    found = []
+    for dataset in known[name].tables():
+        try:
+            n_rows = get_dataset(dataset).n_rows
+        except DataError as fault:
+            _log.warning("the table %s is left out: %s", dataset, fault)
+            continue
+        found.append(_panel(panel, name, dataset, n_rows, headline))
+    return found
+
+
+def _panel(
+    panel: dict[str, Any], collection: str, dataset: str, n_rows: int, headline: Any
+) -> dict[str, Any]:
+    title = dataset.removeprefix(f"{collection}_").replace("_", "-")
+    shared = {key: value for key, value in panel.items() if key != "collection"}
+    grid, problem = (dict(shared.get(key) or {}) for key in ("grid", "problem"))
+    if isinstance(grid.get("n"), list):
+        grid["n"] = [whole(rule, {"n": n_rows}, what="grid.n") for rule in grid["n"]]
+    printed = collections()[collection].printed_errors().get(dataset, {})
+    found = {"grid": grid, "problem": {**problem, "dataset": dataset, "printed": printed}}
+    return {**shared, "name": title, "real_data": title != headline, **found}

@@ -1,0 +1,64 @@
+"""Tables of a collection are found by lying in its folder, with the errors that a README prints of them."""
+
+import numpy as np
+import pytest
+
+from data.collections import wang2018
+from data.datasets import get_dataset, load, load_registry
+from data.errors import CorruptSource
+
+README = """
+| table | n × d | trivial | best printed private, ε = .1 | ε = 1 | printed AdaSSP, ε = .1 | ε = 1 |
+|---|---|---|---|---|---|---|
+| `rivers` | 30 × 2 | 0.1 | 0.09 | .05 | 0.2 | 0.3 |
+| `wine` | 1,599 × 11 | 0.1 | 0.08 | 0.04 | 0.2 | 0.3 |
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
+    monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "home"))
+    (tmp_path / "wang2018").mkdir()
+    return tmp_path / "wang2018"
+
+
+def write(folder, name, X, y):
+    np.savez(folder / f"{name}.npz", X=X, y=y)
+
+
+def test_a_further_table_is_a_dataset_with_the_errors_that_are_printed_of_it(folder):
+    assert "wang2018_rivers" not in load_registry()
+    assert wang2018.printed_errors() == {}
+    X = np.arange(60.0).reshape(30, 2)
+    write(folder, "rivers", X, X @ [1.0, 2.0])
+    (folder / "README.md").write_text(README)
+    dataset = get_dataset("wang2018_rivers")
+    assert (dataset.n_rows, dataset.column_names) == (30, ("x1", "x2", "y"))
+    table = load("wang2018_rivers").PARSERS["npz"](folder / "rivers.npz")
+    np.testing.assert_array_equal(table.to_numpy(), np.column_stack([X, X @ [1.0, 2.0]]))
+    # Of wine there is no file here, so that only made-up rows could be compared.
+    assert wang2018.printed_errors() == {"wang2018_rivers": {0.1: 0.09, 1.0: 0.05}}
+
+
+def test_known_tables_are_there_without_a_mirror_and_have_a_checksum(folder, monkeypatch):
+    monkeypatch.delenv("DPCOST_DATA_MIRROR")
+    known = wang2018.tables()
+    assert len(known) == 8
+    assert all(get_dataset(name).sources[0].sha256 for name in known)
+    assert set(known) <= set(load_registry())
+
+
+@pytest.mark.parametrize("arrays", [{"X": np.ones((3, 2))}, {"X": np.ones(3), "y": np.ones(3)}])
+def test_a_file_of_another_layout_is_refused_by_name(folder, arrays):
+    np.savez(folder / "odd.npz", **arrays)
+    with pytest.raises(CorruptSource, match=r"odd\.npz"):
+        get_dataset("wang2018_odd")
+
+
+def test_a_broken_file_leaves_the_others_in_the_registry(folder, caplog):
+    (folder / "broken.npz").write_bytes(b"no archive")
+    found = load_registry()
+    assert "wang2018_broken" not in found
+    assert {"housing", "wang2018_wine"} <= set(found)
+    assert "broken.npz" in caplog.text
