@@ -21,39 +21,20 @@ of this home; stop a person who may write to it; or know that altered data stem 
 >>> for batch in table.to_batches():
 ...     reader.add(batch)
 >>> question = Question("patients", reader.fingerprint(), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)
->>> charge = ledger.charge(question, PrivacyCost(rho=0.001), fits)
+>>> charge = ledger.charge(question, PrivacyCost(rho=0.001), require_room)
 >>> charge.answer or ledger.store(charge, {"estimate": draw()})
 """
 
-from data.errors import (
-    AnswerLost,
-    AnswerPending,
-    BudgetExhausted,
-    ContentRefused,
-    LedgerBroken,
-    LedgerError,
-    LedgerUnavailable,
-)
 from data.ledger.book import VerifyReport
-from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget, Verdict
-from data.ledger.content import Fingerprinter
+from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget
 from data.ledger.ledger import Ledger, open_ledger
 
 __all__ = [
-    "AnswerLost",
-    "AnswerPending",
-    "BudgetExhausted",
     "Charge",
-    "ContentRefused",
-    "Fingerprinter",
     "Ledger",
-    "LedgerBroken",
-    "LedgerError",
-    "LedgerUnavailable",
     "PrivacyCost",
     "Question",
     "TotalBudget",
-    "Verdict",
     "VerifyReport",
     "open_ledger",
 ]

@@ -41,11 +41,10 @@ _UNREADABLE = (ValueError, TypeError, LookupError, RecursionError, sqlite3.Error
 _KEY = sa.Table("dpcost_key", sa.MetaData(), sa.Column("digits", sa.Text, nullable=False))
 
 
-def write_backup(connection: sa.Connection | None, home: Path, path: Path) -> VerifyReport:
-    """Write the ledger that a transaction shows into a file; see `Ledger.backup`."""
-    if connection is None:
+def write_backup(book: Book, home: Path, path: Path) -> VerifyReport:
+    """Write a ledger into a file; see `Ledger.backup`."""
+    if book.connection is None:
         raise LedgerError("there is no ledger to back up yet; start with: dpcost ledger open NAME")
-    book = Book(connection, key.load_keys(home, create=False).id)
     report = book.verify()
     if not report.ok:
         raise LedgerBroken(
@@ -60,7 +59,7 @@ def write_backup(connection: sa.Connection | None, home: Path, path: Path) -> Ve
                     "was put back since, or it is of another ledger; restore it, or name another file"
                 )
     with _in_memory() as copy:
-        _copy(connection, copy)
+        _copy(book, copy)
         _KEY.create(copy)
         copy.execute(sa.insert(_KEY).values(digits=key.key_digits(home)))
         copy.commit()
@@ -103,7 +102,7 @@ def _replace(database: Database, home: Path, backup: Book, *, is_sure: bool, for
             if key.was_used(home, database.name):
                 _require_sure(is_sure, f"the ledger {database.location} was deleted, emptied or moved")
         else:
-            ledger = Book(connection, key.load_keys(home, create=False).id)
+            ledger = Book(connection, key.load_keys(home, create=False).id, database.location)
             if problems := ledger.problems():
                 _require_sure(
                     is_sure, f"the ledger {database.location} is not as it was written: {problems[0]}"
@@ -118,7 +117,7 @@ def _replace(database: Database, home: Path, backup: Book, *, is_sure: bool, for
         for table in (BUDGETS, CHARGES):
             connection.execute(sa.delete(table))
         BEFORE.drop(connection, checkfirst=True)
-        _copy(backup.connection, connection)
+        _copy(backup, connection)
 
 
 def _continues(later: Book, earlier: Book) -> bool:
@@ -140,8 +139,9 @@ def _require_sure(is_sure: bool, why: str) -> None:
         )
 
 
-def _copy(source: sa.Connection | None, target: sa.Connection) -> None:
+def _copy(book: Book, target: sa.Connection) -> None:
     """Copy every row of the ledger's tables, and what an earlier version wrote."""
+    source = book.connection
     assert source is not None
     TABLES.create_all(target)
     tables = [BUDGETS, CHARGES]
@@ -167,7 +167,7 @@ def _opened(path: Path) -> Iterator[tuple[Book, str]]:
             else:
                 connection.connection.driver_connection.deserialize(content)  # type: ignore[union-attr]
                 (digits,) = connection.execute(sa.select(_KEY.c.digits)).scalars()
-            book = Book(connection, key.keys_of(digits).id)
+            book = Book(connection, key.keys_of(digits).id, str(path))
         except LedgerError:
             raise
         except _UNREADABLE:

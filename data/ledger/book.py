@@ -2,7 +2,7 @@
 
 A charge is one row of ``charges``. What was charged never changes, and its hash follows from it, from its
 budget and from the hash of the charge before: a chain, whose last hash is the head. State and answer, which
-are written once more when the charge ends, have a seal that follows from the hash. A budget's seal covers
+are written once more when the answer is there, have a seal that follows from the hash. A budget's seal covers
 its last charge, so that charges cut off at the end are missed. None of this is keyed: whoever can rewrite the
 ledger can read its key, too. It shows accidents, slips and, with a head that was noted elsewhere, that an
 older ledger was put back.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,14 +24,13 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
-    Holder,
     PrivacyCost,
     Question,
     TotalBudget,
     canonical_json,
 )
 from data.ledger.database import BEFORE, BUDGETS, CHARGES
-from data.store.processes import ProcessIdentity
+from data.ledger.holder import Holder
 
 START = "0" * 64
 MAX_PROBLEMS = 20
@@ -60,10 +59,17 @@ class VerifyReport:
 class Book:
     """The rows of one transaction, or none of a ledger that was never written."""
 
-    def __init__(self, connection: sa.Connection | None, key_id: str) -> None:
-        self.connection, self._key_id = connection, key_id
-        self._budgets = self._rows(sa.select(BUDGETS).order_by(BUDGETS.c.number))
-        self._charges = self._rows(sa.select(CHARGES).order_by(CHARGES.c.number))
+    def __init__(self, connection: sa.Connection | None, key_id: str, location: str) -> None:
+        self.connection, self._key_id, self._location = connection, key_id, location
+        self._budgets, self._charges = (
+            [] if connection is None else _rows(connection, sa.select(table).order_by(table.c.number))
+            for table in (BUDGETS, CHARGES)
+        )
+        if any(row["key_id"] != key_id for row in self._budgets):
+            raise LedgerError(
+                f"the ledger {location} was written with another key than the ledger.key that is here; copy "
+                "that file from the machine that opened the ledger, or restore it from a backup"
+            )
 
     @property
     def head(self) -> str:
@@ -74,74 +80,53 @@ class Book:
         """All heads that the ledger ever had, those of an earlier version's chain included."""
         hashes = {START, *(row["hash"] for row in self._charges)}
         if self.connection is not None and sa.inspect(self.connection).has_table(BEFORE.name):
-            hashes |= {row["hash"] for row in self._rows(sa.select(BEFORE.c.hash))}
+            hashes |= {*self.connection.execute(sa.select(BEFORE.c.hash)).scalars()}
         return hashes
 
     def budgets(self) -> list[TotalBudget]:
         return [TotalBudget(*(row[name] for name in _OPENED[:4])) for row in self._budgets]
 
-    def budget(self, name: str) -> TotalBudget | None:
-        return next((budget for budget in self.budgets() if budget.name == name), None)
-
     def charges(self, **wanted: str) -> list[Charge]:
         """Return the charges with some values, e.g. of a ``dataset`` or a ``question``, in order."""
-        return [
-            _charge_of(row)
-            for row in self._charges
-            if all(row[name] == value for name, value in wanted.items())
-        ]
+        return [_charge_of(row) for row in self._charges if wanted.items() <= row.items()]
 
     def names_of(self, content: str) -> set[str]:
         """Return the datasets that were charged for the rows of a fingerprint."""
         return {row["dataset"] for row in self._charges if row["content"] == content}
 
-    def open(self, budget: TotalBudget) -> TotalBudget:
+    def open(self, budget: TotalBudget) -> None:
         row = asdict(budget) | {"number": len(self._budgets) + 1, "key_id": self._key_id, "last": START}
         row["seal"] = _budget_seal(row)
-        self._insert(BUDGETS, row)
+        self._execute(sa.insert(BUDGETS).values(row))
         self._budgets.append(row)
-        return budget
 
     def add(self, charge: Charge) -> None:
-        """Write a charge at the end of the chain; ended charges are those of an earlier version."""
-        row = self._row_of(charge)
+        """Write a charge at the end of the chain; charges with an answer are those of an earlier version."""
+        row = _row_of(charge) | {"number": len(self._charges) + 1, "previous": self.head}
         budget = next(each for each in self._budgets if each["name"] == row["dataset"])
         row["hash"] = _hash(budget, row)
         row["seal"] = _seal(row)
-        self._insert(CHARGES, row)
+        self._execute(sa.insert(CHARGES).values(row))
         self._charges.append(row)
         budget["last"] = row["hash"]
         budget["seal"] = _budget_seal(budget)
-        self._update(BUDGETS, BUDGETS.c.name == budget["name"], last=budget["last"], seal=budget["seal"])
+        of_budget = sa.update(BUDGETS).where(BUDGETS.c.name == budget["name"])
+        self._execute(of_budget.values(last=budget["last"], seal=budget["seal"]))
 
-    def end(self, charge: Charge, state: str, answer: Mapping[str, Any] | None = None) -> Charge:
-        """Write the state in which a pending charge ends, and its answer."""
-        (row,) = [
-            row
-            for row in self._charges
-            if (row["question"], row["attempt"]) == (charge.question.id, charge.attempt)
-        ]
-        assert row["state"] == PENDING
-        row["state"], row["answer"], row["ended"] = state, _text(answer), now()
+    def release(self, charge: Charge, answer: Mapping[str, Any]) -> None:
+        """Write the answer to a pending charge."""
+        same = {"question": charge.question.id, "attempt": charge.attempt, "state": PENDING}
+        (row,) = [row for row in self._charges if same.items() <= row.items()]
+        row |= {"state": RELEASED, "answer": canonical_json(answer), "ended": now()}
         row["seal"] = _seal(row)
-        self._update(
-            CHARGES, CHARGES.c.number == row["number"], **{name: row[name] for name in _SEALED_LATER}
-        )
-        return replace(charge, state=state, answer=answer)
+        of_charge = sa.update(CHARGES).where(CHARGES.c.number == row["number"])
+        self._execute(of_charge.values({name: row[name] for name in _SEALED_LATER}))
 
-    def require_key(self, location: str) -> None:
-        """Refuse a ledger whose fingerprints were made with another key."""
-        if any(row["key_id"] != self._key_id for row in self._budgets):
-            raise LedgerError(
-                f"the ledger {location} was written with another key than the ledger.key that is here; copy "
-                "that file from the machine that opened the ledger, or restore it from a backup"
-            )
-
-    def require_whole(self, location: str) -> None:
+    def require_whole(self) -> None:
         """Refuse a ledger in which anything is not as it was written."""
         if problems := self.problems():
             raise LedgerBroken(
-                f"the ledger {location} is not as it was written: {problems[0]}; nothing was written: "
+                f"the ledger {self._location} is not as it was written: {problems[0]}; nothing was written: "
                 "run dpcost ledger verify, and restore a backup"
             )
 
@@ -182,69 +167,53 @@ class Book:
                 faults.append(f"the last charge of budget {number} is not the one that was written last")
         return faults
 
-    def _row_of(self, charge: Charge) -> dict[str, Any]:
-        question, cost = charge.question, charge.cost
-        asked = {name: getattr(question, name) for name in ("estimator", "parameters", "epsilon", "delta")}
-        return {
-            "number": len(self._charges) + 1,
-            "dataset": question.dataset,
-            "content": question.content,
-            "question": question.id,
-            "attempt": charge.attempt,
-            "asked": canonical_json(asked),
-            "rho": float(cost.rho),
-            "pure_epsilon": float(cost.pure_epsilon) if cost.pure_epsilon < float("inf") else None,
-            "failure": float(cost.failure),
-            "unit": cost.unit,
-            "facts": canonical_json(cost.facts),
-            "charged": charge.charged,
-            "holder": canonical_json(asdict(charge.holder)),
-            "previous": self.head,
-            "state": charge.state,
-            "answer": _text(charge.answer),
-            "ended": None if charge.state == PENDING else charge.charged,
-        }
-
-    def _rows(self, statement: sa.Select[Any]) -> list[dict[str, Any]]:
-        if self.connection is None:
-            return []
-        return [dict(row) for row in self.connection.execute(statement).mappings()]
-
-    def _insert(self, table: sa.Table, row: Row) -> None:
+    def _execute(self, statement: sa.Executable) -> None:
         assert self.connection is not None
-        self.connection.execute(sa.insert(table).values(row))
-
-    def _update(self, table: sa.Table, where: sa.ColumnElement[bool], **values: object) -> None:
-        assert self.connection is not None
-        self.connection.execute(sa.update(table).where(where).values(values))
+        self.connection.execute(statement)
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
+def _rows(connection: sa.Connection, statement: sa.Select[Any]) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def _row_of(charge: Charge) -> dict[str, Any]:
+    """Return the columns of a charge that do not depend on other rows."""
+    asked, cost = asdict(charge.question), charge.cost
+    return {
+        "dataset": asked.pop("dataset"),
+        "content": asked.pop("content"),
+        "question": charge.question.id,
+        "attempt": charge.attempt,
+        "asked": canonical_json(asked),
+        "rho": float(cost.rho),
+        "pure_epsilon": float(cost.pure_epsilon) if cost.pure_epsilon < float("inf") else None,
+        "failure": float(cost.failure),
+        "unit": cost.unit,
+        "facts": canonical_json(cost.facts),
+        "charged": charge.charged,
+        "holder": canonical_json(asdict(charge.holder)),
+        "state": charge.state,
+        "answer": None if charge.answer is None else canonical_json(charge.answer),
+        "ended": None if charge.state == PENDING else charge.charged,
+    }
+
+
 def _charge_of(row: Row) -> Charge:
-    asked, holder = json.loads(row["asked"]), json.loads(row["holder"])
-    pure = row["pure_epsilon"]
+    asked, facts, holder = (json.loads(row[name]) for name in ("asked", "facts", "holder"))
+    pure_epsilon = float("inf") if row["pure_epsilon"] is None else row["pure_epsilon"]
     return Charge(
         question=Question(row["dataset"], row["content"], **asked),
         attempt=row["attempt"],
-        cost=PrivacyCost(
-            row["rho"],
-            float("inf") if pure is None else pure,
-            row["failure"],
-            row["unit"],
-            json.loads(row["facts"]),
-        ),
+        cost=PrivacyCost(row["rho"], pure_epsilon, row["failure"], row["unit"], facts),
         charged=row["charged"],
-        holder=Holder(ProcessIdentity(**holder["process"]), holder["thread"]),
+        holder=Holder.of(holder),
         state=row["state"],
         answer=None if row["answer"] is None else json.loads(row["answer"]),
     )
-
-
-def _text(answer: Mapping[str, Any] | None) -> str | None:
-    return None if answer is None else canonical_json(answer)
 
 
 def _hash(budget: Row, row: Row) -> str:

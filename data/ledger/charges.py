@@ -6,16 +6,13 @@ import hashlib
 import json
 import math
 import numbers
-import os
-import socket
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from data.errors import LedgerError
-from data.store.processes import ProcessIdentity
+from data.ledger.holder import Holder
 
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
@@ -46,10 +43,7 @@ class Question:
 
     def __post_init__(self) -> None:
         require_name("dataset", self.dataset)
-        require_name("estimator", self.estimator)
         epsilon, delta = require_privacy(self.epsilon, self.delta)
-        if not isinstance(self.parameters, Mapping):
-            raise LedgerError(f"parameters must be a mapping, got {type(self.parameters).__name__}")
         parameters = plain(self.parameters, "parameters", merge_numbers=True)
         for name, value in {"epsilon": epsilon, "delta": delta, "parameters": parameters}.items():
             object.__setattr__(self, name, value)
@@ -72,39 +66,6 @@ class PrivacyCost:
 
 
 @dataclass(frozen=True)
-class Holder:
-    """The thread of a process that was charged, and alone may store the answer."""
-
-    process: ProcessIdentity
-    thread: int
-
-    @classmethod
-    def here(cls) -> Holder:
-        return cls(ProcessIdentity.of(os.getpid()), threading.get_ident())
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether it runs on another machine, where its state is unknown here."""
-        return self.process.host != socket.gethostname()
-
-    @property
-    def is_this_process(self) -> bool:
-        return self.process == ProcessIdentity.of(os.getpid())
-
-    def may_answer(self) -> bool:
-        """Return whether another thread or process may still be drawing the answer.
-
-        The asking thread itself is not: it would not ask. Of another machine nothing is known, so: yes.
-        """
-        if self.is_remote:
-            return True
-        if self.is_this_process:
-            others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
-            return self.thread in others
-        return self.process.is_alive()
-
-
-@dataclass(frozen=True)
 class Charge:
     """One charge. Once returned by `Ledger.charge`, it is on the disk."""
 
@@ -122,31 +83,16 @@ class Charge:
 
     @property
     def epsilon(self) -> float:
-        """The ε that was charged: what was asked, or what an earlier version charged in its place."""
+        """The ε that was charged: the question's, or what an earlier version charged in its place."""
         return float(self.cost.facts.get("charged_epsilon", self.question.epsilon))
 
     def may_be_answered(self) -> bool:
         return self.state == PENDING and self.holder.may_answer()
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether one more charge fits into a budget, and the figures that a refusal shows.
-
-    Spent is what the charges so far cost together, by the caller's composition; the note says more, if there
-    is more to say.
-    """
-
-    accepted: bool
-    spent_epsilon: float
-    spent_delta: float
-    note: str = ""
-
-
 def require_name(what: str, name: str) -> None:
     """Refuse a name that is empty, too long, padded with blanks or not visible."""
-    fits = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
-    if not fits or not name.isprintable() or name != name.strip():
+    if not 0 < len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise LedgerError(
             f"{what} must be 1 to {MAX_NAME_LENGTH} visible characters without blanks at the ends, "
             f"got {name!r}; choose another name"
@@ -159,6 +105,10 @@ def require_privacy(epsilon: float, delta: float) -> tuple[float, float]:
     if not _is_real(delta) or not 0 <= delta < 1:
         raise LedgerError(f"delta must be at least 0 and below 1, got {delta!r}; pass e.g. delta=1e-6")
     return float(epsilon), float(delta)
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def canonical_json(value: object) -> str:
@@ -193,7 +143,3 @@ def _plain_scalar(value: Any) -> Any:
 
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain_scalar)
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

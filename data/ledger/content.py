@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from data.errors import LedgerError
-
-if TYPE_CHECKING:  # imported when needed: most uses of the ledger see no data, and pyarrow takes a while
-    from collections.abc import Sequence
-
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from data.formats.canonical import Cells
+from data.formats.canonical import canonical_cells, comparable
 
 CELL_BYTES = 16
 ROW_BYTES = 32
@@ -36,17 +32,13 @@ class Fingerprinter:
     def __init__(self, names: Sequence[str], key: bytes) -> None:
         if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
             raise LedgerError("the table's columns must have different names that are text; rename them")
-        self._names = sorted(names)
-        self._key = key
+        self._names, self._key = sorted(names), key
         self._n_rows = 0
-        # A sum of keyed hashes tells sets of rows apart, in any order, and needs no sorting.
-        self._sum = 0
+        self._sum = 0  # of keyed hashes: it is equal for equal rows in any order, and needs no sorting
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Read more rows; refuse columns of lists or records."""
-        import numpy as np
-
-        cells = memoryview(np.hstack([self._column(batch, name) for name in self._names]).tobytes())
+        cells = memoryview(np.hstack([_cell_bytes(batch, name) for name in self._names]).tobytes())
         row_bytes = CELL_BYTES * len(self._names)
         digests = b"".join(
             hashlib.blake2b(cells[at : at + row_bytes], key=self._key, digest_size=ROW_BYTES).digest()
@@ -64,31 +56,18 @@ class Fingerprinter:
                 "check the file"
             )
         rows = (self._sum % 2 ** (8 * ROW_BYTES)).to_bytes(ROW_BYTES, "little")
-        counted = self._n_rows.to_bytes(8, "little") + rows
-        content = hmac.digest(self._key, b"content" + self._header() + counted, "sha256")
-        return content.hex()
-
-    def _header(self) -> bytes:
-        return json.dumps(self._names).encode()
-
-    def _column(self, batch: pa.RecordBatch, name: str) -> npt.NDArray[np.uint8]:
-        from data.formats.canonical import canonical_cells
-
-        try:
-            return _cell_bytes(canonical_cells(batch.column(name)))
-        except TypeError:
-            raise LedgerError(
-                f"column {name!r} holds lists or other values that cannot be compared; "
-                "leave it out of the file"
-            ) from None
+        table = json.dumps(self._names).encode() + self._n_rows.to_bytes(8, "little") + rows
+        return hmac.digest(self._key, b"content" + table, "sha256").hex()
 
 
-def _cell_bytes(cells: Cells) -> npt.NDArray[np.uint8]:
-    """Return a row of bytes for each cell, equal only for equal cells."""
-    import numpy as np
-
-    from data.formats.canonical import comparable
-
+def _cell_bytes(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.uint8]:
+    """Return a row of bytes for each cell of a column, equal only for equal cells."""
+    try:
+        cells = canonical_cells(batch.column(name))
+    except TypeError:
+        raise LedgerError(
+            f"column {name!r} holds lists or other values that cannot be compared; leave it out of the file"
+        ) from None
     numbers = comparable(cells.numbers)
     for i, value in enumerate(cells.values):  # some programs write truth values as numbers
         if value in ("true", "false"):
@@ -100,7 +79,6 @@ def _cell_bytes(cells: Cells) -> npt.NDArray[np.uint8]:
     are_texts = (cells.texts >= 0) & ~are_numbers
     if are_texts.any():
         known = b"".join(hashlib.blake2b(v.encode(), digest_size=CELL_BYTES).digest() for v in cells.values)
-        cell_bytes[are_texts] = np.frombuffer(known, dtype=np.uint8).reshape(-1, CELL_BYTES)[
-            cells.texts[are_texts]
-        ]
+        of_values = np.frombuffer(known, dtype=np.uint8).reshape(-1, CELL_BYTES)
+        cell_bytes[are_texts] = of_values[cells.texts[are_texts]]
     return cell_bytes

@@ -26,6 +26,8 @@ from sqlalchemy.pool import NullPool
 from data.errors import LedgerError, LedgerUnavailable
 from data.store.folders import private_folder, require_local_disk
 
+# Takes over what an earlier version wrote, in a transaction.
+Migrate = Callable[[sa.Connection], None]
 CONNECT_TIMEOUT = 10
 LOCK = 0x6470_636F_7374  # "dpcost"
 
@@ -104,8 +106,7 @@ class Database(ABC):
     location: str
     name: str
     _engine: sa.Engine
-    # Takes over what an earlier version wrote, in a transaction of its own.
-    migrate: Callable[[sa.Connection], None]
+    _migrate: Migrate
 
     @contextmanager
     def writing(self) -> Iterator[tuple[sa.Connection, bool]]:
@@ -118,7 +119,7 @@ class Database(ABC):
             if CHARGES.name not in present:
                 TABLES.create_all(connection, checkfirst=False)
             if EARLIER.name in present:
-                self.migrate(connection)
+                self._migrate(connection)
             yield connection, not {CHARGES.name, EARLIER.name} & {*present}
 
     @contextmanager
@@ -168,8 +169,8 @@ class Database(ABC):
 class SQLiteDatabase(Database):
     """The tables in a file; it and its folder are created by the first writing."""
 
-    def __init__(self, path: Path, *, lock_timeout: float) -> None:
-        self._path = path.resolve()
+    def __init__(self, path: Path, migrate: Migrate, *, lock_timeout: float) -> None:
+        self._path, self._migrate = path.resolve(), migrate
         self.location, self.name = str(self._path), path.name
         # Without `isolation_level`, Python begins no transactions of its own.
         self._engine = sa.create_engine(
@@ -261,7 +262,7 @@ class SQLiteDatabase(Database):
 class PostgreSQLDatabase(Database):
     """The tables in a PostgreSQL database; a driver's name in the URL is ignored."""
 
-    def __init__(self, url: str, *, lock_timeout: float) -> None:
+    def __init__(self, url: str, migrate: Migrate, *, lock_timeout: float) -> None:
         example = "pass e.g. postgresql://user@host:5432/dpcost"
         scheme, separator, _ = url.partition("://")
         if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
@@ -283,7 +284,7 @@ class PostgreSQLDatabase(Database):
             ) from None
         self.location = f"{address.host or 'localhost'}:{address.port or 5432}/{address.database or ''}"
         self.name = self.location
-        self._lock_timeout = lock_timeout
+        self._lock_timeout, self._migrate = lock_timeout, migrate
 
     def _begin(self, connection: sa.Connection, *, write: bool) -> None:
         if not write:

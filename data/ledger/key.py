@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from data.errors import LedgerBroken, LedgerError, LedgerUnavailable
-from data.store.folders import flush_folder, private_folder
+from data.errors import LedgerBroken, LedgerError
+from data.store.folders import atomic_write, private_folder
 
 KEY_BYTES = 32
 
@@ -42,15 +42,14 @@ def keys_of(digits: str) -> Keys:
 def load_keys(home: Path, *, create: bool) -> Keys:
     """Return the keys of this home, or refuse one that is missing, damaged or readable by others.
 
-    ``create`` draws a key if there is none, which is only right if no ledger has been written yet.
+    ``create`` draws a key if there is none; the caller excludes other processes.
     """
     path = home / "ledger.key"
     if create and not path.exists():
-        _create(path, secrets.token_hex(KEY_BYTES))
+        _write(path, secrets.token_hex(KEY_BYTES))
     try:
-        with open(path, encoding="utf-8") as handle:
-            mode = os.fstat(handle.fileno()).st_mode
-            keys = keys_of(handle.readline())
+        mode = path.stat().st_mode
+        keys = keys_of(path.read_text(encoding="utf-8").partition("\n")[0])
     except FileNotFoundError:
         raise LedgerError(
             f"{path} is missing, and the ledger cannot be read or written without it; restore it from a "
@@ -76,10 +75,10 @@ def key_digits(home: Path) -> str:
 
 
 def restore_key(home: Path, digits: str) -> None:
-    """Put a backup's key in its place, unless it is there; refuse to replace another one."""
+    """Write a backup's key, unless it is there; refuse to replace another one."""
     path = home / "ledger.key"
     if not path.exists():
-        _create(path, digits)
+        _write(path, digits)
     if key_digits(home) != digits:
         raise LedgerError(
             f"{path} is the key of another ledger than the backup's; restore into another DPCOST_HOME, or "
@@ -123,24 +122,6 @@ def _lines(home: Path) -> list[str]:
         return []
 
 
-def _create(path: Path, digits: str) -> None:
-    """Put a key there, whole and at once; of two processes, the second keeps the first one's."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        private_folder(path.parent)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write(f"{digits}\n")
-            handle.flush()
-            os.fsync(handle.fileno())
-        with suppress(FileExistsError):
-            os.link(temporary, path)
-        flush_folder(path.parent)
-    except OSError as error:
-        raise LedgerUnavailable(
-            f"cannot write {path} ({error.strerror}); make its folder writable, "
-            "or set DPCOST_HOME to another one"
-        ) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+def _write(path: Path, digits: str) -> None:
+    private_folder(path.parent)
+    atomic_write(path, f"{digits}\n".encode(), private=True)

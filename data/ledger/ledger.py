@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from data.errors import (
     AnswerLost,
     AnswerPending,
-    BudgetExhausted,
     ContentRefused,
     LedgerBroken,
     LedgerError,
@@ -31,17 +30,16 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
-    Holder,
     PrivacyCost,
     Question,
     TotalBudget,
-    Verdict,
     canonical_json,
     plain,
     require_name,
     require_privacy,
 )
 from data.ledger.database import Database, PostgreSQLDatabase, SQLiteDatabase
+from data.ledger.holder import Holder
 from data.ledger.migration import migrate
 from data.store import folders as store
 
@@ -49,7 +47,8 @@ URL_VARIABLE = "DPCOST_LEDGER_URL"
 RESERVE = 2**20
 FIRST_POLL, LAST_POLL = 0.02, 0.5
 
-Fits = Callable[[Sequence[Charge], Charge], Verdict]
+# Raises `BudgetExhausted` if, after the dataset's charges so far, a new one does not fit into its budget.
+RequireRoom = Callable[[Sequence[Charge], Charge], None]
 
 
 def open_ledger(home: Path | None = None) -> Ledger:
@@ -78,11 +77,10 @@ class Ledger:
         self._home = home
         self._answer_timeout = answer_timeout
         self._database: Database = (
-            PostgreSQLDatabase(url, lock_timeout=lock_timeout)
+            PostgreSQLDatabase(url, self._migrate, lock_timeout=lock_timeout)
             if url
-            else SQLiteDatabase(home / "ledger.sqlite", lock_timeout=lock_timeout)
+            else SQLiteDatabase(home / "ledger.sqlite", self._migrate, lock_timeout=lock_timeout)
         )
-        self._database.migrate = self._migrate
 
     @property
     def location(self) -> str:
@@ -91,19 +89,18 @@ class Ledger:
 
     def fingerprinter(self, names: Sequence[str]) -> content.Fingerprinter:
         """Return a reader of a table with these columns that makes its fingerprint with the ledger's key."""
-        with self._database.reading() as connection:
-            keys = key.load_keys(self._home, create=connection is None)
-        return content.Fingerprinter(names, keys.fingerprint)
+        return content.Fingerprinter(names, key.load_keys(self._home, create=False).fingerprint)
 
     def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
         """Set the total budget of a dataset; it is never changed, neither up nor down."""
         require_name("the dataset's name", name)
-        epsilon, delta = require_privacy(epsilon, delta)
+        new = TotalBudget(name, *require_privacy(epsilon, delta), opened=now())
         with self._writing() as book:
-            known = book.budget(name)
+            known = next((budget for budget in book.budgets() if budget.name == name), None)
             if known is None:
-                return book.open(TotalBudget(name, epsilon, delta, now()))
-        if (known.epsilon, known.delta) != (epsilon, delta):
+                book.open(new)
+                return new
+        if (known.epsilon, known.delta) != (new.epsilon, new.delta):
             raise LedgerError(
                 f"dataset {name!r} was opened with epsilon {known.epsilon:g} and delta {known.delta:g}, got "
                 f"epsilon {epsilon:g} and delta {delta:g}; a budget is never changed, so use it as it is"
@@ -114,7 +111,7 @@ class Ledger:
         self,
         question: Question,
         cost: PrivacyCost,
-        fits: Fits,
+        require_room: RequireRoom,
         *,
         allow_new_content: bool = False,
         again: bool = False,
@@ -127,34 +124,37 @@ class Ledger:
         ``again=True`` makes it a second charge. Whether a process on another machine lives cannot be known:
         its answer counts as lost when it has not come within `answer_timeout`.
 
-        ``fits`` decides, given the dataset's charges so far and the new one, whether that may be added, while
-        every other process waits; if not, `BudgetExhausted` is raised. ``allow_new_content`` is the owner's
-        word that other data than before share the name's one budget; data that are known under another name
-        are refused all the same (`ContentRefused`).
+        ``require_room`` gets the dataset's charges so far and the new one, while every other process waits,
+        and raises `BudgetExhausted` if they cost more than the budget together. ``allow_new_content`` is the
+        owner's word that other data than before share the name's one budget; data that are known under
+        another name are refused all the same (`ContentRefused`).
         """
-        started = time.monotonic()
+        deadline = time.monotonic() + self._answer_timeout
         while True:
-            waited = time.monotonic() - started >= self._answer_timeout
+            waited = time.monotonic() >= deadline
             with self._writing() as book:
-                budget = _budget_of(book, question.dataset)
+                _budget_of(book, question.dataset)
                 earlier = book.charges(question=question.id)
                 pending = find_existing_charge(earlier, waited=waited, again=again)
                 if pending and pending.state == RELEASED:
                     return pending
                 if pending is None:
                     _require_content(book, question, allow_new_content=allow_new_content)
-                    new = Charge(question, len(earlier) + 1, _plain_cost(cost), now(), Holder.here())
-                    _require_fits(budget, book.charges(dataset=question.dataset), new, fits)
+                    cost = replace(cost, facts=plain(cost.facts, "facts"))
+                    new = Charge(question, len(earlier) + 1, cost, now(), Holder.here())
+                    if require_room(book.charges(dataset=question.dataset), new) is not None:  # type: ignore[func-returns-value]
+                        raise TypeError("require_room must raise to refuse a charge, and return nothing")
                     book.add(new)
-                    self._database.reserve(_room_for_answer(question))
+                    # More than the answer takes: it names each column again, with a few numbers.
+                    self._database.reserve(RESERVE + 16 * len(canonical_json(question.parameters)))
                     return new
             if waited:
                 raise AnswerPending(
-                    f"the same request is being answered by process {pending.holder.process.pid} since "
+                    f"the same request is being answered by process {pending.holder.pid} since "
                     f"{pending.charged}, longer than {self._answer_timeout:g} s; wait for it, or end it",
                     transient=True,
                 )
-            self._wait_for(pending, started + self._answer_timeout)
+            self._wait_for(pending, deadline)
 
     def store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store the answer to a charge of this process, once, and return it; only then may it be shown.
@@ -163,32 +163,26 @@ class Ledger:
         """
         answer = plain(answer, "answer")
         try:
-            return self._store(charge, answer)
+            self._store(charge.id, answer)
         except LedgerUnavailable:
             if not self._database.free_reserve():
                 raise
-            return self._store(charge, answer)
-
-    def _store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        with self._writing() as book:
-            charge = _charge_of(book, charge.id)
-            if charge.state == RELEASED:
-                if charge.answer != answer:
-                    raise LedgerError(f"charge {charge.id} has another answer already; show that one")
-            else:
-                _require_open(book, charge)
-                book.end(charge, RELEASED, answer)
+            self._store(charge.id, answer)
         return answer
+
+    def _store(self, charge_id: str, answer: Mapping[str, Any]) -> None:
+        with self._writing() as book:
+            charge = _charge_of(book, charge_id)
+            if charge.state != RELEASED:
+                _require_open(book, charge)
+                book.release(charge, answer)
+            elif charge.answer != answer:
+                raise LedgerError(f"charge {charge.id} has another answer already; show that one")
 
     def budget(self, name: str) -> TotalBudget:
         """Return the total budget of a dataset, or refuse a name that was never opened."""
         with self._reading() as book:
             return _budget_of(book, name)
-
-    def names_of(self, rows: str) -> tuple[str, ...]:
-        """Return the datasets that were charged for the rows of a fingerprint; at most one by the rules."""
-        with self._reading() as book:
-            return tuple(book.names_of(rows))
 
     def charges(self, name: str) -> list[Charge]:
         with self._reading() as book:
@@ -205,10 +199,6 @@ class Ledger:
             budgets = book.budgets() if name is None else [_budget_of(book, name)]
             return [_overview(budget, book.charges(dataset=budget.name)) for budget in budgets]
 
-    def was_charged(self, question: Question) -> bool:
-        with self._reading() as book:
-            return bool(book.charges(question=question.id))
-
     def verify(self, noted: str | None = None) -> VerifyReport:
         """Check that everything is as it was written; an empty ledger is.
 
@@ -223,8 +213,8 @@ class Ledger:
 
     def backup(self, path: Path) -> VerifyReport:
         """Write the ledger with its key into one file; it may replace only a backup that it continues."""
-        with self._database.reading() as connection:
-            return backup.write_backup(connection, self._home, path)
+        with self._reading(require_whole=False) as book:
+            return backup.write_backup(book, self._home, path)
 
     def restore(self, path: Path, *, noted: str | None = None, forget_newer: bool = False) -> VerifyReport:
         """Replace the ledger by a backup, unless later charges would be lost.
@@ -254,9 +244,8 @@ class Ledger:
         with self._database.writing() as (connection, is_new):
             if is_new:
                 key.require_unused(self._home, self._database.name)
-            book = Book(connection, key.load_keys(self._home, create=is_new).id)
-            book.require_key(self.location)
-            book.require_whole(self.location)
+            book = Book(connection, key.load_keys(self._home, create=is_new).id, self.location)
+            book.require_whole()
             yield book
         key.mark_used(self._home, self._database.name)
 
@@ -265,12 +254,11 @@ class Ledger:
         with self._database.reading() as connection:
             if connection is None:
                 key.require_unused(self._home, self._database.name)
-                yield Book(None, "")
+                yield Book(None, "", self.location)
                 return
-            book = Book(connection, key.load_keys(self._home, create=False).id)
-            book.require_key(self.location)
+            book = Book(connection, key.load_keys(self._home, create=False).id, self.location)
             if require_whole:
-                book.require_whole(self.location)
+                book.require_whole()
             yield book
 
 
@@ -298,8 +286,9 @@ def find_existing_charge(earlier: Sequence[Charge], *, waited: bool, again: bool
 
 
 def _budget_of(book: Book, name: str) -> TotalBudget:
-    if known := book.budget(name):
-        return known
+    for budget in book.budgets():
+        if budget.name == name:
+            return budget
     raise LedgerError(
         f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
         f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"
@@ -333,29 +322,12 @@ def _require_content(book: Book, question: Question, *, allow_new_content: bool)
         )
 
 
-def _require_fits(budget: TotalBudget, previous: Sequence[Charge], new: Charge, fits: Fits) -> None:
-    """Refuse a charge that does not fit by the caller's arithmetic."""
-    verdict = fits(previous, new)
-    if not isinstance(verdict, Verdict):  # anything else might be taken for a yes
-        raise TypeError(f"fits must return a Verdict, got {type(verdict).__name__}")
-    if verdict.accepted is True:
-        return
-    note = f"; {verdict.note}" if verdict.note else ""
-    raise BudgetExhausted(
-        f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
-        f"epsilon {verdict.spent_epsilon:g}, delta {verdict.spent_delta:g} in {len(previous)} charges; asked "
-        f"is epsilon {new.epsilon:g}, delta {new.question.delta:g}{note}: ask for less, or use the answers "
-        "that were released"
-    )
-
-
 def _require_open(book: Book, charge: Charge) -> None:
     """Check that this process holds the charge, and that it was not charged again since."""
     if not charge.holder.is_this_process:
-        holder = charge.holder.process
         raise LedgerError(
-            f"charge {charge.id} was made to process {holder.pid} on {holder.host}, which alone may answer "
-            "it; charge the request in this process"
+            f"charge {charge.id} was made to process {charge.holder.pid} on {charge.holder.host}, which "
+            "alone may answer it; charge the request in this process"
         )
     if charge.state != PENDING or book.charges(question=charge.question.id)[-1].id != charge.id:
         raise LedgerError(
@@ -387,12 +359,3 @@ def _plain_charge(charge: Charge) -> dict[str, Any]:
         "state": LOST if is_lost else charge.state,
         "answer": charge.answer if charge.state == RELEASED else None,
     }
-
-
-def _plain_cost(cost: PrivacyCost) -> PrivacyCost:
-    return PrivacyCost(cost.rho, cost.pure_epsilon, cost.failure, cost.unit, plain(cost.facts, "facts"))
-
-
-def _room_for_answer(question: Question) -> int:
-    """Return more bytes than the answer takes: it names each column again, with a few numbers."""
-    return RESERVE + 16 * len(canonical_json(question.parameters))

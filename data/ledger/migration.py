@@ -23,15 +23,14 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
-    Holder,
     PrivacyCost,
     Question,
     TotalBudget,
     canonical_json,
 )
 from data.ledger.database import BEFORE, EARLIER, EARLIER_HEAD
+from data.ledger.holder import Holder
 from data.ledger.key import Keys
-from data.store.processes import ProcessIdentity
 
 
 def migrate(connection: sa.Connection, keys: Keys, location: str) -> None:
@@ -42,7 +41,7 @@ def migrate(connection: sa.Connection, keys: Keys, location: str) -> None:
             "restore a backup, and use one version"
         )
     entries = _checked_entries(connection, keys, location)
-    book, ends = Book(connection, keys.id), defaultdict(list)
+    book, ends = Book(connection, keys.id, location), defaultdict(list)
     for entry in entries:
         ends[entry.subject].append(entry)
     for entry in entries:
@@ -82,7 +81,7 @@ def _charge(dataset: str, body: dict[str, Any], events: list[sa.Row[Any]]) -> Ch
             facts=facts,
         ),
         charged=body["time"],
-        holder=Holder(ProcessIdentity(**body["holder"]["process"]), body["holder"]["thread"]),
+        holder=Holder.of(body["holder"]),
         state=HELD if is_held and answer is not None else state,
         answer=answer,
     )

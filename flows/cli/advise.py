@@ -29,7 +29,8 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Foresee a study's errors and interval widths from its declarations; no data are read."""
-    from data.ledger import LedgerError, open_ledger
+    from data.errors import LedgerError
+    from data.ledger import open_ledger
     from flows.record.progress import counter
     from flows.studies.find_study import find_study
     from tasks.advise import advise as foresee

@@ -57,6 +57,7 @@ Workers = Annotated[
     int | None,
     typer.Option(parser=_WORKERS, help="Blocks of work at a time; the number of cores by default."),
 ]
+Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
 Out = Annotated[
     Path | None, typer.Option(parser=_folder, help="Folder of the reports; reports/out by default.")

@@ -96,3 +96,23 @@ def publish(
     if private:
         say(f"note: left out, since they are about a table of one's own: {', '.join(sorted(private))}")
     typer.echo(f"{index}: {', '.join(studies)}")
+
+
+def table(
+    records: Annotated[
+        list[Path], typer.Argument(help="release.json of one or several releases, or their folders.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
+    ] = None,
+) -> None:
+    """Set the coefficients of releases into a table for publication, several side by side."""
+    from tasks.release.coefficients import read_record, text_of, write_table
+
+    found = [read_record(record) for record in records]
+    if out is None:
+        typer.echo(text_of(found), nl=False)
+        return
+    write_table(found, out)
+    typer.echo(str(out))

@@ -21,7 +21,7 @@ from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, plan_release
 from tasks.release.record import record_of
 from tasks.release.request import read_request
-from tasks.release.spending import fits_into, spent_epsilon, why_more
+from tasks.release.spending import room_in, spent_epsilon, why_more
 from tasks.release.table import read_rows
 from tasks.run.resources import one_blas_thread
 
@@ -118,10 +118,10 @@ def release(
     request = read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval)
     budget = ledger.budget(request.config.dataset.name)
     plan = plan_release(request, read_rows(ledger, data, request, progress))
-    if before_charge and not ledger.was_charged(plan.question):
+    if before_charge and plan.question.id not in {each.question.id for each in ledger.charges(budget.name)}:
         before_charge(plan)
     charge = ledger.charge(
-        plan.question, plan.cost, fits_into(budget), again=again, allow_new_content=allow_new_content
+        plan.question, plan.cost, room_in(budget), again=again, allow_new_content=allow_new_content
     )
     answer = charge.answer or ledger.store(charge, draw(plan))
     return Release(

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from data.ledger import Charge, TotalBudget, Verdict
+from data.errors import BudgetExhausted
+from data.ledger import Charge, TotalBudget
 from dpalgos import InputError
 from dpalgos.accounting.composition import Spending
 
@@ -38,21 +39,25 @@ def charged_unit(charges: Sequence[Charge]) -> str | None:
     return charges[0].cost.unit if charges else None
 
 
-def fits_into(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], Verdict]:
-    """Return the arithmetic by which the ledger admits a charge to a budget."""
+def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
+    """Return the arithmetic by which the ledger admits a charge to a budget, or refuses it."""
 
-    def fits(charges: Sequence[Charge], new: Charge) -> Verdict:
-        if (spent := charged_unit(charges)) not in (None, new.cost.unit):
+    def require_room(charges: Sequence[Charge], new: Charge) -> None:
+        if (unit := charged_unit(charges)) not in (None, new.cost.unit):
             raise InputError(
-                f"the budget of {budget.name!r} protects each {spent}, got a release that protects each "
+                f"the budget of {budget.name!r} protects each {unit}, got a release that protects each "
                 f"{new.cost.unit}, and the two do not add up; keep to one unit, or let the owner open a "
                 "budget for the other"
             )
-        return Verdict(
-            accepted=spent_epsilon([*charges, new], budget.delta) <= budget.epsilon * (1 + 1e-9),
-            spent_epsilon=spent_epsilon(charges, budget.delta),
-            spent_delta=budget.delta if charges else 0.0,
-            note=why_more([*charges, new], budget.delta),
+        together, spent = [*charges, new], spent_epsilon(charges, budget.delta)
+        if spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9):
+            return
+        note = f"; {more}" if (more := why_more(together, budget.delta)) else ""
+        raise BudgetExhausted(
+            f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
+            f"epsilon {spent:g}, delta {budget.delta if charges else 0.0:g} in "
+            f"{len(charges)} charges; asked is epsilon {new.epsilon:g}, delta {new.question.delta:g}{note}: "
+            "ask for less, or use the answers that were released"
         )
 
-    return fits
+    return require_room

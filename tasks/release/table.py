@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from data.dataset import Column
 from data.errors import DataError
-from data.ledger import Fingerprinter, Ledger
+from data.ledger import Ledger
+from data.ledger.content import Fingerprinter
 from data.tables.declared import DeclaredTable, UserIds, read_declared
 from data.tables.reading import (
     PartitionedTable,
@@ -272,7 +273,8 @@ def read_rows(
 
 def known_as(ledger: Ledger, data: Source) -> str:
     """Return the name under which the ledger has charged these rows, or "": no value of them is kept."""
-    if not any(dataset["contents"] for dataset in ledger.show()):
+    known = {rows: dataset["name"] for dataset in ledger.show() for rows in dataset["contents"]}
+    if not known:
         return ""
     seen = _SeenRows(ledger)
     of_all_files = alike(seen.add)
@@ -280,4 +282,4 @@ def known_as(ledger: Ledger, data: Source) -> str:
         with opened_table(file) as (_, batches):
             for batch in batches:
                 of_all_files(batch)
-    return next(iter(ledger.names_of(seen.reader.fingerprint())), "") if seen.reader and seen.n_rows else ""
+    return known.get(seen.reader.fingerprint(), "") if seen.reader and seen.n_rows else ""

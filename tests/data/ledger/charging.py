@@ -11,7 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from data.ledger import AnswerLost, BudgetExhausted, Ledger, PrivacyCost, Question, Verdict
+from data.errors import AnswerLost, BudgetExhausted
+from data.ledger import Ledger, PrivacyCost, Question
 
 EPSILON = 1 / 1024
 COST = PrivacyCost(rho=0.001, unit="row", facts={"events": [1.5]})
@@ -27,7 +28,8 @@ def main(home, url, notes, budget, wanted):
 
     def fits(previous, new):
         spent = sum(charge.epsilon for charge in previous)
-        return Verdict(spent + new.epsilon <= float(budget), spent, 0.0)
+        if spent + new.epsilon > float(budget):
+            raise BudgetExhausted("spent")
 
     for question in json.loads(wanted):
         if question in done:

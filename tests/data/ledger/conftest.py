@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from data.ledger import Ledger, Question, Verdict
+from data.errors import BudgetExhausted
+from data.ledger import Ledger, Question
 from tests.private_postgres import free_port, private_postgres
 
 EVERY_PLACE = ["sqlite", pytest.param("postgresql", marks=pytest.mark.server)]
@@ -99,7 +100,8 @@ def additive(epsilon, delta):
         spent_epsilon = math.fsum(charge.epsilon for charge in previous)
         spent_delta = math.fsum(charge.question.delta for charge in previous)
         within = (spent_epsilon + new.epsilon) / epsilon, (spent_delta + new.question.delta) / delta
-        return Verdict(max(within) <= 1 + 1e-12, spent_epsilon, spent_delta)
+        if max(within) > 1 + 1e-12:
+            raise BudgetExhausted(f"spent is epsilon {spent_epsilon:g}, delta {spent_delta:g}")
 
     return fits
 

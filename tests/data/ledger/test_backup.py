@@ -5,8 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from data.errors import StoreError
-from data.ledger import LedgerBroken, LedgerError
+from data.errors import LedgerBroken, LedgerError, StoreError
 from tests.data.ledger.charging import COST
 
 

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from data.ledger import LedgerBroken, LedgerError, LedgerUnavailable
+from data.errors import LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.book import START
 from tests.data.ledger.charging import COST
 

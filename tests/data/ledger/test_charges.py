@@ -5,18 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data.ledger import (
-    AnswerLost,
-    AnswerPending,
-    BudgetExhausted,
-    ContentRefused,
-    LedgerError,
-    PrivacyCost,
-    open_ledger,
-)
-from data.ledger.charges import Charge, Holder
-from data.store import processes
-from data.store.processes import ProcessIdentity
+from data.errors import AnswerLost, AnswerPending, BudgetExhausted, ContentRefused, LedgerError
+from data.ledger import PrivacyCost, holder, open_ledger
+from data.ledger.charges import Charge
+from data.ledger.holder import Holder, start_time
 from tests.data.ledger.charging import COST
 
 
@@ -25,7 +17,7 @@ def dead(monkeypatch):
     """Make every process that held a charge appear dead."""
 
     def die():
-        monkeypatch.setattr(processes, "_boot_id", lambda: "the next boot")
+        monkeypatch.setattr(holder, "_boot_id", lambda: "the next boot")
 
     return die
 
@@ -81,11 +73,8 @@ def test_a_dataset_must_be_opened(place, fits, ask):
 def test_a_budget_cannot_be_overspent(ledger, fits, ask):
     for bound in (1, 2, 3):
         ledger.charge(ask(parameters={"value_bound": bound}), COST, fits)
-    with pytest.raises(BudgetExhausted) as caught:
+    with pytest.raises(BudgetExhausted, match=r"epsilon 0\.9, delta 3e-06"):
         ledger.charge(ask(parameters={"value_bound": 4}), COST, fits)
-    numbers = ("epsilon 1, delta 1e-05", "epsilon 0.9, delta 3e-06 in 3 charges", "epsilon 0.3, delta 1e-06")
-    assert all(each in str(caught.value) for each in numbers)
-    assert isinstance(caught.value, ValueError)
     assert ledger.charge(ask(epsilon=0.1), COST, fits).epsilon == 0.1
     assert ledger.verify().n_charges == 4
 
@@ -99,7 +88,7 @@ def test_an_exhausted_budget_still_replays(ledger, fits, ask):
 def test_an_error_of_the_arithmetic_charges_nothing(ledger, ask):
     with pytest.raises(ZeroDivisionError):
         ledger.charge(ask(), COST, lambda previous, new: 1 / 0)
-    with pytest.raises(TypeError, match="must return a Verdict, got bool"):
+    with pytest.raises(TypeError, match="must raise to refuse"):
         ledger.charge(ask(), COST, lambda previous, new: True)
     assert ledger.charges("patients") == []
     assert ledger.verify().n_charges == 0
@@ -142,7 +131,7 @@ def test_other_rows_under_a_known_name_need_the_owner(ledger, fits, ask):
         ledger.charge(ask("b"), COST, fits)
     ledger.charge(ask("b"), COST, fits, allow_new_content=True)
     ledger.charge(ask("b", parameters={}), COST, fits)
-    with pytest.raises(BudgetExhausted, match="in 3 charges"):
+    with pytest.raises(BudgetExhausted, match=r"epsilon 0\.9"):
         ledger.charge(ask("c"), COST, fits, allow_new_content=True)
     (shown,) = ledger.show()
     assert shown["contents"] == ["a" * 64, "b" * 64]
@@ -231,7 +220,7 @@ def test_the_waiting_ends(place, ledger, fits, ask):
 def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger, fits, ask, monkeypatch):
     first = ledger.charge(ask(), COST, fits)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(processes.socket, "gethostname", lambda: "elsewhere")
+        elsewhere.setattr(holder.socket, "gethostname", lambda: "elsewhere")
         other = place.ledger(answer_timeout=0.1)
         with pytest.raises(AnswerLost):
             other.charge(ask(), COST, fits)
@@ -245,11 +234,11 @@ def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger,
 def test_a_process_is_told_from_a_later_one_and_from_a_dead_one():
     with subprocess.Popen(["sleep", "60"]) as process:
         here = Holder.here()
-        other = replace(here, process=ProcessIdentity.of(process.pid))
+        other = replace(here, pid=process.pid, start_time=start_time(process.pid))
         assert other.may_answer()
         assert not other.is_this_process
-        for change in ({"start_time": here.process.start_time + "0"}, {"boot_id": "an earlier boot"}):
-            assert not replace(other, process=replace(other.process, **change)).may_answer()
+        for change in ({"start_time": here.start_time + "0"}, {"boot_id": "an earlier boot"}):
+            assert not replace(other, **change).may_answer()
         process.kill()
         process.wait()
         assert not other.may_answer()
@@ -280,8 +269,6 @@ def test_what_is_shown_is_plain_data(ledger, fits, ask):
         ({"dataset": " a"}, "dataset must be 1 to 100 visible characters .* got ' a'; choose another name"),
         ({"dataset": ""}, "dataset must be"),
         ({"dataset": "a\u200bb"}, "dataset must be"),
-        ({"estimator": 3}, "estimator must be"),
-        ({"parameters": [1]}, "parameters must be a mapping, got list"),
         ({"parameters": {"a": [1, float("nan")]}}, "parameters must be made of .*; convert"),
         ({"parameters": {"X": np.ones(2)}}, "parameters must be made of .*; convert .*tolist"),
     ],

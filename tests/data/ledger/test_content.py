@@ -12,7 +12,9 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from data.ledger import Fingerprinter, Ledger, LedgerBroken, LedgerError
+from data.errors import LedgerBroken, LedgerError
+from data.ledger import Ledger
+from data.ledger.content import Fingerprinter
 from data.ledger.key import load_keys
 from data.tables.reading import load_numbers
 
@@ -178,6 +180,7 @@ def test_values_that_look_alike_are_told_apart():
 
 def test_without_the_key_a_guess_cannot_be_tested(tmp_path):
     def known(home):
+        Ledger(home).open_dataset("patients", 1.0, 1e-5)
         reader = Ledger(home).fingerprinter(["x"])
         reader.add(pa.record_batch({"x": [1.0]}))
         return reader.fingerprint()
@@ -200,22 +203,17 @@ def test_a_table_that_cannot_be_compared_is_refused(table, message):
         fingerprint(table)
 
 
-def test_the_key_is_private_and_made_once(tmp_path):
-    found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(load_keys(tmp_path / "h", create=True)))
-        for _ in range(16)
-    ]
+def test_threads_that_open_a_ledger_at_once_share_one_key(tmp_path):
+    home = tmp_path / "h"
+    threads = [threading.Thread(target=Ledger(home).open_dataset, args=(f"{k}", 1.0, 0.0)) for k in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 16
-    assert len(set(found)) == 1
-    key = tmp_path / "h" / "ledger.key"
-    assert [path.name for path in key.parent.iterdir()] == ["ledger.key"]
-    assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    assert key.read_text().strip() not in repr(found[0].id)
+    assert Ledger(home).verify().n_datasets == 8
+    text = (home / "ledger.key").read_text().splitlines()[0]
+    assert len(text) == 64
+    assert text not in repr(load_keys(home, create=False).id)
 
 
 def test_key_and_ledger_are_private(tmp_path):

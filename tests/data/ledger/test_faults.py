@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from data.errors import DataError
-from data.ledger import Ledger, LedgerError, LedgerUnavailable
+from data.errors import DataError, LedgerError, LedgerUnavailable
+from data.ledger import Ledger
 from tests.data.ledger.charging import COST
 
 NOBODY = 65534

@@ -8,16 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from data.ledger import (
-    AnswerLost,
-    BudgetExhausted,
-    ContentRefused,
-    Ledger,
-    LedgerError,
-    Question,
-    Verdict,
-)
-from data.store import processes
+from data.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
+from data.ledger import Ledger, Question, holder
 from tests.data.ledger.charging import COST
 
 EPSILON, TOTAL = 1 / 8, 1.0
@@ -26,7 +18,8 @@ NAMES, CONTENTS, BOUNDS = ("one", "two"), ("a" * 64, "b" * 64), (1, 2, 3, 4, 5, 
 
 def fits(previous, new):
     spent = sum(charge.epsilon for charge in previous)
-    return Verdict(spent + new.epsilon <= TOTAL, spent, 0.0)
+    if spent + new.epsilon > TOTAL:
+        raise BudgetExhausted("spent")
 
 
 class Ledgers(RuleBasedStateMachine):
@@ -36,8 +29,8 @@ class Ledgers(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.home, self.boot, self.heads = self.folder / "home", 0, []
-        self.original = processes._boot_id
-        processes._boot_id = lambda: f"boot {self.boot}"
+        self.original = holder._boot_id
+        holder._boot_id = lambda: f"boot {self.boot}"
         self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
         self.bound, self.backup = {}, None
 
@@ -93,7 +86,7 @@ class Ledgers(RuleBasedStateMachine):
             self.answers[charge.id] = {"estimate": answer}
         except LedgerError:  # another charge for the same question, or another process, has its place
             later = [key for key in self.charged if key.rpartition("-")[0] == charge.question.id]
-            assert later[-1] != charge.id or charge.holder.process.boot_id != f"boot {self.boot}"
+            assert later[-1] != charge.id or charge.holder.boot_id != f"boot {self.boot}"
 
     @rule()
     def restart(self):
@@ -135,7 +128,7 @@ class Ledgers(RuleBasedStateMachine):
         assert all(ledger.verify(head).ok for head in self.heads[-3:])
 
     def teardown(self):
-        processes._boot_id = self.original
+        holder._boot_id = self.original
         shutil.rmtree(self.folder)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from data.ledger import AnswerLost, Ledger, LedgerBroken, Verdict
+from data.errors import AnswerLost, BudgetExhausted, LedgerBroken
+from data.ledger import Ledger
 from data.ledger.charges import Question
 from data.ledger.database import EARLIER, EARLIER_HEAD
 from tests.data.ledger.charging import COST
@@ -38,7 +39,7 @@ def run(home, statement):
 
 
 def never(charges, new):
-    return Verdict(False, 0.0, 0.0)
+    raise BudgetExhausted("nothing may be charged")
 
 
 def asked_then(home, name):
@@ -85,7 +86,7 @@ def test_an_answer_that_waits_for_approval_is_not_shown(home):
     question = asked_then(home, "held")
     with pytest.raises(AnswerLost, match="approval"):
         Ledger(home).charge(question, COST, never)
-    with pytest.raises(Exception, match="the budget of 'patients' is"):
+    with pytest.raises(BudgetExhausted):
         Ledger(home).charge(question, COST, never, again=True)
 
 

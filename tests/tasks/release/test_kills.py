@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import tasks.release.release
-from data.ledger import AnswerLost, Ledger
+from data.errors import AnswerLost
+from data.ledger import Ledger
 from tasks.release.release import draw, release
 from tests.stored_answers import stored_answers
 

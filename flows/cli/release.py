@@ -1,14 +1,12 @@
-"""The commands that spend privacy: ``dpcost release``, ``dpcost ledger``."""
+"""The command that spends privacy: ``dpcost release``."""
 
 import json
 import math
 import os
 import select
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -19,19 +17,12 @@ from data.store.folders import home
 from flows.cli.options import AsJson, Engine, Workers
 
 if TYPE_CHECKING:
-    from data.ledger import VerifyReport
     from data.tables.reading import Source
     from tasks.advise import ReleaseForecast
     from tasks.release.plan import PlannedRelease
 
-_COPIES = (
-    "this ledger knows what is charged in it alone: a copy of its home, or another ledger, would answer with "
-    "fresh noise and cost the same people once more; keep one ledger for a dataset"
-)
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
-
-ledger_app = typer.Typer(help="Datasets' privacy budgets, and what was spent of them.", no_args_is_help=True)
 
 
 def release(
@@ -98,26 +89,6 @@ def release(
         write_table([released.record], table)
     shown = released.to_dict()
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
-
-
-def table(
-    records: Annotated[
-        list[Path], typer.Argument(help="release.json of one or several releases, or their folders.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
-    ] = None,
-) -> None:
-    """Set the coefficients of releases into a table for publication, several side by side."""
-    from tasks.release.coefficients import read_record, text_of, write_table
-
-    found = [read_record(record) for record in records]
-    if out is None:
-        typer.echo(text_of(found), nl=False)
-        return
-    write_table(found, out)
-    typer.echo(str(out))
 
 
 def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
@@ -216,125 +187,3 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
         yield f"  {name:<28}{text:>14}"
     (mean, least, most), k = (round(each) for each in foreseen.signs), len(foreseen.names)
     yield f"the signs of about {mean} of {k} coefficients will be known (made-up tables: {least} to {most})"
-
-
-@ledger_app.command("open")
-def ledger_open(
-    name: str,
-    epsilon: Epsilon,
-    delta: Annotated[
-        float, typer.Option(help="δ, well below 1 over the number of rows; 0 allows pure ε only.")
-    ],
-    data: Annotated[
-        Path | None, typer.Option(help="Its file; by default the one that NAME.toml declares, if it is here.")
-    ] = None,
-) -> None:
-    """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
-    from data.ledger import ContentRefused, open_ledger
-    from tasks.release.table import known_as
-
-    file = data or _file_of(Path(f"{name}.toml"))
-    known = known_as(open_ledger(home()), file) if file else ""
-    if known not in ("", name):
-        raise ContentRefused(
-            f"the rows of {file} are known to the ledger as {known!r} and cannot have a second budget as "
-            f"{name!r}; charge {known!r}: name = {json.dumps(known)} under [dataset] of the release file"
-        )
-    budget = open_ledger(home()).open_dataset(name, epsilon, delta)
-    typer.echo(f"{budget.name}: epsilon {budget.epsilon:g} at delta {budget.delta:g}, opened {budget.opened}")
-    typer.echo(_COPIES)
-
-
-def _file_of(study: Path) -> Path | None:
-    """Return the file that a study file declares, finished or not, if there is one."""
-    try:
-        file = study.parent / tomllib.loads(study.read_text(encoding="utf-8"))["data"]["path"]
-        return file if file.is_file() else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-@ledger_app.command("show")
-def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
-    """Show budgets and charges."""
-    from data.ledger import open_ledger
-    from tasks.release.spending import charged_unit, spent_epsilon, why_more
-
-    ledger = open_ledger(home())
-    rows: list[dict[str, Any]] = []
-    for row in ledger.show(name):
-        charges = ledger.charges(row["name"])
-        spent = spent_epsilon(charges, row["delta"])
-        facts = {"unit": charged_unit(charges), "note": why_more(charges, row["delta"])}
-        rows.append({**row, "epsilon_spent": spent, **facts})
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    for row in rows:
-        typer.echo(
-            f"{row['name']}: epsilon {row['epsilon_spent']:.4g} of {row['epsilon']:g} spent at delta "
-            f"{row['delta']:g}, {len(row['charges'])} charge{'s' * (len(row['charges']) != 1)}"
-            + (f", protects each {row['unit']}" if row["unit"] else "")
-        )
-        for charge in row["charges"]:
-            asked = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
-            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{asked}  {charge['state']}")
-        if row["note"]:
-            typer.echo(f"  {row['note']}")
-    if rows:
-        typer.echo(_COPIES)
-    else:
-        typer.echo("no dataset has a budget yet; start with: dpcost ledger open NAME --epsilon E --delta D")
-
-
-@ledger_app.command("backup")
-def ledger_backup(file: Path, as_json: AsJson = False) -> None:
-    """Copy the whole ledger, with its key, into one file; it replaces none but an earlier backup."""
-    from data.ledger import open_ledger
-
-    report = open_ledger(home()).backup(file)
-    _tell(report, f"{file} holds the ledger and its key: keep it as secret", as_json)
-
-
-@ledger_app.command("restore")
-def ledger_restore(
-    file: Path,
-    noted: Annotated[
-        str | None, typer.Option(help="The last head that you noted: it must be in FILE.")
-    ] = None,
-    forget_newer: Annotated[
-        bool,
-        typer.Option("--forget-newer", help="An older state is meant; what was charged since is forgotten."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Put a backup in the place of the ledger, unless that forgets what was charged since."""
-    from data.ledger import open_ledger
-
-    report = open_ledger(home()).restore(file, noted=noted, forget_newer=forget_newer)
-    _tell(report, f"the ledger is that of {file}", as_json)
-
-
-def _tell(report: "VerifyReport", sentence: str, as_json: bool) -> None:
-    """Print a report on a whole ledger, and the head that shows later that nothing was rolled back."""
-    shown = f"{sentence}: {report.n_charges} charges of {report.n_datasets} datasets\nhead {report.head}"
-    typer.echo(json.dumps(asdict(report), indent=1) if as_json else shown)
-
-
-@ledger_app.command("verify")
-def ledger_verify(
-    noted: Annotated[str | None, typer.Option(help="The head that an earlier verify printed.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check that the chain of records is whole; exit 1 if it is not."""
-    from data.ledger import open_ledger
-
-    report = open_ledger(home()).verify(noted)
-    if as_json:
-        typer.echo(json.dumps(asdict(report), indent=1))
-    elif report.ok:
-        typer.echo(f"the ledger is whole: {report.n_charges} charges, head {report.head or '(empty)'}")
-    else:
-        typer.echo("the ledger is NOT whole:\n" + "\n".join(f"  {problem}" for problem in report.problems))
-    if not report.ok:
-        raise typer.Exit(1)
