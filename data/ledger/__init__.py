@@ -17,7 +17,7 @@ of this home; stop a person who may write to it; or know that altered data stem 
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
->>> reader = ledger.fingerprinter(table.column_names)
+>>> reader = ledger.fingerprinter()
 >>> for batch in table.to_batches():
 ...     reader.add(batch)
 >>> question = Question("patients", reader.fingerprint(), "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7)

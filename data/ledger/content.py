@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ ROW_BYTES = 32
 class Fingerprinter:
     """Computes the fingerprint of a table that is read piece by piece.
 
-    Pass the whole table as its owner has it, not only the columns of one request: it is the dataset that has
+    Read the whole table as its owner has it, not only the columns of one request: it is the dataset that has
     a budget. Memory does not grow with the number of rows. `Ledger.fingerprinter` passes the ledger's key.
 
     It compares `data.formats.canonical` forms, and numbers in single precision, in any order: that protects
@@ -29,15 +28,17 @@ class Fingerprinter:
     data with another row, column name, unit or notation of dates.
     """
 
-    def __init__(self, names: Sequence[str], key: bytes) -> None:
-        if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-            raise LedgerError("the table's columns must have different names that are text; rename them")
-        self._names, self._key = sorted(names), key
-        self._n_rows = 0
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._names: list[str] = []
+        self.n_rows = 0
         self._sum = 0  # of keyed hashes: it is equal for equal rows in any order, and needs no sorting
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Read more rows; refuse columns of lists or records."""
+        """Read more rows; refuse columns of one name, of lists or of records."""
+        self._names = sorted(batch.schema.names)
+        if len(set(self._names)) != len(self._names):
+            raise LedgerError("the table's columns must have different names; rename them")
         cells = memoryview(np.hstack([_cell_bytes(batch, name) for name in self._names]).tobytes())
         row_bytes = CELL_BYTES * len(self._names)
         digests = b"".join(
@@ -46,17 +47,17 @@ class Fingerprinter:
         )
         words = np.frombuffer(digests, dtype="<u4").reshape(-1, ROW_BYTES // 4).sum(axis=0, dtype=np.uint64)
         self._sum += sum(int(word) << (32 * i) for i, word in enumerate(words))
-        self._n_rows += batch.num_rows
+        self.n_rows += batch.num_rows
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the rows read so far, in any order of rows and columns."""
-        if not self._n_rows or not self._names:
+        if not self.n_rows or not self._names:
             raise LedgerError(
-                f"the table has {self._n_rows} rows and {len(self._names)} columns and needs one of each; "
+                f"the table has {self.n_rows} rows and {len(self._names)} columns and needs one of each; "
                 "check the file"
             )
         rows = (self._sum % 2 ** (8 * ROW_BYTES)).to_bytes(ROW_BYTES, "little")
-        table = json.dumps(self._names).encode() + self._n_rows.to_bytes(8, "little") + rows
+        table = json.dumps(self._names).encode() + self.n_rows.to_bytes(8, "little") + rows
         return hmac.digest(self._key, b"content" + table, "sha256").hex()
 
 

@@ -79,13 +79,9 @@ BEFORE = EARLIER.to_metadata(sa.MetaData(), name="dpcost_ledger_before")
 
 _VERIFY = "run dpcost ledger verify"
 _BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"
-_FORBIDDEN = "is forbidden; make the file and its folder readable and writable"
 _SQLITE_FAULTS = {
     "SQLITE_BUSY": _BUSY,
-    "SQLITE_LOCKED": _BUSY,
     "SQLITE_READONLY": "is read-only; make the file and its folder writable",
-    "SQLITE_PERM": _FORBIDDEN,
-    "SQLITE_AUTH": _FORBIDDEN,
     "SQLITE_FULL": "cannot grow, for the disk is full; free some space",
     "SQLITE_CANTOPEN": "cannot be opened; check that its folder exists and is readable and writable",
     "SQLITE_NOTADB": "is not a ledger (the file is damaged or something else); restore it from a backup",

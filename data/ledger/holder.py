@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
@@ -64,19 +62,13 @@ class Holder:
 def start_time(pid: int) -> str:
     """Return when a process started; empty if it is gone or has exited and waits to be collected."""
     try:
-        if Path("/proc/self/stat").exists():
-            # The command name, in brackets, may itself hold blanks and brackets.
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            return "" if fields[0] in "ZX" else fields[19]
-        process = psutil.Process(pid)
-        return "" if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
-    except (OSError, psutil.Error):
+        # The command name, in brackets, may itself hold blanks and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
         return ""
+    return "" if fields[0] in "ZX" else fields[19]
 
 
 @cache
 def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -87,9 +87,9 @@ class Ledger:
         """Where the ledger is, without a password."""
         return self._database.location
 
-    def fingerprinter(self, names: Sequence[str]) -> content.Fingerprinter:
-        """Return a reader of a table with these columns that makes its fingerprint with the ledger's key."""
-        return content.Fingerprinter(names, key.load_keys(self._home, create=False).fingerprint)
+    def fingerprinter(self) -> content.Fingerprinter:
+        """Return a reader of a table that makes its fingerprint with the ledger's key."""
+        return content.Fingerprinter(key.load_keys(self._home, create=False).fingerprint)
 
     def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
         """Set the total budget of a dataset; it is never changed, neither up nor down."""

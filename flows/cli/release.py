@@ -63,7 +63,7 @@ def release(
     from data.tables.reading import is_address
     from flows.record.progress import counter
     from tasks.release.coefficients import table_format, write_table
-    from tasks.release.record import write_record
+    from tasks.release.record import record_of, write_record
     from tasks.release.release import release as release_one
 
     source = data if is_address(data) else Path(data)
@@ -84,9 +84,9 @@ def release(
             before_charge=partial(_confirm_intervals, yes, none_expected),
         )
     if record:
-        write_record(released.record, record)
+        write_record(record_of(released), record)
     if table:
-        write_table([released.record], table)
+        write_table([record_of(released)], table)
     shown = released.to_dict()
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
 

@@ -1,14 +1,13 @@
 """The plan of a release: every check, the question, and its cost. No ledger, and no noise.
 
-Whatever can be wrong with a request or with its rows is refused here, where nothing has been charged. What
-happens afterwards, `tasks.release.release.draw`, cannot be refused for what the rows hold.
+Whatever can be wrong with a request or with its rows is refused here, where nothing has been charged.
 """
 
 import logging
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -58,9 +57,8 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     _check_plan(drawing, request)
     _warn_of_large_delta(request.delta, rows)
     check_data(drawing.estimator, drawing.params, sample)
-    facts = _facts_at_charge(drawing.events, drawing.cost.rho, request.delta)
-    if rows.public:
-        facts["public_rows"] = rows.public.facts
+    public = {"public_rows": rows.public.facts} if rows.public else {}
+    facts = _facts_at_charge(drawing.events, drawing.cost.rho, request.delta) | public
     question = Question(
         dataset=config.dataset.name,
         content=rows.content,
@@ -69,13 +67,6 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         epsilon=request.epsilon,
         delta=request.delta,
     )
-    cost = PrivacyCost(
-        rho=drawing.cost.rho,
-        pure_epsilon=drawing.cost.pure_epsilon,
-        failure=drawing.cost.failure,
-        unit=request.unit,
-        facts=facts,
-    )
     return PlannedRelease(
         request=request,
         rows=rows,
@@ -83,7 +74,7 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         drawing=drawing,
         sample=sample,
         question=question,
-        cost=cost,
+        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=facts),
     )
 
 
@@ -149,9 +140,9 @@ def _facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[
         "events": _entries(events),
         "risk": risk_of_events(events, delta).to_dict(),
         "software": {
-            "dpcost": _version("dpcost") or dpalgos.__version__,
-            "opendp": _version("opendp"),
-            "numpy": _version("numpy"),
+            "dpcost": dpalgos.__version__,
+            "opendp": version("opendp"),
+            "numpy": np.__version__,
             "python": platform.python_version(),
         },
     }
@@ -171,10 +162,3 @@ def _entries(events: Sequence[Event]) -> list[dict[str, Any]]:
     return [
         dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
     ]
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

@@ -17,40 +17,39 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from data.ledger import Charge
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
 from tasks.faults import SpecError
-from tasks.release.plan import EVENT_FIELDS, PlannedRelease
+from tasks.release.plan import EVENT_FIELDS
+from tasks.release.release import Release
 from tasks.release.request import is_bound
 
 VERSION = 1
-_GOES_BACK = {
+_REPLACED = {
     Relation.CENTRAL: "data sets of the same number of rows that differ in one row, replaced by any other",
     Relation.USER: "data sets of the same users that differ in all rows of one user, replaced by any others",
-    Relation.LOCAL: "one person's input, replaced by any other",
 }
 
 
-def record_of(
-    plan: PlannedRelease, shown: Mapping[str, Any], facts: dict[str, Any], charge: Charge, head: str
-) -> dict[str, Any]:
-    """Return the record of a release; ``facts`` are those of its charge."""
-    config, estimator = plan.request.config, plan.request.estimator
-    unit = (estimator.relation or Relation.CENTRAL).unit_of_privacy
+def record_of(released: Release) -> dict[str, Any]:
+    """Return what can be published of a release."""
+    plan, charge, facts, shown = released.plan, released.charge, released.facts, released.to_dict()
+    estimator, interval = plan.request.estimator, shown["interval"]
     events = [{name: each.get(name) for name in EVENT_FIELDS} for each in facts["events"]]
-    mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
-    deployment = _deployment(plan, shown, facts["rho"], charge.charged[:10], mechanisms)
     release = {
         "estimator": estimator.name,
         "reference": estimator.reference,
-        "level": config.params.get("interval"),
-        "model": _model_facts(plan),
-        "answer": _numbers(shown),
+        "level": released.level,
+        "model": _model_facts(released),
+        "answer": [
+            dict(zip(("name", "estimate", "lower", "upper"), (name, value, *ends), strict=True))
+            for name, value in shown["estimate"].items()
+            for ends in [interval.get(name, (None, None))]
+        ],
         "interval_note": shown["interval_note"],
         "public_shape": shown["public_shape"],
         "events": events,
-        "public": list(_public(plan, facts, unit)),
+        "public": list(_public(released)),
         "risk": facts["risk"],
         "ledger": {
             "charge": charge.id,
@@ -59,20 +58,21 @@ def record_of(
             "epsilon_spent": shown["spent_epsilon"],
             "epsilon_budget": shown["budget_epsilon"],
             "delta_budget": shown["budget_delta"],
-            "head": head,
+            "head": released.head,
         },
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],
     }
+    mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
+    deployment = _deployment(released, shown, mechanisms)
     return {"record_version": VERSION, "deployment": deployment, "release": release}
 
 
-def _deployment(
-    plan: PlannedRelease, shown: Mapping[str, Any], rho: float, charged: str, mechanisms: str
-) -> dict[str, dict[str, Any]]:
+def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) -> dict[str, dict[str, Any]]:
     """Return the fields of the registry."""
-    config, estimator, n_units = plan.request.config, plan.request.estimator, plan.rows.n_units
+    request, n_units = released.plan.request, released.plan.rows.n_units
+    config, estimator = request.config, request.estimator
     relation = estimator.relation or Relation.CENTRAL
     unit = relation.unit_of_privacy
     columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
@@ -82,7 +82,7 @@ def _deployment(
             "name": config.dataset.name,
             "data_product_type": "Summary statistics" if estimator.task == "mean" else "Statistical model",
             "description": f"{estimator.title}: {estimator.summary}",
-            "publication_date": charged,
+            "publication_date": released.charge.charged[:10],
         },
         "dp_flavor": {
             "name": "Approximate DP" if shown["delta"] else "Pure DP",
@@ -94,11 +94,11 @@ def _deployment(
         },
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
-            "privacy_unit_description": f"{relation.neighboring_relation}: {_GOES_BACK[relation]}{by}",
+            "privacy_unit_description": f"{relation.neighboring_relation}: {_REPLACED[relation]}{by}",
             "privacy_parameters": {
                 "epsilon": shown["epsilon"],
                 "delta": shown["delta"],
-                "rho": rho,
+                "rho": released.facts["rho"],
             },
             "privacy_parameters_description": "a fixed guarantee, charged before anything was drawn",
         },
@@ -140,8 +140,9 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
         ) from None
 
 
-def _public(plan: PlannedRelease, facts: Mapping[str, Any], unit: str) -> Iterator[dict[str, str]]:
+def _public(released: Release) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
+    plan, unit = released.plan, released.plan.request.estimator.unit_of_privacy
     config, table = plan.request.config, plan.request.table
 
     def fact(what: str, value: object, source: str) -> dict[str, str]:
@@ -150,7 +151,7 @@ def _public(plan: PlannedRelease, facts: Mapping[str, Any], unit: str) -> Iterat
     yield fact(f"number of {unit}s", plan.rows.n_units, "shared by all neighboring data")
     for name, value in {**config.bounds, **config.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
-    if public := facts.get("public_rows"):
+    if public := released.facts.get("public_rows"):
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
@@ -159,27 +160,18 @@ def _public(plan: PlannedRelease, facts: Mapping[str, Any], unit: str) -> Iterat
             yield fact(f"column {column.name}", known, column.source)
 
 
-def _model_facts(plan: PlannedRelease) -> dict[str, Any]:
+def _model_facts(released: Release) -> dict[str, Any]:
     """Return what a table of the coefficients says of the model."""
-    asked, table = plan.request.config, plan.request.table
-    study = plan.request.study
-    used = {*asked.columns.x, *(name for each in (table.columns if table else ()) for name in each.uses)}
+    request = released.plan.request
+    config, study = request.config, request.study
+    declared = request.table.columns if request.table else ()
+    used = {*config.columns.x, *(name for each in declared for name in each.uses)}
     return {
-        "n": plan.rows.n_units,
-        "response": asked.columns.y or "",
-        "family": str(asked.params.get("family", "")),
-        "formula": asked.formula or (study.formula if study else ""),
+        "n": released.plan.rows.n_units,
+        "response": config.columns.y or "",
+        "family": str(config.params.get("family", "")),
+        "formula": config.formula or (study.formula if study else ""),
         "references": {
-            each.name: each.categories[0]
-            for each in (table.columns if table else ())
-            if each.categories and each.name in used
+            each.name: each.categories[0] for each in declared if each.categories and each.name in used
         },
     }
-
-
-def _numbers(shown: Mapping[str, Any]) -> list[dict[str, Any]]:
-    ends = {name: shown["interval"].get(name, (None, None)) for name in shown["estimate"]}
-    return [
-        {"name": name, "estimate": value, "lower": ends[name][0], "upper": ends[name][1]}
-        for name, value in shown["estimate"].items()
-    ]

@@ -19,7 +19,6 @@ from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.typing import FloatArray
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, plan_release
-from tasks.release.record import record_of
 from tasks.release.request import read_request
 from tasks.release.spending import room_in, spent_epsilon, why_more
 from tasks.release.table import read_rows
@@ -68,11 +67,6 @@ class Release:
         """What is said of the answer, as it was stored with the charge."""
         # A charge of a version that did not store them has today's, without the software of then.
         return {**self.plan.cost.facts, "software": {}, **self.charge.cost.facts}
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """What can be published of it."""
-        return record_of(self.plan, self.to_dict(), self.facts, self.charge, self.head)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as it is shown."""

@@ -19,7 +19,6 @@ import pyarrow as pa
 from data.dataset import Column
 from data.errors import DataError
 from data.ledger import Ledger
-from data.ledger.content import Fingerprinter
 from data.tables.declared import DeclaredTable, UserIds, read_declared
 from data.tables.reading import (
     PartitionedTable,
@@ -61,22 +60,16 @@ class FileUnits:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TableInUnits:
-    """Rows in public units, and how to convert an answer back."""
+class ReleaseRows:
+    """The rows of a file in public units, and how to convert an answer back."""
 
     X: FloatArray | StreamedTable | PartitionedTable  # (n, k); what is streamed brings responses, too
     y: FloatArray | None = None
     users: np.ndarray | None = None  # (n,) a code per row for the user it belongs to, if they are protected
     units: FileUnits
     moved: np.ndarray | None = None  # which cells of X and y were moved to a bound, for `dpalgos.Sample`
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ReleaseRows(TableInUnits):
-    """A file that was read and checked."""
-
-    content: str  # the fingerprint
-    n_rows: int
+    content: str = ""  # the fingerprint of the whole file
+    n_rows: int = 0
     public: PublicRows | None = None
 
     @property
@@ -106,14 +99,15 @@ def table_as_declared(
     *,
     family: str,
     watch: Watch,
-) -> TableInUnits:
+) -> ReleaseRows:
     """Return columns as a study file declares them, in public units; refuse a file that is not as declared.
 
     A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
     responses of a generalized linear model (``family``) stay as they are.
     """
     known = {column.name: column for column in analyst_table.columns}
-    for name in (*x, *([y] if y else [])):
+    wanted = [*x, *([y] if y else [])]
+    for name in wanted:
         if name not in known:
             raise SpecError(f"columns must be among those that the study file declares, got {name!r}")
     if (user_id or "") != analyst_table.user_id:
@@ -121,7 +115,7 @@ def table_as_declared(
             f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
             f"{user_id or 'none'!r}; correct it"
         )
-    used = analyst_table.needed(known[name] for name in (*x, *([y] if y else [])))
+    used = analyst_table.needed(known[name] for name in wanted)
     declaration = analyst_table.declaration(used)
     if user_id:
         declaration = replace(declaration, n_rows=None)  # how many rows users have is private
@@ -137,21 +131,13 @@ def table_as_declared(
     units = [_unit(columns[name]) for name in names]
     X = np.column_stack([(table[name] - c) / s for name, (c, s) in zip(names, units, strict=True)])
     users = table[analyst_table.user_id] if analyst_table.user_id else None
-    imputed = {column.name: column.impute for column in used if column.impute is not None}
-    declared = {
-        "units": {name: list(unit) for name, unit in zip(names, units, strict=True)},
-        "categories": {column.name: list(column.categories) for column in used if column.categories},
-        **({"others": others} if (others := {c.name: c.others for c in used if c.others}) else {}),
-        **({"missing": analyst_table.missing} if analyst_table.missing != "refuse" else {}),
-        **(_clipping(used) if analyst_table.outside == "clip" else {}),
-        **({"imputed": imputed} if imputed else {}),
-    }
+    declared = _declared(analyst_table, used, dict(zip(names, map(list, units), strict=True)))
     scales = np.array([s for _, s in units])
     if not y:
         back = FileUnits(
             names=tuple(names), factor=scales, offset=np.array([c for c, _ in units]), declared=declared
         )
-        return TableInUnits(X=X, y=None, users=users, units=back, moved=_moved(read, names, []))
+        return ReleaseRows(X=X, y=None, users=users, units=back, moved=_moved(read, names, []))
     response = y if family == "multinomial" else _single(known[y].declared.table_columns, y)
     center, scale = (0.0, 1.0) if family else _unit(columns[response])
     back = FileUnits(
@@ -168,7 +154,7 @@ def table_as_declared(
     rows[read.kept] = np.column_stack([X, np.ones(len(X))])
     y_declared[read.kept] = (table[response] - center) / scale
     moved = _moved(read, names, [AT_CENTERS, response])
-    return TableInUnits(X=rows, y=y_declared, users=users, units=back, moved=moved)
+    return ReleaseRows(X=rows, y=y_declared, users=users, units=back, moved=moved)
 
 
 def _moved(read: DeclaredTable, names: Sequence[str], more: Sequence[str]) -> np.ndarray | None:
@@ -182,10 +168,22 @@ def _moved(read: DeclaredTable, names: Sequence[str], more: Sequence[str]) -> np
     return moved
 
 
-def _clipping(columns: Sequence[AnalystColumn]) -> dict[str, Any]:
-    """Return the bounds that values are moved to, for the question: other bounds give another answer."""
-    bounds = {column.name: [column.lower, column.upper] for column in columns if not column.categories}
-    return {"outside": "clip", "column_bounds": bounds}
+def _declared(
+    analyst_table: AnalystTable, used: Sequence[AnalystColumn], units: dict[str, list[float]]
+) -> dict[str, Any]:
+    """Return what the ledger's question says of the columns: other declarations give another answer."""
+    declared: dict[str, Any] = {"units": units}
+    declared["categories"] = {column.name: list(column.categories) for column in used if column.categories}
+    if others := {column.name: column.others for column in used if column.others}:
+        declared["others"] = others
+    if analyst_table.missing != "refuse":
+        declared["missing"] = analyst_table.missing
+    if analyst_table.outside == "clip":
+        bounds = {column.name: [column.lower, column.upper] for column in used if not column.categories}
+        declared |= {"outside": "clip", "column_bounds": bounds}
+    if imputed := {column.name: column.impute for column in used if column.impute is not None}:
+        declared["imputed"] = imputed
+    return declared
 
 
 def _unit(column: Column) -> tuple[float, float]:
@@ -203,20 +201,6 @@ def _single(columns: Sequence[str], name: str) -> str:
     return columns[0]
 
 
-class _SeenRows:
-    """The fingerprint and the number of rows that were read so far; ``reader`` is None before the first."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self.reader: Fingerprinter | None = None
-        self.n_rows = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self.reader = self.reader or self._ledger.fingerprinter(batch.schema.names)
-        self.reader.add(batch)
-        self.n_rows += batch.num_rows
-
-
 def read_rows(
     ledger: Ledger,
     data: Source,
@@ -232,43 +216,45 @@ def read_rows(
             f"the folder {data}; write its rows into one"
         )
     ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
-    seen = _SeenRows(ledger)
+    reader = ledger.fingerprinter()
 
     def watch(batch: pa.RecordBatch) -> None:
-        seen.add(batch)
+        reader.add(batch)
         if ids:
             ids.add(batch)
         if progress and not user_id:  # how many rows users have is private
-            progress(seen.n_rows)
+            progress(reader.n_rows)
 
     if analyst_table:
         family = str(config.params.get("family", ""))
-        table = table_as_declared(Path(data), analyst_table, x, y, user_id, family=family, watch=watch)
+        rows = table_as_declared(Path(data), analyst_table, x, y, user_id, family=family, watch=watch)
     elif is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):
         stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, x, y or "")
         stream.check(watch)
-        table = TableInUnits(X=stream, units=FileUnits.unchanged(x))
+        rows = ReleaseRows(X=stream, units=FileUnits.unchanged(x))
     else:
         numbers = load_numbers(data, [*x, *([y] if y else [])], watch=watch)
-        table = TableInUnits(
+        rows = ReleaseRows(
             X=numbers[list(x)].to_numpy(),
             y=numbers[y].to_numpy() if y else None,
             users=ids.codes() if ids else None,
             units=FileUnits.unchanged(x),
         )
-    public = None
-    if config.public:
-        files = files_of(data) if is_folder(data) else [data]
-        refuse_private_file(config.public, [each for each in files if isinstance(each, Path)])
-    if config.public and analyst_table:
-        used = [column for column in analyst_table.columns if column.name in {*x, y}]
-        response = analyst_table.ingested(y) if y else ()
-        public = read_public_rows(config.public, analyst_table, used, unused=response)
-    elif config.public:
-        public = read_public_numbers(config.public, x)
-    assert seen.reader is not None
-    content = seen.reader.fingerprint()
-    return ReleaseRows(content=content, n_rows=seen.n_rows, public=public, **vars(table))
+    public = _public_rows(request, data) if config.public else None
+    return replace(rows, content=reader.fingerprint(), n_rows=reader.n_rows, public=public)
+
+
+def _public_rows(request: ReleaseRequest, data: Source) -> PublicRows:
+    """Read the public rows, in the columns of the private ones; refuse the private file."""
+    public, analyst_table, columns = request.config.public, request.table, request.config.columns
+    assert public is not None
+    files = files_of(data) if is_folder(data) else [data]
+    refuse_private_file(public, [each for each in files if isinstance(each, Path)])
+    if not analyst_table:
+        return read_public_numbers(public, columns.x)
+    used = [column for column in analyst_table.columns if column.name in {*columns.x, columns.y}]
+    response = analyst_table.ingested(columns.y) if columns.y else ()
+    return read_public_rows(public, analyst_table, used, unused=response)
 
 
 def known_as(ledger: Ledger, data: Source) -> str:
@@ -276,10 +262,10 @@ def known_as(ledger: Ledger, data: Source) -> str:
     known = {rows: dataset["name"] for dataset in ledger.show() for rows in dataset["contents"]}
     if not known:
         return ""
-    seen = _SeenRows(ledger)
-    of_all_files = alike(seen.add)
+    reader = ledger.fingerprinter()
+    of_all_files = alike(reader.add)
     for file in files_of(data) if is_folder(data) else [data]:
         with opened_table(file) as (_, batches):
             for batch in batches:
                 of_all_files(batch)
-    return known.get(seen.reader.fingerprint(), "") if seen.reader and seen.n_rows else ""
+    return known.get(reader.fingerprint(), "") if reader.n_rows else ""

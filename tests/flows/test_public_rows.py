@@ -14,6 +14,7 @@ from reports.analysis.results import PUBLIC_ALONE
 from tasks.faults import SpecError
 from tasks.problems.problem import Estimation
 from tasks.problems.registered_table import ReferenceAnswer, partial_estimation
+from tasks.release.record import record_of
 from tasks.release.release import release
 from tasks.study.panel import EstimatorSpec, with_public_rows
 from tests.tasks.blocks import made_block, made_cell
@@ -204,10 +205,10 @@ def test_a_release_takes_public_rows_and_its_record_names_them(tmp_path, ledger,
     (given,) = public_rows_of_releases
     of_study = find_study(str(with_public(file))).head_panel.problem.public_X
     np.testing.assert_array_equal(given[np.lexsort(given.T)], of_study[np.lexsort(of_study.T)])
-    (fact,) = [fact for fact in first.record["release"]["public"] if fact["what"] == "public rows"]
+    (fact,) = [fact for fact in record_of(first)["release"]["public"] if fact["what"] == "public rows"]
     assert fact["value"].startswith("200 of public.csv, sha256 ")
     assert fact["source"] == "volunteers, none of them in the table"
-    assert first.record["release"]["public_shape"] == first.to_dict()["public_shape"]
+    assert record_of(first)["release"]["public_shape"] == first.to_dict()["public_shape"]
     again = asked(tmp_path, ledger)
     assert again.replayed
     assert (again.estimate, again.to_dict()["public_shape"]) == (
@@ -304,7 +305,7 @@ def test_a_replayed_record_names_the_public_table_of_the_answer(tmp_path, ledger
     edited(config, 'data = "public.csv"\nsource = "volunteers', 'data = "other.csv"\nsource = "a register')
     again = asked(tmp_path, ledger)
     assert again.replayed
-    assert again.record["release"]["public"] == first.record["release"]["public"]
+    assert record_of(again)["release"]["public"] == record_of(first)["release"]["public"]
 
 
 def test_a_study_and_a_release_leave_out_the_same_public_rows(tmp_path, ledger, public_rows_of_releases):

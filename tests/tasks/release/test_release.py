@@ -291,7 +291,7 @@ def test_the_record_of_a_stored_answer_names_the_software_that_drew_it(
     opened(dpcost)
     software = []
     for installed in ("1.2.3", "9.9.9"):
-        monkeypatch.setattr("tasks.release.plan.version", lambda package, installed=installed: installed)
+        monkeypatch.setattr(dpalgos, "__version__", installed)
         assert ask(dpcost, data, config(), "--record", tmp_path / installed)[0] == 0
         record = json.loads((tmp_path / installed / "release.json").read_text())
         software.append(record["release"]["software"])

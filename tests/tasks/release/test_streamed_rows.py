@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +17,7 @@ import pytest
 import dpalgos
 import tasks.release.release
 from data.formats.row_groups import RowBlocks
+from data.store.folders import PROJECT_ROOT
 from data.tables.reading import StreamedTable
 from dpalgos.rows.partitions import PartitionedRows
 from flows.server.dask_workers import own_workers
@@ -330,7 +330,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
                 capture_output=True,
                 text=True,
                 check=True,
-                cwd=Path(__file__).parents[2],
+                cwd=PROJECT_ROOT,
                 env={**os.environ, "DPCOST_HOME": str(home)},
             )
         peaks[n] = int(done.stdout.split()[-1])
