@@ -1,4 +1,4 @@
-"""The structure of the project: one name for one thing; no code branches on the kind of a problem."""
+"""The structure of the project: sizes, one name for one thing, no branches on the kind of a problem."""
 
 import ast
 import re
@@ -31,6 +31,21 @@ MOST_FILES = 14
 def test_no_folder_holds_many_files():
     counted = Counter(relative(path.parent) for path in FILES)
     assert {folder: n for folder, n in counted.items() if n > MOST_FILES and folder not in PLUGINS} == {}
+
+
+MOST_LINES = 80
+
+
+def test_a_function_fits_on_a_screen():
+    """From its docstring to its end: frameworks and users read signatures."""
+    long = [
+        (relative(path), node.name, lines)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (lines := node.end_lineno - node.body[0].lineno + 1) > MOST_LINES
+    ]
+    assert long == []
 
 
 def classes():

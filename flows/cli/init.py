@@ -82,16 +82,68 @@ def init(
     ] = False,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
-    from jinja2 import Environment, FileSystemLoader
-
     from data.ledger import open_ledger
-    from data.store.folders import atomic_write, home
+    from data.store.folders import home
     from data.tables.declared import count_users, table_schema
-    from dpalgos import get_estimator
+    from tasks.faults import SpecError
+    from tasks.release.table import known_as
+
+    files = _files(name, force=force)
+    schema, rows = table_schema(data)
+    if formula:
+        response, named = _of_formula(formula, schema, response, user_id)
+        schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
+    chosen = _model(schema, response, family, user_id, sparsity)
+    users = count_users(data, user_id) if user_id else None
+    for found, unit in ((rows, "rows"), (users, "users")):
+        if found is not None and found < FEWEST_ROWS:
+            raise SpecError(f"{data} has {found} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
+    used, left_out = _columns(data, schema, response, user_id)
+    before, of_data = declared_before(files[0]) if force else ({}, {})
+    label = of_a_label(response) if _is_label(schema, response, family) else {}
+    declared = combined(label, from_codebook(codebook) if codebook else {}, before)
+    known = known_as(open_ledger(home()), data)
+    facts = {
+        **_facts_of_model(chosen, rows, users, sum(column != response for column in used)),
+        **_facts_of_columns(schema, used, left_out, declared, response),
+        "name": name,
+        "file": data.name,
+        "path": str(data),
+        "user_id": toml(user_id) if user_id else "",
+        "sparsity": sparsity,
+        "formula": toml(formula) if formula else "",
+        "of_data": of_data,
+        "ledger_name": known or name,
+    }
+    _write(files, facts)
+    counted = f"{rows:,} rows " + (f"of {users:,} users were counted" if users else "were counted")
+    told = []
+    if left_out:
+        listed = ", ".join(f"{column} ({reason})" for column, reason in left_out.items())
+        told.append(f"left out by their names, as comments: {listed}")
+    if not family and schema.get(response) == "whole number":
+        told.append(
+            f"{response} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
+        )
+    if "an id" in left_out.values() and not user_id:
+        told.append("several rows of one person? protect people: --user-id COLUMN, under another NAME")
+    if known and known != name:
+        told.append(
+            f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
+            "budget of their own"
+        )
+    told += [
+        f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}',
+        f"{files[1]}: for publication, with dpcost release {facts['release']}; its head says how",
+        f"read: the names and types of {len(schema)} columns; {counted}, no value is kept",
+    ]
+    typer.echo("\n".join(told))
+
+
+def _files(name: str, *, force: bool) -> list[Path]:
+    """Return the files to write; refuse a name that a study cannot have, and files that are there."""
     from flows.studies.find_study import SCORECARD, study_names
     from tasks.faults import SpecError
-    from tasks.release.table import AT_CENTERS, known_as
-    from tasks.study.study_file import STUDY_FILE_VERSION
 
     files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
@@ -102,100 +154,87 @@ def init(
     for file in files:
         if file.exists() and not force:
             raise SpecError(f"{file} is there already; --force writes it anew and keeps what was filled in")
-    schema, rows = table_schema(data)
-    if formula:
-        response, named = _of_formula(formula, schema, response, user_id)
-        schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
-    chosen = _model(schema, response, family, user_id, sparsity)
-    users = count_users(data, user_id) if user_id else None
-    for found, unit in ((rows, "rows"), (users, "users")):
-        if found is not None and found < FEWEST_ROWS:
-            raise SpecError(f"{data} has {found} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
-    proposed = {
+    return files
+
+
+def _columns(
+    data: Path, schema: Mapping[str, str], response: str, user_id: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return response and covariates with their types, and what is left out by its name with the reason."""
+    from tasks.faults import SpecError
+
+    present = {column: kind for column, kind in schema.items() if kind != "empty" and column != user_id}
+    left_out = {
         column: reason
-        for column, kind in schema.items()
-        if kind != "empty" and column not in (response, user_id) and (reason := _no_covariate(column, kind))
+        for column, kind in present.items()
+        if column != response and (reason := _no_covariate(column, kind))
     }
-    used = {
-        column: kind
-        for column, kind in schema.items()
-        if kind != "empty" and column != user_id and column not in proposed
-    }
-    covariates = {column: kind for column, kind in used.items() if column != response}
-    if not covariates:
+    used = {column: kind for column, kind in present.items() if column not in left_out}
+    if not used.keys() - {response}:
         raise SpecError(
             f"{data} has no column with values next to the response"
-            + f" but {', '.join(f'{name} ({why})' for name, why in proposed.items())}" * bool(proposed)
+            + f" but {', '.join(f'{name} ({why})' for name, why in left_out.items())}" * bool(left_out)
             + "; bring at least one, or rename those that are meant"
         )
-    before, of_data = declared_before(files[0]) if force else ({}, {})
-    label = of_a_label(response) if _is_label(schema, response, family) else {}
-    declared = combined(label, from_codebook(codebook) if codebook else {}, before)
-    known = known_as(open_ledger(home()), data)
+    return used, left_out
+
+
+def _facts_of_model(chosen: str, rows: int, users: int | None, n_covariates: int) -> dict[str, Any]:
+    from dpalgos import get_estimator
+    from tasks.study.study_file import STUDY_FILE_VERSION
+
     model, n = _MODELS[chosen], rows if users is None else users
-    facts = {
+    return {
         **model._asdict(),
-        "name": name,
         "model": chosen,
         "version": STUDY_FILE_VERSION,
-        "file": data.name,
-        "path": str(data),
         "rows": rows,
         "users": users,
         "units": "rows" if users is None else "users",
         "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
-        "response": toml(response) if response else "",
-        "user_id": toml(user_id) if user_id else "",
-        "sparsity": sparsity,
-        "many_users": users is not None and _winsorized_fits(model.release, users, len(covariates)),
+        "many_users": users is not None and _winsorized_fits(model.release, users, n_covariates),
         "form": "clipped per user",
+        "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
+    }
+
+
+def _facts_of_columns(
+    schema: Mapping[str, str],
+    used: Mapping[str, str],
+    left_out: Mapping[str, str],
+    declared: Mapping[str, Any],
+    response: str,
+) -> dict[str, Any]:
+    from tasks.release.table import AT_CENTERS
+
+    covariates = {toml(column): kind for column, kind in used.items() if column != response}
+    return {
+        "response": toml(response) if response else "",
         "empty": [toml(column) for column, kind in schema.items() if kind == "empty"],
-        "proposed": [(toml(column), schema[column], reason) for column, reason in proposed.items()],
-        "formula": toml(formula) if formula else "",
-        "of_data": of_data,
+        "proposed": [(toml(column), schema[column], reason) for column, reason in left_out.items()],
         "columns": [
             (toml(column), kind, bool(_words(column) & _MONEY), declared.get(column, {}))
             for column, kind in used.items()
         ],
-        "ledger_name": known or name,
-        "covariates": [toml(column) for column in covariates],
-        "numbers": [toml(column) for column, kind in covariates.items() if kind != "text"],
-        "texts": [toml(column) for column, kind in covariates.items() if kind == "text"],
-        "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
+        "covariates": list(covariates),
+        "numbers": [column for column, kind in covariates.items() if kind != "text"],
+        "texts": [column for column, kind in covariates.items() if kind == "text"],
         "at_centers": AT_CENTERS,
     }
+
+
+def _write(files: list[Path], facts: dict[str, Any]) -> None:
+    from jinja2 import Environment, FileSystemLoader
+
+    from data.store.folders import atomic_write
+
     templates = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
+        loader=FileSystemLoader(_TEMPLATES), trim_blocks=True, keep_trailing_newline=True, autoescape=False
     )
     templates.filters["toml"] = toml
     for file, template in zip(files, ("study", "release"), strict=True):
         text = templates.get_template(f"{template}.toml.jinja").render(facts)
         atomic_write(file, text.encode())
-    counted = f"{rows:,} rows " + (f"of {users:,} users were counted" if users else "were counted")
-    told = []
-    if proposed:
-        listed = ", ".join(f"{column} ({reason})" for column, reason in proposed.items())
-        told.append(f"left out by their names, as comments: {listed}")
-    if not family and schema.get(response) == "whole number":
-        told.append(
-            f"{response} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
-        )
-    if "an id" in proposed.values() and not user_id:
-        told.append("several rows of one person? protect people: --user-id COLUMN, under another NAME")
-    if known and known != name:
-        told.append(
-            f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
-            "budget of their own"
-        )
-    told += [
-        f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}',
-        f"{files[1]}: for publication, with dpcost release {model.release}; its head says how",
-        f"read: the names and types of {len(schema)} columns; {counted}, no value is kept",
-    ]
-    typer.echo("\n".join(told))
 
 
 def _is_label(schema: Mapping[str, str], response: str, family: str) -> bool:

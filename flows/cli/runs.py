@@ -68,7 +68,7 @@ def plan(
     as_json: given.AsJson = False,
 ) -> None:
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
-    from flows.cli.plan import described, plan_study
+    from flows.studies.plan import described, plan_study
 
     found = plan_study(study, profile=profile, reps=reps, workers=workers, offline=offline)
     typer.echo(json.dumps(found, indent=1) if as_json else described(found))

@@ -132,12 +132,13 @@ def _in_thread(home: Path, listening: socket.socket, hosts: Sequence[str], when_
 
     from flows.server.app import guarded
 
+    # `create_app` sets handlers of its own, so that these come after it.
+    application = guarded(create_app(final=True), REPORTS, own_authentication(home), hosts)
     log = RotatingFileHandler(_log_file(home), maxBytes=5_000_000, backupCount=1)
     log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    for name in ("prefect.server", "uvicorn", "docket"):
-        logging.getLogger(name).addHandler(log)
+    for name in ("prefect.server", "uvicorn", "fastapi", "docket"):
+        logging.getLogger(name).handlers = [log]
         logging.getLogger(name).propagate = False
-    application = guarded(create_app(final=True), REPORTS, own_authentication(home), hosts)
     config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1)
     server, ending = uvicorn.Server(config), threading.Event()
 

@@ -110,11 +110,12 @@ def test_what_is_lost_is_told_once_and_what_answers_is_not():
 
 
 OWNER = """
-import sys, time
+import logging, sys
 from pathlib import Path
 from flows.server.prefect_server import prefect_server
 with prefect_server(Path(sys.argv[1]), when_lost=print) as url:
     print(url, flush=True)
+    logging.getLogger("prefect.server.api.server").error("a fault of the server")
     sys.stdin.readline()
 print("over", flush=True)
 """
@@ -140,6 +141,7 @@ def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process
     assert (first.returncode, out) == (0, "over\n")
     assert err.startswith("no Prefect server answers at PREFECT_API_URL=http://127.0.0.1:1/api")
     assert err.count("\n") == 1
+    assert "a fault of the server" in (home / "prefect" / "server.log").read_text()
     assert not client.answers(api_url)
     third = owner()
     api_url = third.stdout.readline().strip()
