@@ -96,12 +96,13 @@ def gumbel_top_k(
 
     def draw() -> IntArray:
         # Replicates are rows here: a few at a time stay in the cache.
-        rows, scales = scores.T, np.broadcast_to(scale, (scores.shape[1],))[:, None]
+        rows = (np.abs(scores) if by_magnitude else scores).T
+        scales = np.broadcast_to(scale, (len(rows),))[:, None]
         support = np.empty((k, len(rows)), dtype=np.intp)
         step = max(1, _GROUP_ELEMENTS // len(scores))
         for group, noisy in transcript.noise.gumbel_rows(len(scores), step):
             noisy *= scales[group]
-            noisy += np.abs(rows[group]) if by_magnitude else rows[group]
+            noisy += rows[group]
             support[:, group] = _largest_in_order(noisy, k).T
         return support
 

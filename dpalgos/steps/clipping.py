@@ -20,10 +20,14 @@ def at_the_last_level(label: str) -> str:
     return f"{label}: the search ended at the largest level"
 
 
+def row_lengths(X: FloatArray) -> FloatArray:
+    """Return the ℓ2 norms of the rows of X (n, d), (n,), in double precision and without arrays of (n, d)."""
+    return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=float))
+
+
 def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:
     """Scale the rows of X (n, d) whose ℓ2 norm exceeds ``bound`` down to it, in double precision."""
-    norms = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=float))
-    return np.asarray(np.multiply(X, (bound / np.maximum(norms, bound))[:, None], dtype=float))
+    return np.asarray(np.multiply(X, clip_factor(row_lengths(X), bound)[:, None], dtype=float))
 
 
 def truncate(values: FloatArray, bound: float | FloatArray) -> FloatArray:

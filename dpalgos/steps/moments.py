@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.steps.clipping import clip_factor, clip_rows_l2, truncate
+from dpalgos.steps.clipping import clip_factor, clip_rows_l2, row_lengths, truncate
 from dpalgos.typing import FloatArray, IntArray
 
 _SHORT = 16  # columns of which all products of pairs are worth forming
@@ -50,8 +50,8 @@ def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
     ‖Wz‖ is that of the vector Wz: z'W²z cancels where W is ill-conditioned.
     """
     if matrices is None:
-        return np.asarray(np.linalg.norm(Z, axis=1, keepdims=True))
-    return np.stack([np.linalg.norm(Z @ matrix, axis=1) for matrix in matrices], axis=1)
+        return row_lengths(Z)[:, None]
+    return np.stack([row_lengths(Z @ matrix) for matrix in matrices], axis=1)
 
 
 def clipped_row_sums(
@@ -65,8 +65,8 @@ def clipped_row_sums(
     sums = np.empty((Z.shape[1], *factors.shape[1:]))
     for r, matrix in enumerate(matrices):
         rows, own = Z @ matrix, factors[..., r]
-        sizes = np.linalg.norm(own, axis=1) if own.ndim == 2 else np.abs(own)
-        clipped = clip_factor(np.linalg.norm(rows, axis=1) * sizes, level[r])
+        sizes = row_lengths(own) if own.ndim == 2 else np.abs(own)
+        clipped = clip_factor(row_lengths(rows) * sizes, level[r])
         sums[..., r] = rows.T @ (own * (clipped[:, None] if own.ndim == 2 else clipped))
     return sums
 

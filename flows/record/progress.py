@@ -21,14 +21,21 @@ class Progress:
     ) -> None:
         self._n_blocks, self._work_left = n_blocks, total_work
         self._n_done, self._n_found, self._work_computed = 0, 0, 0
+        self._begun: dict[str, float] = {}  # work that is done of blocks under way, by name
         self._stream, self._clock = stream, clock
         self._started = self._last_line = clock()
         self._live, self._shown = stream.isatty(), False
         self._lock = threading.Lock()
 
-    def advance(self, work: int, *, found: bool) -> None:
+    def within(self, name: str, work: float) -> None:
+        """Note how much of the work of a block that is under way is done."""
+        with self._lock:
+            self._begun[name] = work
+
+    def advance(self, work: int, *, found: bool, name: str = "") -> None:
         """Count one more finished block; `found` says that it came from the cache."""
         with self._lock:
+            self._begun.pop(name, None)
             self._n_done += 1
             self._n_found += found
             self._work_left -= work
@@ -62,15 +69,17 @@ class Progress:
     def line(self, now: float) -> str:
         if self._n_found == self._n_blocks:
             return f"{blocks(self._n_blocks)}, all from the cache"
-        filled = round(20 * self._n_done / self._n_blocks)
+        begun = sum(self._begun.values())
+        computed, left = self._work_computed + begun, self._work_left - begun
+        of_work = computed / (computed + left) if computed and left > 0 else 0.0
+        filled = int(20 * max(self._n_done / self._n_blocks, of_work))
         parts = [f"{'█' * filled}{'░' * (20 - filled)} {self._n_done}/{blocks(self._n_blocks)}"]
         if self._n_found:
             parts[0] += f" ({self._n_found} from the cache)"
         elapsed = now - self._started
         parts.append(_duration(elapsed))
-        if self._work_left and self._work_computed:
-            left = max(1.0, elapsed * self._work_left / self._work_computed)
-            parts.append(f"about {_duration(left)} left")
+        if left and computed:
+            parts.append(f"about {_duration(max(1.0, elapsed * left / computed))} left")
         return ", ".join(parts)
 
 

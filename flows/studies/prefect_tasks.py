@@ -22,6 +22,7 @@ from flows.studies.steps import Job
 from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import Record, at_hand, find_record, shared_record
 from tasks.problems.problem import Block
+from tasks.run.resources import listening
 
 _RETRIES = 1  # of a fetch; the download itself has tried three times by then
 
@@ -103,10 +104,14 @@ def _shown(study: str, jobs: Sequence[Job]) -> Iterator[Callable[[Job, bool], No
         yield lambda job, found: None
         return
     on_server = ProgressArtifact(study, len(jobs))
-    with progress(len(jobs), sum(job.work for job in jobs)) as here:
+    works = {job.key.name: job.work for job in jobs}
+    with (
+        progress(len(jobs), sum(works.values())) as here,
+        listening(lambda name, share: here.within(name, share * works.get(name, 0))),
+    ):
 
         def advance(job: Job, found: bool) -> None:
-            here.advance(job.work, found=found)
+            here.advance(job.work, found=found, name=job.key.name)
             on_server.advance()
 
         yield advance

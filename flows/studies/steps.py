@@ -36,6 +36,11 @@ class Job(NamedTuple):
     again: bool = False  # although the result may be stored
     only: str | None = None  # the one cell of a block to be run among its stored rows
 
+    @property
+    def key(self) -> CacheKey:
+        key: CacheKey = self.arguments[0]
+        return key
+
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:

@@ -94,6 +94,7 @@ def build_manifest(
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         **{key: context[key] for key in ("profile", "replicates", "seed", "command", "started")},
+        "replicates_rule": spec.replicates_rule,
         "finished": now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "budgets": [

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from tasks.cache import CacheKey, Record, brought, written
 from tasks.faults import guarded
 from tasks.problems.problem import Block, Draw, Problem, ReadsTable
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.run.resources import computed, one_blas_thread, room_for
+from tasks.run.resources import computed, one_blas_thread, room_for, shares_of
 from tasks.work_units import Cell
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
@@ -36,13 +37,17 @@ def compute_block(
     only: str | None = None,
     selected: Selected | None = None,
     timings: list[pd.DataFrame] | None = None,
+    tell: Callable[[float], object] = lambda share: None,
 ) -> pd.DataFrame:
-    """Return the results of a block's cells, or of ``only`` one; fill ``selected`` and ``timings``."""
+    """Return the results of a block's cells, or of ``only`` one; fill ``selected`` and ``timings``.
+
+    ``tell`` is told now and then which share of the block is done.
+    """
     problem, replicates = block.problem, block.replicates
     cells = [cell for cell in block.cells if only in (None, cell.key)]
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
     for draw in problem.draws(replicates, prepared):
-        answered = _answered(block, draw, {cell.question for cell in cells})
+        answered = _answered(block, draw, {cell.question for cell in cells}, tell)
         for cell in cells:
             outcome = answered[cell.question]
             outcomes[cell.key].append(outcome)
@@ -69,7 +74,9 @@ class _Outcome:
     reported: dict[str, float]  # metrics that the estimator reports of itself
 
 
-def _answered(block: Block, draw: Draw, wanted: set[str]) -> dict[str, "_Outcome"]:
+def _answered(
+    block: Block, draw: Draw, wanted: set[str], tell: Callable[[float], object]
+) -> dict[str, "_Outcome"]:
     """Return the outcome of each wanted question.
 
     Where columns are many, cells run side by side, those of one estimator next to each other. What runs
@@ -85,6 +92,8 @@ def _answered(block: Block, draw: Draw, wanted: set[str]) -> dict[str, "_Outcome
     answered: dict[str, _Outcome] = {}
     by_estimator = sorted(asking.values(), key=lambda cell: order.index(cell.estimator))
     for group in (by_estimator[i : i + together] for i in range(0, len(by_estimator), together)):
+        done = draw.first - block.replicates.first + draw.replicates * len(answered) / len(asking)
+        tell(done / block.replicates.count)
         if wanted.isdisjoint(cell.question for cell in group):
             continue
         if together == 1:
@@ -209,7 +218,7 @@ def _stored_block(key: CacheKey, block: Block, design: Record | None, path: str,
     parts: list[pd.DataFrame] = []
     with room_for(problem.n_bytes(block.replicates.n)):
         prepared = load_prepared(problem, design)
-        rows = compute_block(block, prepared, only, selected, parts)
+        rows = compute_block(block, prepared, only, selected, parts, shares_of(key.name))
     times = pd.concat(parts)
     seconds = float(times["seconds"].sum())
     if only is not None:

@@ -6,9 +6,11 @@ of Prefect, so that a standing cluster serves any number of runs.
 
 import math
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -72,16 +74,53 @@ def run_at_most(count: int | None) -> None:
 
 
 _clusters: list[Any] = []  # the distributed.Client of this process's run, or nothing
+_listeners: list[Callable[[str, float], None]] = []  # to the shares of blocks that are done
+_SHARES = "dpcost: shares of blocks"
 
 
 @contextmanager
 def on_cluster(client: Any) -> Iterator[None]:
     """Let `computed` use a cluster, named by its `distributed.Client`."""
     _clusters.append(client)
+    client.subscribe_topic(_SHARES, lambda event: _hear(*event[1]))
     try:
         yield
     finally:
         _clusters.remove(client)
+
+
+@contextmanager
+def listening(listener: Callable[[str, float], None]) -> Iterator[None]:
+    """Let a listener know which share of which piece of work is done, wherever it is computed."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def shares_of(name: str, every: float = 2.0) -> Callable[[float], None]:
+    """Return a function that tells the run's listeners which share of a work is done, every few seconds."""
+    last = time.monotonic()
+
+    def tell(share: float) -> None:
+        nonlocal last
+        if time.monotonic() - last < every:
+            return
+        last = time.monotonic()
+        if "distributed" in sys.modules:
+            from distributed import get_worker
+
+            with suppress(ValueError):  # this is no worker's thread
+                get_worker().log_event(_SHARES, [name, share])
+        _hear(name, share)
+
+    return tell
+
+
+def _hear(name: str, share: float) -> None:
+    for listener in tuple(_listeners):
+        listener(name, share)
 
 
 def each_computed(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T]:

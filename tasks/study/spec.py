@@ -100,6 +100,7 @@ class StudySpec(Strict):
     deleted_rows: Counts = ()
     grid: Grid | None = None
     replicates: dict[Profile, Annotated[Count, Field(le=MAX_REPLICATES)]]
+    replicates_rule: str = ""  # why so many, decided before the run
     audit_trials: dict[Profile, Annotated[int, Field(ge=1000, le=MAX_TRIALS)]] = Field(default_factory=dict)
     headline: Headline
     panels: tuple[Panel, ...] = Field(min_length=1)

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from flows.record.progress import Progress, counter, progress
+from tasks.run.resources import listening, shares_of
 
 
 class Terminal(io.StringIO):
@@ -65,6 +66,21 @@ def test_time_passes_while_a_block_lasts():
             progress.tick()
         lines = stream.getvalue().replace("\r\x1b[2K", "\n").split("\n")
         assert [line.partition("blocks, ")[2] for line in lines if line] == expected
+
+
+def test_a_first_block_that_lasts_says_how_far_it_is_and_how_long_it_will_take():
+    stream, clock = io.StringIO(), Clock()
+    shown = Progress(4, 40, stream, clock)
+    clock.now = 60.0
+    with listening(lambda name, share: shown.within(name, 10 * share)):
+        for name, share in (("a", 0.25), ("b", 0.25), ("a", 0.5)):
+            shares_of(name, every=0)(share)
+    shown.tick()
+    shown.advance(10, found=False, name="a")
+    text = [line.partition("░ ")[2] for line in stream.getvalue().splitlines()]
+    assert text == ["0/4 blocks, 60 s, about 4 min left"]
+    assert stream.getvalue().startswith("███░")
+    assert shown.line(120.0).endswith("1/4 blocks, 2 min, about 4 min left")
 
 
 def test_a_count_is_shown_now_and_then():
