@@ -15,6 +15,7 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.coefficients import CoefficientTable, coefficient_names, glance_frame, promise
 from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.goodness import binned, goodness
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, STD_ERROR
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_count
@@ -106,9 +107,27 @@ class Result:
             return np.full((len(self.estimate), 2), np.nan)
         return np.asarray(self.interval.T)
 
-    def glance(self) -> Any:
-        """Return the facts of the answer as a data frame of one row."""
-        return glance_frame(self.facts)
+    def glance(self, intercept: int | None = None) -> Any:
+        """Return the facts of the answer as a data frame of one row.
+
+        Of a linear regression also R² and the residual standard deviation with intervals, where the answer
+        released second moments. ``intercept`` is the position of a column of ones; without, R² is around 0.
+        """
+        return glance_frame({**self.facts, **self.goodness(intercept)})
+
+    def goodness(self, intercept: int | None = None) -> dict[str, float]:
+        """Return R² and the residual standard deviation, as :meth:`glance` shows them."""
+        return goodness(self.diagnostics, self.estimate, self.about.n, self.about.level, intercept)
+
+    def binned_fit(self) -> Any:
+        """Return calibration and residuals by tenths of the predictions, which ``diagnostics`` paid for.
+
+        A data frame with the columns rows, predicted, observed, std_error (of observed), residual_std and
+        clipped_share; NaN where there are next to no rows, or noise hides it.
+        """
+        import pandas as pd  # only for those who ask for a frame
+
+        return pd.DataFrame(binned(self.diagnostics))
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -22,6 +22,8 @@ and the shrinkage use released quantities only. All releases, with their shares 
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
     those of intervals.regression         its own      .152      note_interval       interval and not least
     those of intervals.regression         its own      .467      note_interval       least squares
+    rows by predictor                     √2           named     release_binned_fit  diagnostics
+    binned fit                            √10          named     release_binned_fit  diagnostics
 
 Z'Z/n, of rows clipped to C_A: orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones
 of norm C, of shares that grow by 1.4 from each step to the next. A level is searched by counts of equal
@@ -69,6 +71,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, BinnedFitParams, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.public_coordinates import (
@@ -94,7 +97,7 @@ _N_STEPS, _GROWTH, _N_AVERAGED = 6, 1.4, 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedGLMParams(PublicRowsParams, RegressionInterval):
+class PreconditionedGLMParams(PublicRowsParams, BinnedFitParams, RegressionInterval):
     """Keywords of :func:`preconditioned_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -109,6 +112,7 @@ class PreconditionedGLMParams(PublicRowsParams, RegressionInterval):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_family(self.made())
+        self.binned_shares(self.made())
 
     def made(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""
@@ -124,8 +128,8 @@ class PreconditionedGLMParams(PublicRowsParams, RegressionInterval):
         """Return whether the family is the Gaussian one, or a ``public_share`` is named."""
         return settings.get("family", "gaussian") == "gaussian" or settings.get("public_share") is not None
 
-    def budget(self, interval: Mapping[str, float], shape: PublicShape | None) -> SplitBudget:
-        """Return how μ² is spent: an interval's shares are of the whole, the others of what it leaves."""
+    def budget(self, reserved: Mapping[str, float], shape: PublicShape | None) -> SplitBudget:
+        """Return how μ² is spent: reserved shares are of the whole, the others of what these leave."""
         shares = {"moments": _MOMENT_SHARE}
         if self.clip == "private":
             shares |= {"rows": _ROW_SHARE, "scores": _SCORE_SHARE}
@@ -133,8 +137,8 @@ class PreconditionedGLMParams(PublicRowsParams, RegressionInterval):
             shares["start"] = _START_SHARE
         steps = (1 - sum(shares.values())) * step_weights(_N_STEPS)
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
-        rest = 1 - sum(interval.values())
-        every = dict(interval) | {part: rest * share for part, share in shares.items()}
+        rest = 1 - sum(reserved.values())
+        every = dict(reserved) | {part: rest * share for part, share in shares.items()}
         return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, every))
 
 
@@ -163,6 +167,8 @@ def witnesses(
         "scores above a level": (row, label, 0 * row, label),
         "preconditioned score": (row, label, -row, label),
         **params.interval_witnesses(d),
+        **params.binned_witnesses(d),
+        BINNED_FIT: (first, label, -first, label),
     }
 
 
@@ -182,6 +188,7 @@ def witnesses(
         "interval": Form(keywords={"interval": 0.95}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
         "public rows": Form(keywords=PUBLIC_EXAMPLE),
+        "diagnostics": Form(keywords=BINNED_EXAMPLE),
     },
     public="units in which columns are of order one; n_classes where the family has classes; public_X if any",
 )
@@ -189,9 +196,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     shape = params.public_shape(sample, gaussian_mu(params.epsilon, params.delta))
     family = params.made()
-    budget = params.budget(
-        params.interval_shares(float(sample.n_rows.min()), sample.n_features, family), shape
-    )
+    reserved = params.interval_shares(float(sample.n_rows.min()), sample.n_features, family)
+    budget = params.budget(reserved | params.binned_shares(family), shape)
     levels = GLMLevels(sample, params.clip, family, budget, transcript)
 
     sample.check_response()
@@ -223,6 +229,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     if params.shrinkage == "james_stein":
         variance = weights**2 @ variances[-_N_AVERAGED:]
         averaged = james_stein(averaged.reshape(-1, sample.n_replicates), variance).reshape(averaged.shape)
+    if params.diagnostics is not None:
+        release_binned_fit(transcript, budget, scores, averaged, steps.level)
     return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, averaged))
 
 

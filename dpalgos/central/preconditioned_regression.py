@@ -22,6 +22,8 @@ and the shrinkage use released quantities only. All releases, with their shares 
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
     those of intervals.regression         its own      .152        note_interval       interval and not least
     those of intervals.regression         its own      .467        note_interval       least squares
+    rows by predictor                     √2           named       release_binned_fit  diagnostics
+    binned fit                            √10          named       release_binned_fit  diagnostics
 
 Shares "left" are of what public rows (``public_share``) and an interval leave; with two whitenings the first
 five have .017, .15, .017, .12 and .051. Z'Z/n and U'U/n, of rows [x, y] clipped to C_A and whitened rows
@@ -64,12 +66,14 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
+from dpalgos.goodness import note_moments
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
+from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BinnedFitParams, release_binned_fit
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.scored_steps import gradient_steps
-from dpalgos.models.families import get_family
+from dpalgos.models.families import Family, get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_clip
@@ -125,7 +129,7 @@ _PUBLIC_LEVELS = _Schedule(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedRegressionParams(public.PublicRowsParams, RegressionInterval):
+class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
     """Keywords of :func:`preconditioned_regression`."""
 
     clip: str | tuple[float, float] = checked(
@@ -157,11 +161,15 @@ class PreconditionedRegressionParams(public.PublicRowsParams, RegressionInterval
         every = interval | {part: rest * share for part, share in shares.items()}
         return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, every))
 
+    def reserved(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
+        """Return the shares of μ² that an interval and diagnostics take."""
+        return self.interval_shares(n_rows, n_features, family) | self.binned_shares(family)
+
     def noise_std(self, n_rows: float, n_features: int, level: float) -> float:
         """Return the noise in a white coordinate of the combined steps, for forecasts, at a clip level C."""
         mu = gaussian_mu(self.epsilon, self.delta)
         schedule = self.schedule(mu * n_rows, None)
-        left = 1 - sum(self.interval_shares(n_rows, n_features, get_family("gaussian")).values())
+        left = 1 - sum(self.reserved(n_rows, n_features, get_family("gaussian")).values())
         share = left * float(schedule.step_shares()[schedule.n_left_out :].sum())
         return float(ball_mean_sensitivity(level, np.array(n_rows)) / (mu * np.sqrt(share)))
 
@@ -194,6 +202,7 @@ def witnesses(
         "gradients above a level": (first, 1e9 * large, 0 * first, zero),
         "preconditioned gradient": (first, 1e9 * large, first, -1e9 * large),
         **params.interval_witnesses(d),
+        **params.binned_witnesses(d),
     }
 
 
@@ -211,6 +220,7 @@ def witnesses(
         "interval": Form(keywords={"interval": 0.95}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
         "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
+        "diagnostics": Form(keywords=BINNED_EXAMPLE),
     },
     public="units in which columns and response are of order one, and public_X if any",
 )
@@ -223,21 +233,24 @@ def preconditioned_regression(
     shape = params.public_shape(sample, mu)
     schedule = params.schedule(mu * float(sample.n_rows.min()), shape)
     family = get_family("gaussian")
-    reserved = params.interval_shares(float(sample.n_rows.min()), sample.n_features, family)
+    reserved = params.reserved(float(sample.n_rows.min()), sample.n_features, family)
     budget = params.budget(schedule.shares(), reserved, shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
         sample, params.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
     )
 
+    row_level = levels.rows(with_response, coordinates)
     white = first = private_whitening(
         transcript,
         sample,
         with_response,
-        levels.rows(with_response, coordinates),
+        row_level,
         noise_multiplier=budget.gaussian_multiplier("moments"),
         coordinates=coordinates,
     )
+    if coordinates is None:
+        note_moments(transcript, first, row_level)
     rows = WhitenedScores(sample, family, first.matrix)
     if schedule.whitened_share:
         white = private_whitening(
@@ -273,4 +286,6 @@ def preconditioned_regression(
         theta = np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
         few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
         theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
+    if params.diagnostics is not None:
+        release_binned_fit(transcript, budget, rows, theta, steps.level)
     return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))

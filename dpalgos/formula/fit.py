@@ -19,6 +19,7 @@ from dpalgos.formula.design import (
     NumberColumn,
     design_of,
 )
+from dpalgos.goodness import binned, in_units
 from dpalgos.typing import FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
@@ -38,12 +39,15 @@ class FormulaResult:
     coefficients : CoefficientTable
     bounds : mapping
         The public bounds of the columns of numbers.
+    response_units : (float, float)
+        The center and the scale of the response.
     """
 
     design: FormulaDesign
     result: Result
     coefficients: CoefficientTable
     bounds: Mapping[str, Sequence[float]]
+    response_units: tuple[float, float] = (0.0, 1.0)
 
     @property
     def params(self) -> dict[str, float]:
@@ -63,8 +67,17 @@ class FormulaResult:
         return frame.set_axis([0, 1], axis=1)
 
     def glance(self) -> Any:
-        """Return the facts of the fit as a data frame of one row."""
-        return glance_frame({"formula": self.design.formula, **self.result.facts})
+        """Return the facts of the fit as a data frame of one row; see :meth:`dpalgos.Result.glance`."""
+        ones = len(self.design.columns) if self.design.has_intercept else None
+        fit = in_units(self.result.goodness(ones), self.response_units[1])
+        return glance_frame({"formula": self.design.formula, **self.result.facts, **fit})
+
+    def binned_fit(self) -> Any:
+        """Return the fit by tenths of the predictions; see :meth:`dpalgos.Result.binned_fit`."""
+        center, scale = self.response_units
+        import pandas as pd  # only for those who ask for a frame
+
+        return pd.DataFrame(binned(self.result.diagnostics, scale, center))
 
     def predict(self, frame: Any) -> FloatArray:
         """Return predictions for rows of a frame, (n,): responses, or chances of the second level."""
@@ -112,7 +125,8 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
     interval : float or None, default .95
     random_state : int or numpy.random.Generator
     **settings
-        Keywords of the estimator, for example ``calibration``.
+        Keywords of the estimator. ``diagnostics=0.05``, say, takes a share of the budget to release
+        calibration and residuals by tenths of the predictions, too.
 
     Returns
     -------
@@ -195,6 +209,7 @@ def _fitted(
             known_std_error=errors,
         ),
         bounds=dict(bounds),
+        response_units=response,
     )
 
 

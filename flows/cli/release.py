@@ -102,6 +102,9 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
         yield f"{column:<{width}}{value:>14.6g}" + "".join(f"{end:>14}" for end in ends)
     if shown["interval_note"]:
         yield shown["interval_note"]
+    for name, title in (("r_squared", "R²"), ("residual_std", "residual standard deviation")):
+        if fit := shown["fit"]:
+            yield f"{title}: {fit[name]:.4g}, from {fit[f'{name}_low']:.4g} to {fit[f'{name}_high']:.4g}"
     if shown["public_shape"] is not None:
         yield f"the shape of the public rows was {'' if shown['public_shape'] else 'not '}used"
     how = "the stored answer to this request, at no cost" if shown["replayed"] else "drawn now and charged"

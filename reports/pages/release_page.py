@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reports.charts.line_chart import Frame, Line, Reference, line_chart
+from reports.charts.picture import Picture, picture
 from reports.pages.text import render_html
+from reports.palette import look
 from reports.writing import num
 
 
@@ -23,7 +26,32 @@ def render_release(record: Mapping[str, Any]) -> bytes:
             for each in release["answer"] or ()
         ],
         beliefs=_beliefs(release["risk"]["posterior"]),
+        calibration=_calibration(release.get("binned_fit", {})),
+        fit={name: num(value) for name, value in release.get("fit", {}).items()},
     )
+
+
+def _calibration(bins: Mapping[str, Sequence[float | None]]) -> tuple[Picture, str] | None:
+    """Draw mean responses by tenths of the predictions, and say how many rows were clipped, if released."""
+    if not bins:
+        return None
+    columns = zip(*(bins[name] for name in ("predicted", "observed", "std_error", "rows")), strict=True)
+    known = sorted((p, o, se, n) for p, o, se, n in columns if p is not None and o is not None and se and n)
+    if len(known) < 2:
+        return None
+    ends = [value for p, o, se, _ in known for value in (p, o - 2 * se, o + 2 * se)]
+    room = 0.05 * (max(ends) - min(ends))
+    both = min(ends) - room, max(ends) + room
+    frame = Frame("mean prediction", "mean response", both, both, x_log=False, y_log=False, height=360)
+    band = [(o - 2 * se, o + 2 * se) for _, o, se, _ in known]
+    line = Line("", [(p, o) for p, o, *_ in known], look("private", 1), band)
+    chart = line_chart([line], frame, [Reference("", [(end, end) for end in both])], bars=True)
+    clipped = zip(bins["rows"], bins["clipped_share"], strict=True)
+    share = sum((n or 0) * (c or 0) for n, c in clipped) / max(sum(n or 0 for n in bins["rows"]), 1)
+    text = (
+        "Mean responses by tenths of the predictions, with bars of two standard errors of noise and sampling."
+    )
+    return picture(chart, "calibration", text, "", png=False), f"{share:.1%}"
 
 
 _PARTS = {"dp_flavor": "Kind of differential privacy"}  # headings of what the record calls otherwise

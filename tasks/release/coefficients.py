@@ -10,8 +10,11 @@ from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
 from dpalgos.coefficients import CoefficientTable, promise
 from reports.pages.coefficient_table import FORMATS, Model, render
+from reports.writing import num
 from tasks.faults import SpecError
 from tasks.release.table import AT_CENTERS
+
+_FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -67,6 +70,7 @@ def _model(record: Mapping[str, Any]) -> Model:
         "δ": f"{parameters['delta']:g}",
         "protected": f"each {unit}",
         "estimator": get_estimator(release["estimator"]).title,
+        **{title: _with_ends(release.get("fit", {}), name) for name, title in _FIT.items()},
     }
     sentence = promise(unit, parameters["epsilon"], parameters["delta"], level)
     return Model(
@@ -76,3 +80,9 @@ def _model(record: Mapping[str, Any]) -> Model:
         facts={name: value for name, value in facts.items() if value},
         footnote=" ".join(filter(None, [sentence, f"Reference levels: {references}." if references else ""])),
     )
+
+
+def _with_ends(fit: Mapping[str, float], name: str) -> str:
+    if name not in fit:
+        return ""
+    return f"{num(fit[name])} [{num(fit[f'{name}_low'])}, {num(fit[f'{name}_high'])}]"

@@ -47,6 +47,8 @@ def record_of(released: Release) -> dict[str, Any]:
             for ends in [interval.get(name, (None, None))]
         ],
         "interval_note": shown["interval_note"],
+        "fit": shown["fit"],
+        "binned_fit": shown["binned_fit"],
         "public_shape": shown["public_shape"],
         "events": events,
         "public": list(_public(released)),

@@ -14,14 +14,15 @@ import numpy as np
 from data.errors import DataError
 from data.ledger import Charge, Ledger, TotalBudget
 from data.tables.reading import Source
-from dpalgos.hardened_release import draw_release
+from dpalgos.goodness import binned, goodness, in_units
+from dpalgos.hardened_release import HardenedAnswer, draw_release
 from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.typing import FloatArray
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, plan_release
 from tasks.release.request import read_request
 from tasks.release.spending import room_in, spent_epsilon, why_more
-from tasks.release.table import read_rows
+from tasks.release.table import AT_CENTERS, read_rows
 from tasks.run.resources import one_blas_thread
 
 
@@ -83,6 +84,8 @@ class Release:
             "interval": self.interval,
             "interval_note": str(self.answer.get("interval_note", "")),
             "risk": self.facts["risk"],
+            "fit": dict(self.answer.get("fit", {})),
+            "binned_fit": dict(self.answer.get("binned_fit", {})),
             "public_shape": self.answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
         }
 
@@ -145,6 +148,7 @@ def draw(plan: PlannedRelease) -> dict[str, Any]:
     answer: dict[str, Any] = {"estimate": _named(units.names, units.of(drawn.estimate))}
     if PUBLIC_SHAPE in drawn.diagnostics:
         answer[PUBLIC_SHAPE] = bool(drawn.diagnostics[PUBLIC_SHAPE].all())
+    answer |= _fit(plan, drawn)
     if drawn.interval is not None:
         pairs = units.of(drawn.interval.T)
         ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
@@ -152,6 +156,21 @@ def draw(plan: PlannedRelease) -> dict[str, Any]:
         if NOTE in drawn.diagnostics:
             answer["interval_note"] = why_none(drawn.diagnostics[WHY], units.names)
     return answer
+
+
+def _fit(plan: PlannedRelease, drawn: HardenedAnswer) -> dict[str, Any]:
+    """Return how well the model fits, as far as it was released, in the units of the response."""
+    names, level = plan.rows.units.names, plan.keywords.get("interval")
+    has_intercept = names[-1] == AT_CENTERS
+    unit, center = (plan.rows.units.factor[-1], plan.rows.units.offset[-1]) if has_intercept else (1.0, 0.0)
+    ones = len(names) - 1 if has_intercept else None
+    found = goodness(drawn.diagnostics, drawn.estimate, plan.rows.n_units, level, ones)
+    bins = binned(drawn.diagnostics, float(unit), float(center))
+    plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}
+    return {
+        **({"fit": in_units(found, float(unit))} if found else {}),
+        **({"binned_fit": plain} if plain else {}),
+    }
 
 
 def _named(columns: Sequence[str], estimate: FloatArray) -> dict[str, float]:

@@ -258,9 +258,8 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
     fit, reference, formula, frame = frames()[name]
     named = columns_named(formula, list(frame.columns))
     bounds = {c: (float(frame[c].min()) - 0.01, float(frame[c].max()) + 0.01) for c in (*named[0], *named[1])}
-    table = (
-        fit(formula, frame, epsilon=1e6, delta=1e-9, bounds=bounds, random_state=0).table().set_index("term")
-    )
+    answer = fit(formula, frame, epsilon=1e6, delta=1e-9, bounds=bounds, random_state=0)
+    table = answer.table().set_index("term")
     options = {} if reference is smf.ols else {"disp": 0}
     model = reference(formula, frame).fit(cov_type="HC0", **options)
     for term in named[1]:
@@ -269,6 +268,76 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
         assert row["std_error"] == pytest.approx(model.bse[term], rel=STD_ERROR_WITHIN)
         assert -0.02 < row["p_value"] - model.pvalues[term] < 0.1  # intervals have a margin
     assert "odds_ratio" in table or reference is not smf.logit
+    facts = answer.glance().iloc[0]
+    assert ("r_squared" in facts) == (reference is smf.ols)
+    if reference is smf.ols:
+        assert facts["r_squared"] == pytest.approx(model.rsquared, rel=0.02)
+        assert facts["residual_std"] == pytest.approx(np.sqrt(model.scale), rel=0.02)
 
 
-STD_ERROR_WITHIN = 0.04
+STD_ERROR_WITHIN = 0.02
+
+
+def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them():
+    held = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((5000, 4))
+        frame = {f"x{j}": X[:, j] for j in range(4)} | {
+            "y": X @ [0.5, 0.3, 0, -0.2] + 0.7 * rng.standard_normal(5000)
+        }
+        bounds = dict.fromkeys(frame, (-6, 6))
+        units = {"center": dict.fromkeys(frame, 0.0), "scale": dict.fromkeys(frame, 1.0)}
+        answer = private.ols(
+            "y ~ x0 + x1 + x2 + x3", frame, epsilon=1, delta=1e-9, bounds=bounds, random_state=seed, **units
+        )
+        coef = answer.coefficients.estimate
+        squared = ((coef[:4] - [0.5, 0.3, 0, -0.2]) ** 2).sum() + coef[4] ** 2 + 0.49
+        facts = answer.glance().iloc[0]
+        held.append(facts["residual_std_low"] ** 2 <= squared <= facts["residual_std_high"] ** 2)
+        held.append(facts["r_squared_low"] <= 1 - squared / (0.38 + 0.49) <= facts["r_squared_high"])
+        assert facts["r_squared_high"] - facts["r_squared_low"] < 0.5
+    assert np.mean(held) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("fit", "response"), [(private.ols, "y"), (private.logit, "sick"), (private.poisson, "visits")]
+)
+def test_a_share_for_diagnostics_shows_calibration_by_tenths_of_predictions(fit, response):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2, 2, 20_000)
+    frame = {"x": x, "y": x + 1.5 * x**2 + rng.normal(size=len(x))}
+    frame["sick"] = (rng.uniform(size=len(x)) < 1 / (1 + np.exp(-x))) * 1.0
+    frame["visits"] = rng.poisson(np.exp(0.5 * x)) * 1.0
+    bounds = {"x": (-2, 2), "y": (-10, 14), "sick": (0, 1), "visits": (0, 60)}
+    answer = fit(
+        f"{response} ~ x", frame, epsilon=3, delta=1e-9, bounds=bounds, random_state=0, diagnostics=0.2
+    )
+    bins = answer.binned_fit()
+    assert len(bins) == 10
+    assert bins["rows"].sum() == pytest.approx(len(x), rel=0.1)
+    assert bins["rows"].between(1000, 3000).all()
+    off = (bins["observed"] - bins["predicted"]).abs() / bins["std_error"]
+    assert (off.max() > 5) == (response == "y")  # a line does not fit a parabola
+    predicted = answer.predict(frame)
+    edges = np.quantile(predicted, np.linspace(0, 1, 11))[1:-1]
+    means = [frame[response][np.searchsorted(edges, predicted) == k].mean() for k in range(10)]
+    assert (np.abs(bins["observed"] - means) < 5 * bins["std_error"] + 0.2 * np.std(means)).all()
+    assert private_events(answer) == {"rows by predictor", "binned fit"}
+
+
+def private_events(answer):
+    return {
+        event.label for event in answer.result.events if event.label in ("rows by predictor", "binned fit")
+    }
+
+
+def test_diagnostics_of_classes_and_of_more_than_half_are_refused():
+    X, y = np.zeros((50, 2)), np.arange(50) % 3
+    common = {"epsilon": 1, "delta": 1e-6, "rng": np.random.default_rng(0)}
+    for wrong in (
+        {"family": "multinomial", "n_classes": 3, "diagnostics": 0.1},
+        {"family": "gaussian", "diagnostics": 0.7},
+    ):
+        with pytest.raises(InputError, match="diagnostics"):
+            dpalgos.estimate("preconditioned_glm", X, y, **common, **wrong)

@@ -173,6 +173,14 @@ MECHANISM_FAULTS = {
     "dpalgos/accounting/risk.py": {
         "the naive posterior is stated": Fault("risk_of_profile", call("log1p", "0.0"), "test_risk")
     },
+    "dpalgos/mechanisms/binned_fit.py": {
+        "the fit of a row counts in one bin": Fault(
+            "fit_sensitivity", number(10, 5), witness("preconditioned_regression: diagnostics-tight")
+        ),
+        "a row leaves its bin and enters none": Fault(
+            "bins_sensitivity", number(2, 1), witness("preconditioned_glm: diagnostics, logistic-tight")
+        ),
+    },
     "dpalgos/mechanisms/clip_levels.py": {
         "the radius is found without noise": Fault(
             "search_level",
