@@ -13,7 +13,7 @@ from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.open_budget import charge_open_budgets
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
-from dpalgos.coefficients import CoefficientTable, coefficient_names, glance_frame, promise
+from dpalgos.coefficients import CoefficientTable, coefficient_names, frame_of, promise
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.goodness import binned, goodness
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, STD_ERROR
@@ -113,7 +113,7 @@ class Result:
         Of a linear regression also R² and the residual standard deviation with intervals, where the answer
         released second moments. ``intercept`` is the position of a column of ones; without, R² is around 0.
         """
-        return glance_frame({**self.facts, **self.goodness(intercept)})
+        return frame_of([{**self.facts, **self.goodness(intercept)}])
 
     def goodness(self, intercept: int | None = None) -> dict[str, float]:
         """Return R² and the residual standard deviation, as :meth:`glance` shows them."""
@@ -125,9 +125,7 @@ class Result:
         A data frame with the columns rows, predicted, observed, std_error (of observed), residual_std and
         clipped_share; NaN where there are next to no rows, or noise hides it.
         """
-        import pandas as pd  # only for those who ask for a frame
-
-        return pd.DataFrame(binned(self.diagnostics))
+        return frame_of(binned(self.diagnostics))
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -117,9 +117,7 @@ class CoefficientTable:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, a row per term."""
-        import pandas as pd  # only for those who ask for a frame
-
-        return pd.DataFrame(self.columns())
+        return frame_of(self.columns())
 
 
 def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
@@ -139,11 +137,11 @@ def promise(unit: str, epsilon: float, delta: float, level: float | None) -> str
     return f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
 
 
-def glance_frame(facts: Mapping[str, Any]) -> Any:
-    """Return facts about an answer as a pandas data frame of one row."""
+def frame_of(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
+    """Return columns, or rows, as a pandas data frame."""
     import pandas as pd  # only for those who ask for a frame
 
-    return pd.DataFrame([dict(facts)])
+    return pd.DataFrame(content)
 
 
 def _plain(value: Any) -> Any:

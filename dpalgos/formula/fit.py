@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.api import Result, estimate
-from dpalgos.coefficients import CoefficientTable, glance_frame
+from dpalgos.coefficients import CoefficientTable, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.design import (
     INTERCEPT,
@@ -70,14 +70,12 @@ class FormulaResult:
         """Return the facts of the fit as a data frame of one row; see :meth:`dpalgos.Result.glance`."""
         ones = len(self.design.columns) if self.design.has_intercept else None
         fit = in_units(self.result.goodness(ones), self.response_units[1])
-        return glance_frame({"formula": self.design.formula, **self.result.facts, **fit})
+        return frame_of([{"formula": self.design.formula, **self.result.facts, **fit}])
 
     def binned_fit(self) -> Any:
         """Return the fit by tenths of the predictions; see :meth:`dpalgos.Result.binned_fit`."""
         center, scale = self.response_units
-        import pandas as pd  # only for those who ask for a frame
-
-        return pd.DataFrame(binned(self.result.diagnostics, scale, center))
+        return frame_of(binned(self.result.diagnostics, scale, center))
 
     def predict(self, frame: Any) -> FloatArray:
         """Return predictions for rows of a frame, (n,): responses, or chances of the second level."""
