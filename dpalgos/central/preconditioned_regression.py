@@ -32,16 +32,18 @@ searched by four counts, of equal shares, for gradients at each of the first thr
 clip(u_i r_i, C), opposite rows of norm C; equal shares, with public levels growing by 1.5 at each step.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
-released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. The combination
-follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). A second whitening,
-inside the first's coordinates, resolves directions that the first's noise hides; ``n_whitenings=None`` takes
-it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two whitenings leave unresolved have
-each its own. At last θ̄ is made no longer than the released second moment of y allows, or than 1 where noise
-hides that. ``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one
-more release, by default where public numbers say that it may help, asks whether they have the shape of X; if
-so, z = [A x, y]. Never with two whitenings, which know more. ``clip``
-(:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"`` has constants found on the
-California housing data, hence no independent evidence there; a pair ``(C_A, C)`` is public.
+released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ < 15 √d,
+counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and C = √d max(.07, nμ/200), and the
+start is shrunk by what noise explains. The combination follows from the released gradients and their noise
+(:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves directions that
+the first's noise hides; ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor;
+directions that two whitenings leave unresolved have each its own. At last θ̄ is made no longer than the
+released second moment of y allows, or than 1 where noise hides that. ``public_X``, public rows without
+responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where public numbers
+say that it may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings,
+which know more. ``clip`` (:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"``
+has constants found on the California housing data, hence no independent evidence there; a pair ``(C_A, C)``
+is public.
 
 An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
 combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
@@ -70,7 +72,13 @@ from dpalgos.goodness import note_moments
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BinnedFitParams, release_binned_fit
-from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, with_response
+from dpalgos.mechanisms.clip_levels import (
+    N_COUNTS,
+    RegressionLevels,
+    WantedRows,
+    few_rows_levels,
+    with_response,
+)
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.scored_steps import gradient_steps
 from dpalgos.models.families import Family, get_family
@@ -80,11 +88,12 @@ from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
-from dpalgos.steps.denoising import combined_steps, shrinkage_choice, shrunk_directions
+from dpalgos.steps.denoising import combined_steps, shrinkage_choice, shrunk_directions, signal_share
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
+_FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
 _WANTED = WantedRows(rows=120)
@@ -102,6 +111,7 @@ class _Schedule:
     level_share: float = 0.1
     whitened_share: float = 0.0
     wanted: WantedRows = _WANTED
+    shrinks_start: bool = False
 
     def step_shares(self) -> FloatArray:
         weights = self.growth ** np.arange(self.n_steps)
@@ -125,6 +135,9 @@ _ONCE = _Schedule(level_share=0.07, moment_share=0.2, step_size=0.8)
 _TWICE = _Schedule(level_share=0.085, moment_share=0.15, whitened_share=0.12, step_size=0.75, n_steps=10)
 _PUBLIC_LEVELS = _Schedule(
     level_share=0.0, moment_share=0.2, growth=1.5, n_steps=5, n_left_out=3, step_size=0.8
+)
+_FEW = _Schedule(
+    level_share=0.0, moment_share=0.2, n_steps=5, n_left_out=2, step_size=0.8, shrinks_start=True
 )
 
 
@@ -168,13 +181,19 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
     def noise_std(self, n_rows: float, n_features: int, level: float) -> float:
         """Return the noise in a white coordinate of the combined steps, for forecasts, at a clip level C."""
         mu = gaussian_mu(self.epsilon, self.delta)
-        schedule = self.schedule(mu * n_rows, None)
+        schedule = self.schedule(mu * n_rows, n_features, None)
         left = 1 - sum(self.reserved(n_rows, n_features, get_family("gaussian")).values())
         share = left * float(schedule.step_shares()[schedule.n_left_out :].sum())
         return float(ball_mean_sensitivity(level, np.array(n_rows)) / (mu * np.sqrt(share)))
 
-    def schedule(self, size: float, shape: public.PublicShape | None) -> _Schedule:
+    def has_few_rows(self, size: float, n_features: int) -> bool:
+        """Return whether ``size``, nμ, is too small for counts of rows, so that levels are public."""
+        return self.clip == "private" and self.n_whitenings != 2 and size < _FEW_ROWS * np.sqrt(n_features)
+
+    def schedule(self, size: float, n_features: int, shape: public.PublicShape | None) -> _Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
+        if self.has_few_rows(size, n_features):
+            return _FEW
         if self.clip != "private":
             return _PUBLIC_LEVELS
         n_whitenings = self.n_whitenings or (2 if size >= _TWO_WHITENINGS and shape is None else 1)
@@ -230,14 +249,15 @@ def preconditioned_regression(
     """Return the coefficients, (d, R)."""
     sample.check_response()
     mu = gaussian_mu(params.epsilon, params.delta)
-    shape = params.public_shape(sample, mu)
-    schedule = params.schedule(mu * float(sample.n_rows.min()), shape)
+    shape, size, d = params.public_shape(sample, mu), mu * float(sample.n_rows.min()), sample.n_features
+    schedule = params.schedule(size, d, shape)
+    clip = few_rows_levels(size, d) if params.has_few_rows(size, d) else params.clip
     family = get_family("gaussian")
-    reserved = params.reserved(float(sample.n_rows.min()), sample.n_features, family)
+    reserved = params.reserved(float(sample.n_rows.min()), d, family)
     budget = params.budget(schedule.shares(), reserved, shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
-        sample, params.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
+        sample, clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
     )
 
     row_level = levels.rows(with_response, coordinates)
@@ -266,6 +286,9 @@ def preconditioned_regression(
 
     start, start_variance = first.ridge_start()
     theta = np.linalg.solve(white.matrix, start)[..., 0].T
+    if schedule.shrinks_start:
+        kept = signal_share(theta, start_variance)
+        theta, start_variance = kept * theta, kept**2 * start_variance
     n_steps = schedule.n_steps
     steps = gradient_steps(transcript, budget, rows, levels, theta, n_steps, schedule.step_size)
     steps = steps.last(n_steps - schedule.n_left_out)

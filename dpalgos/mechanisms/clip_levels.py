@@ -92,6 +92,15 @@ class WantedRows:
     widened: float = 1.0
 
 
+def few_rows_levels(size: float, n_features: int) -> tuple[float, float]:
+    """Return public levels of rows [x, y] and of gradients where ``size``, nμ, is too small for a search.
+
+    Noise moves a mean of d columns by about √d C/(nμ), so that C falls with nμ, down to a small part of √d.
+    """
+    root = float(np.sqrt(n_features))
+    return float(np.sqrt(n_features + 1)), root * max(0.07, size / 200)
+
+
 def with_response(group: Group) -> FloatArray:
     """Return the rows [x, y] of a group."""
     return np.column_stack([group.X, group.y])

@@ -63,6 +63,12 @@ def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> Flo
     return np.asarray(released * np.maximum(0.0, 1 - max(len(released) - 2, 0) * noise_variance / squares))
 
 
+def signal_share(released: FloatArray, noise_variance: FloatArray) -> FloatArray:
+    """Return ‖x‖² / (‖x‖² + k variance) of released vectors x (k, R): about 1/2 for noise alone, (R,)."""
+    squares = np.maximum((released**2).sum(axis=0), np.finfo(float).tiny)
+    return np.asarray(squares / (squares + len(released) * noise_variance))
+
+
 def combined_steps(
     steps: ReleasedSteps,
     step_size: float,

@@ -9,6 +9,7 @@ from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.comparators.sheffet_ols import least_ridge
+from dpalgos.steps.denoising import signal_share
 from tests.dpalgos.silence import estimated, silent
 
 BOUNDS = {"covariate_bound": 1.5, "response_bound": 1.0, "coef_bound": 0.8}
@@ -201,4 +202,13 @@ def few_rows(n, epsilon, **keywords):
 
 
 def test_an_answer_about_very_few_rows_is_near_zero():
-    assert few_rows(100, 0.1)[0] < 1.25
+    assert few_rows(100, 0.1)[0] < 0.99
+
+
+def test_few_rows_are_clipped_at_public_levels_for_counts_would_be_noise():
+    error, found = few_rows(100, 0.5)
+    assert error < 0.9
+    assert {event.label for event in found.events} == {"second moments", "preconditioned gradient"}
+    assert "rows above a level" in {event.label for event in few_rows(1000, 0.5)[1].events}
+    noise = np.random.default_rng(0).standard_normal((500, 4))
+    np.testing.assert_allclose(signal_share(noise, np.ones(4)), 0.5, atol=0.05)
