@@ -13,7 +13,7 @@ FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench bench-peers docs serve clean clean-home lint
+.PHONY: setup run test test-all bench bench-accuracy bench-peers docs serve clean clean-home lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -34,6 +34,9 @@ lint: $(TEST_STAMP)
 
 bench: $(TEST_STAMP)
 	$(BIN)/python -m tests.bench
+
+bench-accuracy: $(TEST_STAMP)
+	$(BIN)/python -m tests.bench accuracy advice
 
 bench-peers: $(TEST_STAMP) $(PEERS_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench_peers $(CURDIR)/$(PEERS)/bin/python

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -105,17 +105,24 @@ def _stacked(entries: Sequence[FloatArray], coef: FloatArray, used: IntArray | N
     return products[0] if len(products) == 1 else np.concatenate(products)
 
 
-def side_by_side(rows: Rows, functions: Sequence[Callable[[], T]], owner: object) -> list[tuple[T, float]]:
+def side_by_side(
+    rows: Rows, functions: Sequence[Callable[[], T]], owner: object, passed: Callable[[int], object]
+) -> list[tuple[T, float]]:
     """Return what each function returns, and its seconds; raise what the first failing one raised.
 
     Sums over the rows that they ask of :func:`row_sum` for this owner are made in one pass for all that wait.
+    ``passed`` is told the number of passes after each.
     """
     runs = [_Run(function, owner) for function in functions]
     for run in runs:
         run.start()
     try:
-        while left := [run for run in runs if not run.ended]:
+        for n_passes in count():
+            left = [run for run in runs if not run.ended]
+            if not left:
+                break
             _answer(rows, [run for run in left if run.wanted is not None])
+            passed(n_passes)
             for run in left:
                 run.resume()
     except BaseException:

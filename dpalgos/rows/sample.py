@@ -263,13 +263,15 @@ class Sample:
     def _computed(self) -> dict[tuple[Hashable, ...], FloatArray]:
         return {}
 
-    def side_by_side(self, functions: Sequence[Callable[[], T]]) -> list[tuple[T, float]]:
-        """Return what functions of this sample return, and the seconds of each.
+    def side_by_side(
+        self, functions: Sequence[Callable[[], T]], passed: Callable[[int], object] = int
+    ) -> list[tuple[T, float]]:
+        """Return what functions of this sample return, and the seconds of each; count the passes on the way.
 
         Where columns are many, :class:`dpalgos.rows.wide.Design` makes their sums over the rows together
         (`dpalgos.rows.passes`).
         """
-        return side_by_side(self.rows, functions, owner=self)
+        return side_by_side(self.rows, functions, owner=self, passed=passed)
 
     def row_sum(self, wanted: RowSum) -> FloatArray:
         """Return a sum over all rows, (R, d)."""

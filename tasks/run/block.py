@@ -92,15 +92,22 @@ def _answered(
     answered: dict[str, _Outcome] = {}
     by_estimator = sorted(asking.values(), key=lambda cell: order.index(cell.estimator))
     for group in (by_estimator[i : i + together] for i in range(0, len(by_estimator), together)):
-        done = draw.first - block.replicates.first + draw.replicates * len(answered) / len(asking)
-        tell(done / block.replicates.count)
+
+        def passed(n_passes: int, group: list[Cell] = group) -> None:
+            """Tell which share is done; a fit of so many iterations makes about as many passes."""
+            expected = max(cell.params.get("n_iterations", 1) for cell in group)
+            part = len(answered) + len(group) * min(n_passes / expected, 1)
+            done = draw.first - block.replicates.first + draw.replicates * part / len(asking)
+            tell(done / block.replicates.count)
+
+        passed(0)
         if wanted.isdisjoint(cell.question for cell in group):
             continue
         if together == 1:
             answered[group[0].question] = _run_cell(group[0], block, draw)
             continue
         runs = [partial(_run_cell, cell, block, draw) for cell in group]
-        for cell, (outcome, seconds) in zip(group, draw.sample.side_by_side(runs), strict=True):
+        for cell, (outcome, seconds) in zip(group, draw.sample.side_by_side(runs, passed), strict=True):
             answered[cell.question] = replace(outcome, seconds=seconds / draw.replicates)
     return answered
 

@@ -1,8 +1,10 @@
 """Run the benchmarks of this folder; write ``bench.{json,md,html}`` in ``reports/out/bench``.
 
-Names of modules as arguments choose some of them; what was measured of the others before stays in the table.
-One that fails is named in its line of the table, and the others go on. Seconds are of the processor where one
-process computes in one thread, so that a busy machine does not count.
+Names of modules as arguments choose some, by default those of speed; what was measured of the others before
+stays in the table. One that fails is named in its line of the table, and the others go on. Seconds are of the
+processor where one process computes in one thread, so that a busy machine does not count. The status is 1
+where a benchmark failed or a speed is worse by half than the last release's; ``--keep`` makes today's ratios
+those of the last release.
 """
 
 import importlib
@@ -20,11 +22,14 @@ from threadpoolctl import threadpool_limits
 
 from data.store.folders import PROJECT_ROOT, atomic_write
 from tests.bench.goals import Goal, Measurement
+from tests.bench.speed import keep
 from tests.result_page import html_page, html_table, markdown_table
 
 OUT = PROJECT_ROOT / "reports" / "out" / "bench"
 HEAD = ["benchmark", "data", "figure", "median", "5 % … 95 % (runs)", "goal", "reached"]
 TITLE = "Benchmarks"
+SPEED = ("speed", "commands", "orchestration", "streaming")
+KEEP = "--keep"
 
 
 def benchmarks(chosen: list[str]) -> Iterator[tuple[str, Callable[..., Measurement]]]:
@@ -39,7 +44,8 @@ def benchmarks(chosen: list[str]) -> Iterator[tuple[str, Callable[..., Measureme
 
 
 def main(chosen: list[str], out: Path = OUT) -> int:
-    """Measure, print, and write the table after each benchmark; return 1 if one failed."""
+    """Measure, print, and write the table after each benchmark; return 1 if one failed or is too slow."""
+    keeps, chosen = KEEP in chosen, [name for name in chosen if name != KEEP]
     stored = out / "bench.json"
     rows = (
         {row["benchmark"]: row for row in json.loads(stored.read_text())["benchmarks"]}
@@ -47,7 +53,7 @@ def main(chosen: list[str], out: Path = OUT) -> int:
         else {}
     )
     failed = 0
-    for name, function in benchmarks(chosen):
+    for name, function in benchmarks(chosen or list(SPEED)):
         try:
             with threadpool_limits(1):
                 measured = function()
@@ -57,8 +63,20 @@ def main(chosen: list[str], out: Path = OUT) -> int:
         rows[name] = {"benchmark": name, **asdict(measured)}
         write(list(rows.values()), out)
         print(_line(rows[name]), flush=True)
+        if name == "speeds" and keeps and measured.goals:
+            keep(rows[name]["goals"], commit())
+        slow = [goal for goal in measured.goals if name == "speeds" and not goal.reached]
+        for goal in slow:
+            print(f"TOO SLOW: {goal.what}: {goal.median:.3g} {goal.unit}, wanted {goal.wanted_words}")
+        failed += len(slow)
     print(out / "bench.html")
     return 1 if failed else 0
+
+
+def commit() -> str:
+    return subprocess.check_output(
+        ["git", "describe", "--always", "--dirty"], cwd=PROJECT_ROOT, text=True
+    ).strip()
 
 
 def _why(error: Exception) -> str:

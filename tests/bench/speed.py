@@ -1,124 +1,198 @@
-"""Speed and memory of estimators and mechanisms against plain ways of computing the same."""
+"""Speeds as ratios to a reference kernel of the same run: matrix products, sorts or copies per call.
 
+Seconds are of the processor, the least of some rounds for a call and for its kernel, which take turns. The
+ratios of the last release are in ``ratios.json``; ``python -m tests.bench speed --keep`` writes today's.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
-from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import dpalgos
-from data.prepare.table_design import draw_rows
+from data.formats.row_groups import RowBlocks
+from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.central.dp_linear_regression import gradient_sensitivity
+from dpalgos.mechanisms.top_k import noisy_top_k
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from tests.bench.goals import Goal, Measurement
 
-D, T = 6, 50
-BOUNDS = {"covariate_bound": 3.0, "response_bound": 2.0, "coef_bound": 1.5}
-BUDGET = {"epsilon": 0.5, "delta": 1e-5}
-STEP = 0.5
+KEPT = Path(__file__).with_name("ratios.json")
+_WORSE = 1.5  # times the last release's ratio
+_ROUNDS = 5
+BUDGET: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
 
 
-def bench_gradient_descent_replicates(small: bool = False) -> Measurement:
-    """Time Algorithm 4.1 on Gram matrices of all replicates against rows, one replicate after another."""
-    n, m, n_replicates, repeats = (200, 100, 2, 1) if small else (20_640, 20_000, 100, 5)
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.standard_normal((n, D - 1)), np.ones(n)])
-    y = X @ rng.standard_normal(D) + rng.standard_normal(n)
-    ratios, with_drawing = [], []
-    for repeat in range(repeats):
-        start = time.process_time()
-        mask = draw_rows(n, m, np.random.default_rng(repeat).spawn(n_replicates))
-        drawn = time.process_time()
-        batch = dpalgos.estimate(
-            "dp_linear_regression",
-            X,
-            y,
-            rng=np.random.default_rng(1),
-            replicates=n_replicates,
-            row_mask=mask,
-            n_iterations=T,
-            step_size=STEP,
-            **BUDGET,
-            **BOUNDS,
-        ).estimate
-        batched = time.process_time()
-        loop = [
-            _rows_as_printed(X[mask[:, r]], y[mask[:, r]], generator)
-            for r, generator in enumerate(np.random.default_rng(1).spawn(n_replicates))
-        ]
-        looped = time.process_time()
-        np.testing.assert_allclose(batch, np.column_stack(loop), rtol=1e-8, atol=1e-10)
-        ratios.append((looped - batched) / (batched - drawn))
-        with_drawing.append((looped - batched + drawn - start) / (batched - start))
-    fast, whole = np.median(ratios), np.median(with_drawing)
-    return Measurement(
-        figure=f"{fast:.0f}×; {whole:.0f}× with the drawing of the subsamples counted on both sides",
-        goals=[
-            Goal(what="replicates as an axis, against a loop", values=ratios, wanted=20),
-            Goal(what="the same, with the drawing of rows on both sides", values=with_drawing, wanted=8),
-        ],
-    )
+@dataclass(frozen=True)
+class Speed:
+    what: str
+    kernel: str
+    call: Callable[[], object]
+    own_kernel: Callable[[], object] | None = None
 
 
-def _rows_as_printed(X: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    bound, response, radius = BOUNDS.values()
-    noise, n = Noise([generator]), len(X)
-    X = X * np.minimum(1, bound / np.linalg.norm(X, axis=1, keepdims=True))
-    y = np.clip(y, -response, response)
-    z = np.sqrt(T) * noise_multiplier(**BUDGET)
-    coef = np.zeros(X.shape[1])
-    for _ in range(T):
-        std = z * gradient_sensitivity(np.linalg.norm(coef) * bound, response, bound, n)
-        gradient = X.T @ (X @ coef - y) / n + std * noise.normal(len(coef))[:, 0]
-        coef = coef - STEP * gradient
-        coef *= min(1, radius / max(np.linalg.norm(coef), 1e-300))
-    return coef
+def bench_speeds(small: bool = False) -> Measurement:
+    """Measure every call against its kernel, and the ratio against that of the last release."""
+    kept = json.loads(KEPT.read_text())["ratios"] if KEPT.exists() else {}
+    kernels, goals = reference_kernels(small), []
+    with TemporaryDirectory() as folder:
+        for speed in speeds(Path(folder), small):
+            kernel = speed.own_kernel or kernels[speed.kernel]
+            ratio = measured_ratio(speed.call, kernel, 1 if small else _ROUNDS)
+            goals.append(judged(speed, ratio, kept))
+            print(f"  {speed.what}: {ratio:.3g} {speed.kernel}", flush=True)
+    return Measurement(figure=f"{len(goals)} ratios", goals=goals)
 
 
-ROUNDS = 50
-FIT = {
-    "epsilon": 0.5,
-    "family": "logistic",
-    "covariate_bound": 1.0,
-    "n_iterations": ROUNDS,
-    "step_size": 0.5,
-}
+def judged(speed: Speed, ratio: float, kept: dict[str, float]) -> Goal:
+    """Return a ratio with the most that it may be: half as much again as that of the last release."""
+    most = _WORSE * kept.get(speed.what, np.inf)
+    return Goal(what=speed.what, values=[ratio], wanted=most, at_least=False, unit=f"× {speed.kernel}")
 
 
-def bench_private_fit_against_liblinear(small: bool = False) -> Measurement:
-    """Time 50 rounds of Algorithm 5 on 50 random halves against scikit-learn's L1 logistic regression."""
-    X, y, mask = _wide_rows(small)
-    fits, sparsity = (1, 2) if small else (50, 50)
-    sample = Sample(X, y, row_mask=mask[:, :fits], n_replicates=fits)
-    settings = {**FIT, "delta": 1 / len(X), "sparsity": sparsity, "rng": np.random.default_rng(0)}
-    ours = _seconds(lambda: dpalgos.estimate("dp_sparse_glm", sample, replicates=fits, **settings)) / fits
-    figure = f"{1000 * ours:.0f} ms per private fit of {ROUNDS} rounds, {fits} together"
-    half = mask[:, 0]
-    model = LogisticRegression(l1_ratio=1, solver="liblinear", fit_intercept=False)
-    theirs = _seconds(lambda: model.fit(X[half].astype(float), y[half]))
-    return Measurement(
-        figure=f"{theirs / ours:.0f}× per replicate; {figure}, {theirs:.1f} s for liblinear",
-        goals=[Goal(what="a private fit, against liblinear", values=[theirs / ours], wanted=10)],
-    )
+def keep(goals: list[dict[str, Any]], commit: str) -> None:
+    ratios = {goal["what"]: float(f"{goal['values'][0]:.3g}") for goal in goals}
+    KEPT.write_text(json.dumps({"commit": commit, "ratios": ratios}, indent=1, ensure_ascii=False) + "\n")
 
 
-def _wide_rows(small: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    n, d, n_replicates = (400, 20, 2) if small else (24_016, 2_401, 100)
-    rng = np.random.default_rng(0)
-    X = rng.random((n, d), dtype=np.float32)
-    X *= 2
-    X -= 1
-    y = (rng.random(n) < expit(3 * X[:, :10].sum(axis=1))).astype(float)
-    mask = np.zeros((n, n_replicates), dtype=bool)
-    for r in range(n_replicates):
-        mask[rng.permutation(n)[: n // 2], r] = True
-    return X, y, mask
+def measured_ratio(call: Callable[[], object], kernel: Callable[[], object], rounds: int) -> float:
+    call()  # what it imports and calibrates is not timed
+    pairs = [(seconds(call), seconds(kernel)) for _ in range(rounds)]
+    return float(np.divide(*np.min(pairs, axis=0)))
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def seconds(call: Callable[[], object]) -> float:
+    """Return the processor's seconds of this process; a call that measures itself returns them."""
     start = time.process_time()
-    call()
-    return time.process_time() - start
+    found = call()
+    return found if isinstance(found, float) else time.process_time() - start
+
+
+def reference_kernels(small: bool) -> dict[str, Callable[[], object]]:
+    rng = np.random.default_rng(0)
+    side, length = (50, 1000) if small else (1200, 2_000_000)
+    square, numbers = rng.standard_normal((side, side)), rng.standard_normal(length)
+    block = rng.standard_normal(10 * length)
+    return {
+        "matrix product": lambda: square @ square,
+        "sort": lambda: np.sort(numbers),
+        "copy": block.copy,
+        "import of numpy": lambda: _child("-c", "import numpy"),
+    }
+
+
+def speeds(folder: Path, small: bool) -> Iterator[Speed]:
+    """Yield what is measured: estimators, mechanisms, accounting, streamed rows and commands."""
+    yield from _estimators(small)
+    for d, k in ((2_400, 50), (4_000, 40)):
+        call, draw = _top_k(d // 20 if small else d, k // 10 if small else k, 2 if small else 100)
+        yield Speed(f"top {k} of {d:,} numbers", "drawing of its noise", call, own_kernel=draw)
+    yield Speed("calibration of Gaussian noise, 100 times", "sort", _calibrated)
+    path = folder / "rows.parquet"
+    rng, n = np.random.default_rng(0), 2_000 if small else 1_000_000
+    pq.write_table(pa.table({f"x{j}": rng.standard_normal(n) for j in range(6)}), path)
+    yield Speed("regression on 10⁶ streamed rows", "copy", partial(_streamed, path))
+    for words in (("--version",), ("estimators",), ("status",)):
+        code = "import sys; from flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
+        yield Speed(
+            f"dpcost {words[0]}", "import of numpy", partial(_child, "-c", code, *words, home=str(folder))
+        )
+
+
+def _estimators(small: bool) -> Iterator[Speed]:
+    rng = np.random.default_rng(0)
+    n, d = (400, 16) if small else (10_000, 1_024)
+    replicates = 2 if small else 20
+    users = Sample(rng.standard_normal((n, d)), user_ids=np.arange(n), n_replicates=replicates)
+    loose = {"epsilon": 5.0, "delta": 1e-6, "range_failure": 1.0}
+    public = {"value_bound": 5.0, "concentration_radius": 40.0, **loose}
+    yield Speed(
+        "user mean by Hadamard, 20 replicates", "matrix product", _fit("user_level_mean", users, **public)
+    )
+    X = np.column_stack([rng.standard_normal((2 * n, 5)), np.ones(2 * n)])
+    y = X @ rng.standard_normal(6) + rng.standard_normal(2 * n)
+    mask = rng.random((2 * n, 2 * replicates)) < 0.9
+    rows = Sample(X, y, row_mask=mask, n_replicates=2 * replicates)
+    bounds = {"covariate_bound": 3.0, "response_bound": 2.0}
+    descent = {"n_iterations": 50, "step_size": 0.5, "coef_bound": 1.5}
+    for name, keywords in (
+        ("dp_linear_regression", bounds | descent),
+        ("preconditioned_regression", {}),
+        ("adassp", bounds),
+        ("tukey_em", {}),
+    ):
+        yield Speed(f"{name}, 40 replicates", "matrix product", _fit(name, rows, **keywords, **BUDGET))
+    labels = Sample(X, (y > 0).astype(float), n_replicates=replicates)
+    logistic = {"family": "logistic", "covariate_bound": 3.0, **BUDGET}
+    yield Speed(
+        "objective_perturbation_glm, 20 replicates",
+        "matrix product",
+        _fit("objective_perturbation_glm", labels, **logistic),
+    )
+    wide = Sample(rng.random((n, d), dtype=np.float32), labels.response()[:n], n_replicates=replicates)
+    sparse = {"n_iterations": 10, "step_size": 0.5, "sparsity": 5, **logistic}
+    yield Speed("dp_sparse_glm, wide, 20 replicates", "matrix product", _fit("dp_sparse_glm", wide, **sparse))
+
+
+def _fit(name: str, sample: Sample, **keywords: Any) -> Callable[[], object]:
+    rng = np.random.default_rng
+    return lambda: (
+        dpalgos.estimate(name, sample, rng=rng(1), replicates=sample.n_replicates, **keywords).estimate
+    )
+
+
+def _top_k(d: int, k: int, n_replicates: int) -> tuple[Callable[[], object], Callable[[], object]]:
+    values = np.random.default_rng(0).standard_normal((d, n_replicates))
+    rngs = np.random.default_rng(1).spawn(n_replicates)
+    public = {"linf_sensitivity": 1e-3, "selection_multiplier": 40.0, "release_multiplier": 5.0}
+
+    def call() -> object:
+        return noisy_top_k(Transcript(Noise(rngs)), values, sparsity=k, **public, label="top").values
+
+    def draw() -> None:
+        noise = Noise(rngs)
+        for _ in noise.gumbel_rows(d, max(1, 40_000 // d)):
+            pass
+        noise.normal(k)
+
+    return call, draw
+
+
+def _calibrated() -> None:
+    for epsilon in 0.1 + np.random.default_rng().random(100):  # none of them known
+        noise_multiplier(float(epsilon), 1e-6)
+
+
+def _streamed(path: Path) -> object:
+    rows = RowBlocks(path, [f"x{j}" for j in range(5)], "x5")
+    keywords = {"covariate_bound": 3.0, "response_bound": 4.0, "coef_bound": 2.0}
+    sample = StreamedRows(rows, rows.n_rows)
+    return dpalgos.estimate(
+        "dp_linear_regression", sample, rng=np.random.default_rng(0), epsilon=0.5, delta=1e-9, **keywords
+    ).estimate
+
+
+def _child(*words: str, home: str = "") -> float:
+    """Run Python with some words and return the processor's seconds of that process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "DPCOST_HOME": home, "OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [sys.executable, *words], cwd=PROJECT_ROOT, env=environment, check=True, capture_output=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

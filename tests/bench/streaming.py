@@ -65,7 +65,7 @@ print(json.dumps({"shares": shares, "seconds": seconds, "peak": used}))
 
 def bench_streamed_rows(small: bool = False) -> Measurement:
     """Time one pass of a private mean and of a private regression over files of 10⁵ to 10⁷ rows."""
-    sizes, repeats = ((5_000,), 1) if small else ((100_000, 1_000_000, 10_000_000), 7)
+    sizes, repeats = ((5_000,), 1) if small else ((100_000, 1_000_000, 10_000_000), 3)
     found: dict[str, dict[int, dict]] = {"mean": {}, "regression": {}}
     with tempfile.TemporaryDirectory() as folder:
         for n in sizes:
@@ -162,7 +162,7 @@ print(json.dumps({
 
 def bench_partitions(small: bool = False) -> Measurement:
     """Time a pass of partial sums in one process and by workers, one of which is killed in another pass."""
-    rows, files, repeats, counts = (5_000, 2, 1, (1,)) if small else (1_000_000, 10, 10, (1, 2))
+    rows, files, repeats, counts = (5_000, 2, 1, (1,)) if small else (1_000_000, 5, 4, (1, 2))
     found: dict[int, dict] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(files):

@@ -6,9 +6,10 @@ import pytest
 
 from tests.bench import __main__ as bench
 from tests.bench.goals import Goal, Measurement
+from tests.bench.speed import Speed, judged, measured_ratio
 
 FUNCTIONS = dict(bench.benchmarks([]))
-SLOW = ("release_widths", "orchestration_cost", "two_workers_on_swarm", "make_run", "advice")
+SLOW = ("release_widths", "orchestration_cost", "make_run", "advice")
 SLOW += ("streamed_rows", "partitions")
 
 
@@ -20,6 +21,22 @@ def test_a_benchmark_runs_at_its_smallest_size(name):
     assert measured.figure
     assert measured.data
     assert all(goal.cells() for goal in measured.goals)
+
+
+def test_a_speed_that_is_worse_by_half_ends_with_status_1_and_its_line(tmp_path, monkeypatch, capsys):
+    kept = {"slower": 10.0, "as before": 10.0}
+    for ratio, status in ((14.0, 0), (16.0, 1)):
+        of_today = {"slower": ratio, "as before": 10.0, "new": 1e9}
+        goals = [judged(Speed(what, "sort", print), found, kept) for what, found in of_today.items()]
+        monkeypatch.setattr(
+            bench, "benchmarks", lambda chosen, g=goals: [("speeds", lambda: Measurement(figure="", goals=g))]
+        )
+        assert bench.main(["speed"], tmp_path) == status
+        assert ("TOO SLOW: slower" in capsys.readouterr().out) == bool(status)
+
+
+def test_a_ratio_is_that_of_the_seconds_of_a_call_and_its_kernel():
+    assert measured_ratio(lambda: 6.0, lambda: 2.0, 3) == 3.0
 
 
 def test_a_benchmark_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeypatch, capsys):
