@@ -400,7 +400,7 @@ def forecast_release(
     names = tuple(getattr(panel.problem, "covariates", ()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        drawn = tables.drawn(1.0, TABLES // 2)
+        drawn = tables.drawn(1.0, TABLES)
         found = [ends for table in drawn if (ends := table.interval(estimator, params, strength)) is not None]
     if not found:
         return ReleaseForecast(

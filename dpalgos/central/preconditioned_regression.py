@@ -21,7 +21,7 @@ and the shrinkage use released quantities only. All releases, with their shares 
     preconditioned gradient               2C/n         the rest    gradient_steps      all
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
     those of intervals.regression         its own      .152        note_interval       interval and not least
-    those of intervals.regression         its own      .467        note_interval       least squares
+    those of intervals.regression         its own      .567        note_interval       least squares
     rows by predictor                     √2           named       release_binned_fit  diagnostics
     binned fit                            √10          named       release_binned_fit  diagnostics
 

@@ -13,14 +13,16 @@ Q is the curvature of the mean of clipped scores, S their second moments. Releas
     curvature                 √2 L/n       .04    release_curvature       all
     score moments             √2/n         .015   release_second_moments  all
     mean residual             2/n          .055   release_mean_residual          not least squares
-    residuals far away        1            .03    release_mean_residual          not least squares
-    wide gradient             6 C/n        .3     _wide_step              least squares
+    rows far away             1            .03    _count_far_rows                not least squares
+    wide gradient             6 C/n        .25    _wide_step              least squares
     shares by size            √2/n         .1     release_tail            least squares
+    rows far away             1            .15    _count_far_rows         least squares
 
 They are four counts of ψ''‖z‖², z = [u, 1]; the mean of z z' over rows whose score is not clipped, cut to
 norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = residual/Λ cut to [−1, 1]; a count
-of residuals beyond 3Λ. With ``interval_target="least squares"``: the mean of scores clipped to 3C, and shares
-of rows by score. In logistic models, whose residuals are bounded, neither mean residual nor count.
+of rows with |residual| max(1, ‖u‖/√d) > 6Λ. With ``interval_target="least squares"``: the mean of scores
+clipped to 3C, shares of rows by score, and in linear models the count. In logistic models, whose residuals are
+bounded, neither mean residual nor count.
 
 Proofs: :mod:`dpalgos.mechanisms.for_intervals`. All else follows from released and public numbers.
 
@@ -28,8 +30,8 @@ What follows is heuristics, and affects accuracy only. Clipped scores have mean 
 errors are symmetric given the covariates, and for slopes also where errors do not depend on them: there
 slopes cover least squares' coefficient, else the robust-regression coefficient. The intercept, the
 coefficient of a column of ones, which the released mean of z shows, is moved by the mean residual cut at Λ,
-towards the mean of the errors; by as much as that exceeds its noise errors may be skewed beyond Λ, too, and
-rows beyond 3 Λ may lie at 6 Λ. The second target takes one step more, and adds what its clipping may hide
+towards the mean of the errors; by twice as much as that exceeds its noise errors may be skewed beyond Λ, too,
+and far rows may lie at 12 Λ. The second target takes one step more, and adds what its clipping may hide
 (:mod:`dpalgos.mechanisms.for_intervals.tails`) to the half-widths.
 
 For generalized linear models Q is taken at the last point. What it changes on the way is a bias along the
@@ -62,6 +64,7 @@ from dpalgos.mechanisms.for_intervals.mean_residual import (
     FAR,
     RESIDUAL,
     InterceptShift,
+    release_far_rows,
     release_mean_residual,
 )
 from dpalgos.mechanisms.for_intervals.score_curvature import (
@@ -88,7 +91,8 @@ ROBUST, LEAST_SQUARES = "robust", "least squares"
 WIDE = "wide gradient"
 SHARES: Mapping[str, float] = MappingProxyType({COUNTS: 0.012, CURVATURE: 0.04, SCORE_MOMENTS: 0.015})
 RESIDUAL_SHARES: Mapping[str, float] = MappingProxyType({RESIDUAL: 0.055, FAR: 0.03})
-WIDE_SHARES: Mapping[str, float] = MappingProxyType({WIDE: 0.3, TAIL: 0.1})
+WIDE_SHARES: Mapping[str, float] = MappingProxyType({WIDE: 0.25, TAIL: 0.1})
+WIDE_FAR_SHARE = 0.15  # in linear models
 
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
 _WHITE = 0.0025  # variance of entries that the whitening leaves
@@ -125,7 +129,7 @@ class RegressionInterval(IntervalParams):
         if not self.resolves(n_rows, n_features):
             return {}
         if self.interval_target == LEAST_SQUARES:
-            return {**SHARES, **WIDE_SHARES}
+            return {**SHARES, **WIDE_SHARES, **({FAR: WIDE_FAR_SHARE} if family.is_linear else {})}
         return {**SHARES, **({} if np.isfinite(family.residual_bound) else RESIDUAL_SHARES)}
 
     def note_too_few(self, transcript: Transcript, sample: Sample) -> None:
@@ -183,6 +187,8 @@ class RegressionInterval(IntervalParams):
             above = shares_above(scores.sample, at.norms(), steps.level)
             tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
             hidden = error.moved(tail, steps.level, moments, n_rows)
+            if scores.family.is_linear:
+                shift = release_far_rows(transcript, budget, at, curvature, moments)
         bent = _bent(scores.family, curvature, center, outer, middle)
         margin = _MARGIN if scores.family.is_linear else _BENT_MARGIN
         variance = margin * error.variance + shift.variance

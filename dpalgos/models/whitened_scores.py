@@ -134,11 +134,12 @@ class ScoresAt:
 
         return self._scores.mean_squares(self._parts.then(weights))
 
-    def residuals_above(self, level: FloatArray) -> FloatArray:
-        """Return how many rows have residuals beyond ± ``level`` (R,), or cells that were moved, (1, R)."""
+    def far_rows(self, level: FloatArray) -> FloatArray:
+        """Return how many rows are far, (1, R): |r| max(1, ‖u‖/√d) > ``level`` (R,), or a cell was moved."""
+        scale = np.sqrt(self._scores.sample.n_features)
 
         def part(group: Group, made: _Prepared) -> FloatArray:
-            above = np.abs(made[0]) > level[group.replicates]
+            above = np.maximum(np.abs(made[0]), made[1] / scale) > level[group.replicates]
             moved = self._scores.sample.moved_rows(group)
             if moved is not None:
                 above = above | moved[:, None]

@@ -73,6 +73,20 @@ def gross_errors(share):
     return law
 
 
+def leverage(share):
+    """Rows of 15 times the length with responses of another line: least squares follows them."""
+    slopes = COEF[:-1] * (1 - share + 15 * share) / (1 - share + 15**2 * share)
+    truth = np.append(slopes, COEF[-1] + 8 * share)
+
+    def law(rng, n):
+        X, y, _ = normal(rng, n)
+        far = rng.random(n) < share
+        X[far, :-1] *= 15
+        return X, y + 8 * far, truth
+
+    return law
+
+
 def events(intercept):
     def law(rng, n):
         coef = np.append(0.6 * np.linspace(1, -1, 4), intercept)
@@ -93,7 +107,16 @@ CASES: tuple[Case, ...] = (
     (_MAIN, ROBUST, "medical costs, simulated", costs, 12_000, 1.0, {}),
     (_MAIN, ROBUST, "log-normal errors", log_normal_errors, 20_000, 1.0, {}),
     (_MAIN, ROBUST, ".2 % of y at +30", gross_errors(0.002), 20_000, 1.0, {}),
-    (_MAIN, ANY, "normal", normal, 20_000, 1.0, {"interval_target": "least squares"}),
+    *(
+        (_MAIN, ANY, words, law, 20_000, 1.0, {"interval_target": "least squares"})
+        for words, law in (
+            ("normal", normal),
+            ("log-normal errors", log_normal_errors),
+            (".1 % of y at +30", gross_errors(0.001)),
+            (".2 % of y at +30", gross_errors(0.002)),
+            (".3 % of 15-fold rows, y + 8", leverage(0.003)),
+        )
+    ),
     ("adassp", ROBUST, "normal", normal, 20_000, 1.0, _BOUNDS),
     ("boosted_adassp", ROBUST, "normal", normal, 20_000, 1.0, {**_BOUNDS, "n_rounds": 20}),
     ("tukey_em", ROBUST, "normal", normal, 20_000, 1.0, {"n_models": 2000}),

@@ -1,12 +1,13 @@
 """The mean of a regression's cut residuals, which moves an intercept towards the mean of the errors.
 
 Released are means of (t, t²), t = residual/Λ cut to [−1, 1], 2/n (:func:`residual_sensitivity`), and how many
-residuals exceed 3Λ, 1. Λ follows from released scores: a few of the residuals' standard deviations.
+rows are far, |residual| max(1, ‖u‖/√d) > 6Λ with white rows u, 1: gross errors, and rows of great leverage that
+do not fit. Λ follows from released scores: a few of the residuals' standard deviations.
 
-The intercept is the coefficient of a column of ones, which the released mean of white rows shows. By as
-much as the mean exceeds its noise errors may be skewed beyond Λ, too, and so many rows as stand out beyond
-3Λ may lie at 6Λ: a bias. More far residuals than noise makes leave it without an interval; many, all
-coefficients.
+The intercept is the coefficient of a column of ones, which the released mean of white rows shows. By twice as
+much as the mean exceeds its noise errors may be skewed beyond Λ, too, and so many rows as stand out may lie
+at 12Λ: a bias. More far rows than noise makes leave it without an interval; still more, all coefficients of
+a linear model. In models of counts some residuals are far by nature.
 """
 
 from typing import NamedTuple
@@ -21,11 +22,12 @@ from dpalgos.models.whitened_scores import ScoresAt
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray
 
-RESIDUAL, FAR = "mean residual", "residuals far away"
+RESIDUAL, FAR = "mean residual", "rows far away"
 
 _LAMBDA, _REFERENCE_SIZE = 1.8, 500.0  # Λ in residual standard deviations at the reference nμ
-_FAR_AWAY, _FARTHEST = 3.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
-_SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.2, 0.8, 1.4, 3.0  # standard deviations
+_FAR_AWAY, _FARTHEST = 6.0, 2.0  # times Λ: where residuals count as far, and beyond that how far
+_UNSEEN_SKEW = 1.4  # how much of a skewed tail lies beyond Λ, in what lies within
+_SKEWED, _DOUBTFUL, _GROSS, _GROSS_FOR_ALL = 1.0, 0.8, 1.4, 3.0  # standard deviations
 
 
 class InterceptShift(NamedTuple):
@@ -55,35 +57,62 @@ def release_mean_residual(
     moments: FloatArray,
     outer: FloatArray,
 ) -> InterceptShift:
-    """Release the mean of cut residuals, and a count of far ones; apply them where a column is one."""
-    n_rows, d = at.sample.n_rows, at.sample.n_features
-    size = n_rows * gaussian_mu(budget.epsilon, budget.delta) / _REFERENCE_SIZE
-    scale = np.maximum(np.einsum("rjj->r", moments) / (d * curvature.total), np.finfo(float).tiny)
-    level = np.sqrt(scale) * np.clip(_LAMBDA * size**0.25, 1.5, 6.0)
+    """Release the mean of cut residuals, and a count of far rows; apply them where a column is one."""
+    n_rows, level = at.sample.n_rows, _cut_level(budget, at, curvature, moments)
     sensitivity, multiplier = residual_sensitivity(n_rows), budget.gaussian_multiplier(RESIDUAL)
     released = transcript.gaussian(
         at.residual_moments(level), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=RESIDUAL
     )
     std, mean = level * transcript.noise_std(sensitivity, multiplier, 2), level * released[0]
-    multiplier = budget.gaussian_multiplier(FAR)
-    far = transcript.gaussian(
-        at.residuals_above(_FAR_AWAY * level),
-        l2_sensitivity=count_sensitivity(),
-        noise_multiplier=multiplier,
-        label=FAR,
-    )[0] / transcript.noise_std(count_sensitivity(), multiplier, 1)
+    far, noise = _count_far_rows(transcript, budget, at, level)
     one, image = _column_of_ones(curvature, outer)
-    # Counts have far residuals by their nature.
     for_all = _GROSS_FOR_ALL if at.family.is_linear else np.inf
-    skewed = np.maximum(np.abs(mean) - _SKEWED * std, 0)
-    hidden = _FAR_AWAY * _FARTHEST * level * multiplier * np.maximum(far - _DOUBTFUL, 0) / n_rows
+    skewed = _UNSEEN_SKEW * np.maximum(np.abs(mean) - _SKEWED * std, 0)
+    hidden = _FAR_AWAY * _FARTHEST * level * np.maximum(far - _DOUBTFUL * noise, 0) / n_rows
     return InterceptShift(
         moved=one * mean,
         image=one.T[:, :, None] * image[:, None, :],
         variance=one * (std**2 + level**2 * np.maximum(released[1], 0) / n_rows),
         bias=one * (skewed + hidden),
-        gross=(one & (far > _GROSS)) | (far > for_all),
+        gross=(one & (far > _GROSS * noise)) | (far > for_all * noise),
     )
+
+
+def release_far_rows(
+    transcript: Transcript,
+    budget: SplitBudget,
+    at: ScoresAt,
+    curvature: ScoreCurvature,
+    moments: FloatArray,
+) -> InterceptShift:
+    """Release a count of far rows alone, which leaves all coefficients without an interval if it stands out."""
+    far, noise = _count_far_rows(transcript, budget, at, _cut_level(budget, at, curvature, moments))
+    nothing = np.zeros((at.sample.n_features, at.sample.n_replicates))
+    return InterceptShift(moved=nothing, gross=far > _GROSS * noise)
+
+
+def _cut_level(
+    budget: SplitBudget, at: ScoresAt, curvature: ScoreCurvature, moments: FloatArray
+) -> FloatArray:
+    """Return Λ, (R,), from released scores."""
+    size = at.sample.n_rows * gaussian_mu(budget.epsilon, budget.delta) / _REFERENCE_SIZE
+    variance = np.einsum("rjj->r", moments) / (at.sample.n_features * curvature.total)
+    scale = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+    return np.asarray(scale * np.clip(_LAMBDA * size**0.25, 1.5, 6.0))
+
+
+def _count_far_rows(
+    transcript: Transcript, budget: SplitBudget, at: ScoresAt, level: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Release how many rows are far, (R,), and return it with the standard deviation of its noise."""
+    multiplier = budget.gaussian_multiplier(FAR)
+    released = transcript.gaussian(
+        at.far_rows(_FAR_AWAY * level),
+        l2_sensitivity=count_sensitivity(),
+        noise_multiplier=multiplier,
+        label=FAR,
+    )
+    return released[0], transcript.noise_std(count_sensitivity(), multiplier, 1)
 
 
 def _column_of_ones(curvature: ScoreCurvature, outer: FloatArray) -> tuple[BoolArray, FloatArray]:

@@ -1,0 +1,105 @@
+"""Accuracy of the question that `release` asks: foreseen half-widths and signs against those of releases.
+
+At ε = 1 and δ = 1/n², on all rows of the tables of `advice.toml` that have guesses, a response, and one row
+per person.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from data.tables.declared import declared_to_parquet
+from tasks.advise import LEVEL, ReleaseForecast, forecast_release
+from tasks.problems.declared_rows import Guesses
+from tasks.work_units import Cell, Replicates
+from tests.bench.advice import TABLES, study_of
+from tests.bench.goals import Goal, Measurement
+from tests.tasks.blocks import prepared_data
+
+_EPSILON, _REPLICATES = 1.0, 8
+_SMALL = ("insured_visits",)
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """What was foreseen of a table's release, and the ends of the intervals that releases had, (R, 2, k)."""
+
+    foreseen: ReleaseForecast
+    ends: np.ndarray
+
+    @property
+    def signs(self) -> float:
+        return float(np.median(((self.ends[:, 0] > 0) | (self.ends[:, 1] < 0)).sum(axis=1)))
+
+    def ratios(self) -> np.ndarray:
+        """Return foreseen over real half-widths of the coefficients that have both."""
+        widths = (self.ends[:, 1] - self.ends[:, 0]) / 2
+        mostly = np.isfinite(widths).mean(axis=0) > 0.5
+        both = mostly & np.isfinite(self.foreseen.half_widths)
+        return np.asarray(self.foreseen.half_widths[both] / np.nanmedian(widths[:, both], axis=0))
+
+
+def bench_release_forecasts(small: bool = False) -> Measurement:
+    """Compare what a release is foreseen to tell with what releases told."""
+    names = [name for name, about in TABLES.items() if _is_asked(about)]
+    found = {name: released(name, 2 if small else _REPLICATES) for name in (_SMALL if small else names)}
+    ratios = np.concatenate([each.ratios() for each in found.values()])
+    off = np.array([each.signs - each.foreseen.signs[0] for each in found.values()])
+    in_range = [each.foreseen.signs[1] <= each.signs <= each.foreseen.signs[2] for each in found.values()]
+    shares = (
+        ("half-widths within a factor of two", (ratios > 0.5) & (ratios < 2), 90),
+        ("signs within ± 1", np.abs(off) <= 1, 80),
+        ("signs in their range", np.array(in_range), 90),
+    )
+    return Measurement(
+        figure=f"{len(ratios)} half-widths and the signs of {len(found)} tables",
+        goals=[
+            Goal(what=what, values=[100 * float(held.mean())], wanted=wanted, unit="%")
+            for what, held, wanted in shares
+            if len(held)
+        ],
+        data=", ".join(found),
+        details={name: [each.signs, *each.foreseen.signs] for name, each in found.items()},
+    )
+
+
+def _is_asked(about: dict[str, object]) -> bool:
+    return (
+        "guesses" in about
+        and "response" in about
+        and not {"user_id", "developed"} & set(about)
+        and (about.get("family") != "multinomial")
+    )
+
+
+def released(name: str, replicates: int) -> Released:
+    """Foresee the release of a table, and make it some times."""
+    family = TABLES[name].get("family")
+    estimator = "preconditioned_glm" if family else "preconditioned_regression"
+    params = {"family": family} if family else {}
+    with TemporaryDirectory() as made:
+        folder = Path(made)
+        spec = study_of(name, folder)
+        about, panel = spec.analyst_table, spec.head_panel
+        table = declared_to_parquet(name, Path(about.path), about.declaration(about.columns), home=folder)
+        prepared, n = prepared_data(panel.problem, table, folder), about.rows
+        cell = Cell(
+            estimator=estimator,
+            panel=panel.name,
+            n=n,
+            params={**params, "interval": LEVEL},
+            delta_rule="1/n^2",
+            calibration="tight",
+            epsilon=_EPSILON,
+            delta=n**-2.0,
+        )
+        same = {"study": spec.name, "panel": panel.name, "n": n, "n_cells": 1, "seed": 5}
+        ends = []
+        for first in range(replicates):
+            drawn = Replicates(**same, first=first, count=1, of=replicates)
+            draw = next(iter(panel.problem.draws(drawn, prepared)))
+            ends.append(draw.answer(cell, drawn).interval[:, : len(panel.problem.covariates)])
+        guessed = spec.model_copy(update={"guesses": Guesses(**TABLES[name]["guesses"])})
+        return Released(forecast_release(guessed, estimator, params, _EPSILON, n**-2.0), np.array(ends))
