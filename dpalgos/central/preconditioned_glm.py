@@ -21,13 +21,9 @@ and the shrinkage use released quantities only. All releases, with their shares 
     preconditioned score                  2C/n         the rest  scored_steps        all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
     those of intervals.regression         its own      .152      note_interval       interval and not least
-<<<<<<< HEAD
-    those of intervals.regression         its own      .467      note_interval       least squares
+    those of intervals.regression         its own      .567      note_interval       least squares
     rows by predictor                     √2           named     release_binned_fit  diagnostics
     binned fit                            √10          named     release_binned_fit  diagnostics
-=======
-    those of intervals.regression         its own      .567      note_interval       least squares
->>>>>>> 40b3337 (Least-squares intervals count far rows, intercepts allow for more skew; forecasts of releases are measured on fourteen tables)
 
 Z'Z/n, of rows clipped to C_A: orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones
 of norm C, of shares that grow by 1.4 from each step to the next. A level is searched by counts of equal

@@ -21,8 +21,8 @@ Q is the curvature of the mean of clipped scores, S their second moments. Releas
 They are four counts of ψ''‖z‖², z = [u, 1]; the mean of z z' over rows whose score is not clipped, cut to
 norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = residual/Λ cut to [−1, 1]; a count
 of rows with |residual| max(1, ‖u‖/√d) > 6Λ. With ``interval_target="least squares"``: the mean of scores
-clipped to 3C, shares of rows by score, and in linear models the count. In logistic models, whose residuals are
-bounded, neither mean residual nor count.
+clipped to 3C, shares of rows by score, and in linear models the count. In logistic models, whose residuals
+are bounded, neither mean residual nor count.
 
 Proofs: :mod:`dpalgos.mechanisms.for_intervals`. All else follows from released and public numbers.
 
@@ -30,7 +30,7 @@ What follows is heuristics, and affects accuracy only. Clipped scores have mean 
 errors are symmetric given the covariates, and for slopes also where errors do not depend on them: there
 slopes cover least squares' coefficient, else the robust-regression coefficient. The intercept, the
 coefficient of a column of ones, which the released mean of z shows, is moved by the mean residual cut at Λ,
-towards the mean of the errors; by twice as much as that exceeds its noise errors may be skewed beyond Λ, too,
+towards the mean of the errors; by 1.4 times what that exceeds its noise errors may be skewed beyond Λ, too,
 and far rows may lie at 12 Λ. The second target takes one step more, and adds what its clipping may hide
 (:mod:`dpalgos.mechanisms.for_intervals.tails`) to the half-widths.
 

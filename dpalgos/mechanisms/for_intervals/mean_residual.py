@@ -1,13 +1,13 @@
 """The mean of a regression's cut residuals, which moves an intercept towards the mean of the errors.
 
 Released are means of (t, t²), t = residual/Λ cut to [−1, 1], 2/n (:func:`residual_sensitivity`), and how many
-rows are far, |residual| max(1, ‖u‖/√d) > 6Λ with white rows u, 1: gross errors, and rows of great leverage that
-do not fit. Λ follows from released scores: a few of the residuals' standard deviations.
+rows are far, |residual| max(1, ‖u‖/√d) > 6Λ with white rows u, 1: gross errors, and rows of great leverage
+that do not fit. Λ follows from released scores: a few of the residuals' standard deviations.
 
-The intercept is the coefficient of a column of ones, which the released mean of white rows shows. By twice as
-much as the mean exceeds its noise errors may be skewed beyond Λ, too, and so many rows as stand out may lie
-at 12Λ: a bias. More far rows than noise makes leave it without an interval; still more, all coefficients of
-a linear model. In models of counts some residuals are far by nature.
+The intercept is the coefficient of a column of ones, which the released mean of white rows shows. By 1.4
+times what the mean exceeds its noise errors may be skewed beyond Λ, too, and so many rows as stand out may
+lie at 12Λ: a bias. More far rows than noise makes leave it without an interval; still more, all coefficients
+of a linear model. In models of counts some residuals are far by nature.
 """
 
 from typing import NamedTuple
@@ -85,7 +85,7 @@ def release_far_rows(
     curvature: ScoreCurvature,
     moments: FloatArray,
 ) -> InterceptShift:
-    """Release a count of far rows alone, which leaves all coefficients without an interval if it stands out."""
+    """Release a count of far rows alone: where it stands out no coefficient has an interval."""
     far, noise = _count_far_rows(transcript, budget, at, _cut_level(budget, at, curvature, moments))
     nothing = np.zeros((at.sample.n_features, at.sample.n_replicates))
     return InterceptShift(moved=nothing, gross=far > _GROSS * noise)
