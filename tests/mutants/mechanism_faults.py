@@ -504,7 +504,7 @@ MECHANISM_FAULTS = {
         ),
         "whitened rows are clipped by their norms before whitening": Fault(
             "clipped_row_sums",
-            argument("norm", 0, "Z", nth=1),
+            argument("row_lengths", 0, "Z", nth=1),
             witness("preconditioned_regression: whitened twice-tight"),
         ),
         "moments are of whitened rows that nothing clips": Fault(
@@ -514,7 +514,7 @@ MECHANISM_FAULTS = {
         ),
         "rows are whitened after they are summed": Fault(
             "clipped_row_sums",
-            (argument("norm", 0, "{all} @ matrix", nth=1), operation("@", "{left}", nth=0)),
+            (argument("row_lengths", 0, "{all} @ matrix", nth=1), operation("@", "{left}", nth=0)),
             "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening",
         ),
         "streamed rows are not clipped": Fault(
