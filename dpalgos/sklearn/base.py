@@ -30,7 +30,8 @@ _OF_X = ("bounds", "center", "scale")
 _OF_Y = ("y_bounds", "y_center", "y_scale")
 # Attributes of fitted transformers that follow from the shape of X.
 _SHAPE = ("n_features_in_", "feature_names_in_", "n_samples_seen_", "n_output_features_")
-_OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval", *_OF_X, *_OF_Y)
+_OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval", "levels", *_OF_X, *_OF_Y)
+_OF_A_LEVEL = {"bounds": (0, 1), "center": 0.5, "scale": 0.5}
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,16 +378,50 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UnitModel(PrivateModel):
-    """A private model whose columns have public units."""
+    """A private model whose columns have public units, and categories public levels.
+
+    ``levels`` is like ``{"region": ["north", "south"]}``: all levels of a column of a data frame, the first
+    being the reference. The others become columns of 0 and 1, which count as columns from there on.
+    """
 
     bounds: object = None
     center: object = None
     scale: object = None
+    levels: Mapping[str, Sequence[Any]] | None = None
+
+    def _coded(self, X: Any) -> Any:
+        return X if self.levels is None else coded_levels(X, self.levels)
 
     def _units_of(self, X: FloatArray, centered: bool = True) -> Units:
         given = {name: getattr(self, name) for name in _OF_X}
         columns = getattr(self, "feature_names_in_", None)
+        coded = [f"{name}={level}" for name, each in (self.levels or {}).items() for level in each[1:]]
+        for name, unit in _OF_A_LEVEL.items():
+            if isinstance(given[name], Mapping):
+                given[name] = {**dict.fromkeys(coded, unit), **given[name]}
         return public_units(X.shape[1], centered=centered, columns=columns, **given)
+
+
+def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
+    """Return a data frame with a column of 0 and 1 for each level but the first, in the column's place."""
+    if not hasattr(X, "columns"):
+        raise InputError(f"levels by column needs X as a data frame, got {type(X).__name__}; pass a frame")
+    columns: dict[str, Any] = {}
+    for name in levels:
+        if name not in X.columns or isinstance(levels[name], str) or len(set(levels[name])) < 2:
+            raise InputError(
+                "levels must be like {'region': ['a', 'b']}, two or more of columns of X, got "
+                f"{name!r}: {levels[name]!r}"
+            )
+    for name in X.columns:
+        values = np.asarray(X[name])
+        if name not in levels:
+            columns[name] = values
+            continue
+        if not np.isin(values, list(levels[name])).all():
+            raise InputError(f"column {name!r} must hold its declared levels only; declare the others, too")
+        columns |= {f"{name}={level}": (values == level) * 1.0 for level in levels[name][1:]}
+    return type(X)(columns, index=X.index)
 
 
 def refuse_fit_arguments(given: dict[str, object]) -> None:

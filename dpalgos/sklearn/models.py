@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy
@@ -50,7 +50,7 @@ class _LinearPredictor(UnitModel):
 
     def _predictor(self, X: object) -> FloatArray:
         check_is_fitted(self)
-        checked = validate_data(self, X, dtype=np.float64, reset=False)
+        checked = validate_data(self, self._coded(X), dtype=np.float64, reset=False)
         return np.asarray(checked @ self._coef + self._intercept)
 
     def _rows(self) -> list[tuple[str, float]]:
@@ -65,7 +65,9 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
 
     def _fitted(self, X: object, y: object, others: dict[str, object], **settings: object) -> Self:
         refuse_fit_arguments(others)
-        rows, responses = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        rows, responses = validate_data(
+            self, self._coded(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
+        )
         column = np.asarray(responses, dtype=np.float64)
         units = self._response_units()
         self._fit_coef(rows, units.apply(column[:, None])[:, 0] if units else column, units, **settings)
@@ -117,6 +119,8 @@ class DPLinearRegression(_PrivateLeastSquares):
     fit_intercept : bool, default True
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    levels : dict of str to sequence, optional
+        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
     y_bounds, y_center, y_scale
         The same for the response; predictions are clipped to ``y_bounds``.
     interval : float or None
@@ -143,6 +147,8 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
     fit_intercept : bool, default False
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    levels : dict of str to sequence, optional
+        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
     y_bounds, y_center, y_scale
         The same for the response; predictions are clipped to ``y_bounds``.
     interval : float or None
@@ -168,6 +174,8 @@ class DPPoissonRegressor(_PrivateRegressor):
     fit_intercept : bool, default True
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    levels : dict of str to sequence, optional
+        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
@@ -186,10 +194,19 @@ class DPPoissonRegressor(_PrivateRegressor):
 
 
 class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[misc]
+    def __new__(cls, **given: Any) -> Self:
+        """Refuse weights of classes, which scikit-learn's classifiers take."""
+        if "class_weight" in given:
+            raise InputError(
+                "class_weight must be left out: a row of weight w would count w times, which the noise does "
+                "not cover; weigh the probabilities of predict_proba instead"
+            )
+        return cast(Self, super().__new__(cls))
+
     def _codes(self, X: object, y: object, others: dict[str, object]) -> tuple[FloatArray, FloatArray]:
         """Return checked rows and the labels as 0 … K − 1."""
         refuse_fit_arguments(others)
-        rows, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        rows, labels = validate_data(self, self._coded(X), y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) == 1:
@@ -212,6 +229,8 @@ class DPLogisticRegression(_PrivateClassifier):
     fit_intercept : bool, default True
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    levels : dict of str to sequence, optional
+        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
@@ -262,6 +281,8 @@ class DPMultinomialRegression(_PrivateClassifier):
     fit_intercept : bool, default True
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    levels : dict of str to sequence, optional
+        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
     random_state : int, Generator or None
 
     Attributes
@@ -319,7 +340,7 @@ class _ClippedMean(_PrivateMean, UnitModel):
     def fit(self, X: object, y: object = None, **others: object) -> Self:
         """Fit to X (n, d); y is ignored."""
         refuse_fit_arguments(others)
-        rows = validate_data(self, X, dtype=np.float64)
+        rows = validate_data(self, self._coded(X), dtype=np.float64)
         units = self._units_of(rows)
         answer = self._released(units.apply(rows), None)
         if (abs(answer) > _NEAR * self.value_bound).any():
@@ -345,6 +366,8 @@ class DPMean(_ClippedMean):
         Entries of X, in public units, are clipped to plus or minus this.
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; means and intervals are in raw units.
+    levels : dict of str to sequence, optional
+        Public levels of categories, whose shares are estimated, but for the first.
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None
@@ -400,6 +423,8 @@ class DPSparseMean(_ClippedMean):
         How many entries of the answer, in public units, are not zero.
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; means and intervals are in raw units.
+    levels : dict of str to sequence, optional
+        Public levels of categories, whose shares are estimated, but for the first.
     interval : float or None
         Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
     random_state : int, Generator or None

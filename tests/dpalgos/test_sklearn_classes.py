@@ -193,3 +193,32 @@ def test_units_by_name_must_name_every_column(units, named):
         DPLinearRegression(epsilon=1.0, delta=1e-8, random_state=0, **units).fit(X, y)
     with pytest.raises(InputError, match="data frame"):
         DPLinearRegression(epsilon=1.0, delta=1e-8, random_state=0, **units).fit(X.to_numpy(), y)
+
+
+def test_declared_levels_are_those_of_columns_of_0_and_1():
+    X, y = frame_of_people()
+    region = np.random.default_rng(5).choice(["north", "south", "west"], len(X))
+    y, mixed = y + 300 * (region == "south"), X.assign(region=region)[["age", "region", "visits"]]
+    coded = X.assign(south=1.0 * (region == "south"), west=1.0 * (region == "west"))
+    options = {"epsilon": 1.0, "delta": 1e-8, "y_bounds": (-1000, 3000), "random_state": 0}
+    bounds = {"age": (18, 90), "visits": (0, 30)}
+    levels = {"region": ["north", "south", "west"]}
+    named = DPLinearRegression(bounds=bounds, levels=levels, **options).fit(mixed, y)
+    placed = DPLinearRegression(bounds={**bounds, "south": (0, 1), "west": (0, 1)}, **options)
+    placed.fit(coded[["age", "south", "west", "visits"]], y)
+    np.testing.assert_array_equal(named.coef_, placed.coef_)
+    assert list(named.table()["term"]) == ["age", "region=south", "region=west", "visits", "intercept"]
+    assert np.corrcoef(named.predict(mixed), y)[0, 1] > 0.9
+    for wrong in ({"region": ["north", "south"]}, {"region": ["north"]}, {"zone": ["a", "b"]}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            DPLinearRegression(bounds=bounds, levels=wrong, **options).fit(mixed, y)
+    with pytest.raises(InputError, match="data frame"):
+        named.predict(mixed.to_numpy())
+
+
+def test_weights_are_refused_with_the_reason():
+    X, y = frame_of_people(100)
+    with pytest.raises(InputError, match=r"class_weight .* noise"):
+        DPLogisticRegression(**ASKED, class_weight="balanced")
+    with pytest.raises(InputError, match=r"sample_weight .* noise"):
+        DPLogisticRegression(**ASKED).fit(X, y > 0, sample_weight=np.ones(100))
