@@ -1,6 +1,7 @@
 """A table of numbers in the store: typed, checked and written; every fault counted, no value shown."""
 
 import hashlib
+import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -53,11 +54,20 @@ def _parsed(dataset: Dataset, raw: RawFile) -> pd.DataFrame:
     try:
         frame: pd.DataFrame = parse(Path(raw.path))
     except (LookupError, TypeError, AttributeError, NameError) as error:
-        file = f"data/datasets/{dataset.name}.py"
-        raise DataError(
-            f"{file}: the parser of layout {raw.layout!r} raised {type(error).__name__}; mend it"
-        ) from error
+        raise DataError(f"{_raised(dataset, error)}; mend it") from error
     return frame
+
+
+def _raised(dataset: Dataset, error: Exception) -> str:
+    """Say in which line a parser raised, and the key that was looked up if that line holds it: no value."""
+    file = Path(datasets.load(dataset.name).__file__ or "")
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    own = next((frame for frame in frames if Path(frame.filename) == file), None)
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    is_written = isinstance(key, str) and own is not None and key in (own.line or "")
+    return f"{file.name}, line {own.lineno if own else '?'}: the parser raised {type(error).__name__}" + (
+        f" for {key!r}" if is_written else ""
+    )
 
 
 def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:

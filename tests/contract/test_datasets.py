@@ -1,14 +1,20 @@
 """What every registered dataset must keep: its file, its parsers and its made-up table."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from data import datasets
 from data.datasets import get_dataset, load_registry
 from data.errors import DataError
+from data.fetch.ingest import to_parquet
+from data.fetch.raw_files import fetch
 from data.fetch.tables import check_bounds, typed
 
 NAMES = sorted(load_registry())
+OF_FILES = {path.stem for path in Path(datasets.__file__).parent.glob("*.py")}  # not of a collection
 TABLES = [name for name in NAMES if get_dataset(name).kind == "table"]
 
 
@@ -50,6 +56,16 @@ def test_a_made_up_table_keeps_to_columns_types_and_bounds(name):
     assert len(table) == 200
     assert not repairs
     check_bounds(table, dataset)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name in OF_FILES])
+def test_the_parser_reads_the_file_where_it_is_at_hand(name, tmp_path):
+    mirror = os.environ.get("DPCOST_DATA_MIRROR")
+    try:
+        raw = fetch(get_dataset(name), home=tmp_path, mirror=Path(mirror) if mirror else None, offline=True)
+    except DataError:
+        pytest.skip("neither an installed package nor the mirror has its file")
+    assert to_parquet(get_dataset(name), raw, home=tmp_path).data_source == "real"
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -1,6 +1,7 @@
 """Raw files become tables in the store: of an archive, and of files that an installed package brings."""
 
 import hashlib
+import importlib.util
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from data.datasets import get_dataset, housing
 from data.errors import CorruptSource, CorruptTable, DataError, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
-from data.fetch.tables import check_bounds, table_digest, typed
+from data.fetch.tables import check_bounds, store_table, table_digest, typed
 from data.store.references import Repair, read_table
 
 SENTINEL = "123456.789"
@@ -232,6 +233,22 @@ def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path, small):
     assert (home / "store" / "refused" / "housing" / "cal_housing.tgz").read_bytes() == bad
     file.write_bytes(good)
     assert to_parquet(dataset, fetch(dataset, **places), home=home).n_rows == 300
+
+
+@pytest.mark.parametrize(("key", "shown"), [("'heigth'", " for 'heigth'"), ("path.read_bytes()[:20]", "")])
+def test_a_parser_that_raises_is_named_with_its_line_and_a_key_of_its_own(
+    key, shown, tmp_path, small, monkeypatch
+):
+    dataset, payload = small()
+    file = tmp_path / "broken.py"
+    file.write_text(f"def parse(path):\n    return {{}}[{key}]\n")
+    spec = importlib.util.spec_from_file_location("broken", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(datasets, "load", lambda name: module)
+    monkeypatch.setattr(datasets, "parser", lambda name, layout: module.parse)
+    with pytest.raises(DataError, match=rf"^broken\.py, line 2: the parser raised KeyError{shown}; mend it$"):
+        store_table(dataset, raw_of(tmp_path, dataset, payload), tmp_path / "x", np.random.default_rng(0))
 
 
 def test_unknown_layout_and_unknown_parser_file(tmp_path, small):
