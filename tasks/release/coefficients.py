@@ -72,7 +72,8 @@ def _model(record: Mapping[str, Any]) -> Model:
         "estimator": get_estimator(release["estimator"]).title,
         **{title: _with_ends(release.get("fit", {}), name) for name, title in _FIT.items()},
     }
-    sentence = promise(unit, parameters["epsilon"], parameters["delta"], level)
+    has_ends = any(end is not None for end in ends[0])
+    sentence = promise(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
     return Model(
         title=deployment["product"]["name"],
         rows=table.rows(),
