@@ -175,6 +175,7 @@ class RegressionLevels(_Levels):
     ) -> None:
         super().__init__(sample, clip, mu, transcript)
         self._asked, self._noise_multiplier = wanted, noise_multiplier
+        self.response_unit: FloatArray = np.ones(sample.n_replicates)
         self.clipped_share: FloatArray = np.zeros(sample.n_replicates)  # of the rows, about, in a step
 
     def rows(self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None = None) -> FloatArray:
@@ -198,9 +199,8 @@ class RegressionLevels(_Levels):
             return 3.2 * self._scale**0.85
         if step < self._asked.n_searched_steps:
             wanted = self._asked.gradients
-            found = self._searched(
-                _GRADIENT_LEVELS * self._root, wanted, at.norms(), "gradients above a level"
-            )
+            candidates = _GRADIENT_LEVELS[:, None] * self._root * self.response_unit
+            found = self._searched(candidates, wanted, at.norms(), "gradients above a level")
             self._step_level = found * self._asked.widened
             self.clipped_share = self._wanted(wanted, 0.9) / self._sample.n_rows
         return self._step_level

@@ -72,7 +72,15 @@ class Whitening:
         """
         size = self.moments[:, -1, -1]
         squared = np.maximum(size, 0) + self.noise_std
-        return np.sqrt(np.where(size < 2 * self.noise_std, np.minimum(squared, unit**2), squared))
+        hidden = size < 2 * self.noise_std
+        return self.last_unit * np.sqrt(np.where(hidden, np.minimum(squared, unit**2), squared))
+
+    @property
+    def last_unit(self) -> FloatArray:
+        """The unit in which the last entry of z was taken, (R,)."""
+        if self.coordinates is None:
+            return np.ones(len(self.moments))
+        return np.asarray(1 / self.coordinates[:, -1, -1])
 
     def ridge_start(self) -> tuple[FloatArray, FloatArray]:
         """Return a ridge regression of rows [x, y], (R, d, 1), and its noise's variance in white units, (R,).
@@ -85,10 +93,10 @@ class Whitening:
         ridge = np.maximum(eigenvalues, 0) + floors[:, None]
         along = np.swapaxes(vectors, 1, 2) @ self.moments[:, :d, d:]
         variance = (self.noise_std / (_START_RIDGE * np.sqrt(2))) ** 2 / self.floor
-        start = vectors @ (along / ridge[..., None])
+        start = self.last_unit[:, None, None] * (vectors @ (along / ridge[..., None]))
         return np.asarray(
             start if self.coordinates is None else self.coordinates[:, :d, :d] @ start
-        ), variance
+        ), self.last_unit**2 * variance
 
 
 def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:

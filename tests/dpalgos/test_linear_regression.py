@@ -212,3 +212,21 @@ def test_few_rows_are_clipped_at_public_levels_for_counts_would_be_noise():
     assert "rows above a level" in {event.label for event in few_rows(1000, 0.5)[1].events}
     noise = np.random.default_rng(0).standard_normal((500, 4))
     np.testing.assert_allclose(signal_share(noise, np.ones(4)), 0.5, atol=0.05)
+
+
+@pytest.mark.parametrize("unit", [1e-2, 30.0, 1e6])
+def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((3000, 4))
+    y = X @ np.array([1.0, -0.5, 0.3, 0.0]) + rng.standard_normal(3000)
+    ask = {"epsilon": 1.0, "delta": 1e-6}
+    errors = {}
+    for scale in (1.0, unit):
+        found = dpalgos.estimate(
+            "preconditioned_regression", X, scale * y, rng=np.random.default_rng(9), replicates=40, **ask
+        )
+        assert "responses above a level" in {event.label for event in found.events}
+        errors[scale] = np.linalg.norm(found.estimate / scale - [[1.0], [-0.5], [0.3], [0.0]], axis=0).mean()
+    assert errors[unit] < 1.3 * errors[1.0] < 0.3
+    one = dpalgos.estimate("preconditioned_regression", X, unit * y, rng=np.random.default_rng(1), **ask)
+    assert one.goodness()["residual_std"] == pytest.approx(unit, rel=0.3)

@@ -222,6 +222,13 @@ MECHANISM_FAULTS = {
             "_FAR", value("3.0"), "test_a_wrong_shape_is_not_used_and_costs_little"
         ),
     },
+    "dpalgos/mechanisms/private_units.py": {
+        "the response's unit is what the rows say": Fault(
+            "response_unit",
+            returns("{all} * (1 + np.abs(sample.response()).mean())"),
+            replayed("preconditioned_regression: private unit-tight"),
+        ),
+    },
     "dpalgos/mechanisms/private_whitening.py": {
         "whitening moments move by the square of the level": Fault(
             "moments_sensitivity",
