@@ -272,5 +272,5 @@ class Declaration:
 
 
 def nearest(name: str, known: tuple[str, ...]) -> str:
-    found = difflib.get_close_matches(str(name), known, n=1)
-    return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(known)}"
+    matches = difflib.get_close_matches(str(name), known, n=1)
+    return f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(known)}"

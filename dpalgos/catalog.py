@@ -219,14 +219,14 @@ def register(
 
 def _faults(entry: Estimator) -> Iterator[str]:
     for other in _ESTIMATORS.values():
-        place = f"the estimator of {other.function.__module__}"
+        where = f"the estimator of {other.function.__module__}"
         if other.function.__module__ != entry.function.__module__:
             if other.name == entry.name:
-                yield f"name must be a new one, got {entry.name!r}, {place}; rename one of them"
+                yield f"name must be a new one, got {entry.name!r}, {where}; rename one of them"
             if other.order == entry.order:
                 free = max(each.order for each in _ESTIMATORS.values()) + 1
                 yield (
-                    f"order must be a free number, got {entry.order}, that of {other.name}, {place}; "
+                    f"order must be a free number, got {entry.order}, that of {other.name}, {where}; "
                     f"give one of them {free}"
                 )
     for key in ("title", "reference", "summary"):

@@ -98,8 +98,8 @@ def run_part(
     given.check_studies(study)
     folder = given.reports_folder(out) if out else None
     options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
-    found = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
-    return dict(run_study.fn(study, out=out, offline=offline, workers=workers, **found))
+    used = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
+    return dict(run_study.fn(study, out=out, offline=offline, workers=workers, **used))
 
 
 @flow(name="report", **_FLOW)

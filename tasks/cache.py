@@ -213,10 +213,10 @@ def find_record(name: str) -> Record | None:
     return record
 
 
-def _plain_object(found: dict[str, Any]) -> dict[str, Any]:
-    if found.keys() & {"__class__", "__exc_type__"}:
+def _plain_object(plain: dict[str, Any]) -> dict[str, Any]:
+    if plain.keys() & {"__class__", "__exc_type__"}:
         raise ValueError("names a class")
-    return found
+    return plain
 
 
 def stored_record(path: Path) -> Record | None:

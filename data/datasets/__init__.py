@@ -35,13 +35,13 @@ def add_dataset(module: ModuleType) -> None:
 
 def load_registry() -> dict[str, Dataset]:
     """Return all datasets by name; log a warning for each file that is broken, and leave it out."""
-    found = {}
+    registry = {}
     for name in _names():
         try:
-            found[name] = get_dataset(name)
+            registry[name] = get_dataset(name)
         except DataError as error:
             _log.warning("%s", error)
-    return found
+    return registry
 
 
 def get_dataset(name: str) -> Dataset:

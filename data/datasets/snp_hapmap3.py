@@ -94,7 +94,9 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     files = [companion(companions, part, bed.name) for part in ("bim", "fam", "populations")]
     plink = open_plink(bed, files[0], files[1])
     listed = _populations(files[2])
-    found = [(family, person) in listed for family, person in zip(plink.families, plink.people, strict=True)]
+    is_listed = [
+        (family, person) in listed for family, person in zip(plink.families, plink.people, strict=True)
+    ]
     population_of = {person: population for (_, person), population in listed.items()}
     if len(population_of) < len(listed):
         raise CorruptSource(f"{files[2].name} lists people twice; get the file again")
@@ -102,7 +104,7 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
         plink.people, population_of, labels_file=files[2].name, others_expected=True
     )
     notes = [f"{len(population_of.keys() - set(plink.people)):,} listed people have no genotypes."]
-    if moved := int((kept & ~np.array(found)).sum()):
+    if moved := int((kept & ~np.array(is_listed)).sum()):
         notes.append(f"{moved:,} people are listed in another family; their individual identifiers agree.")
     names = tuple(np.array(plink.people)[kept].tolist())
     return Cohort(names, labels, plink.blocks(kept), len(plink.people), repairs, tuple(notes))

@@ -187,13 +187,13 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
 
 
 def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
-    found = [name.strip().strip('"').strip() for name in line.decode("utf-8-sig", "replace").split(",")]
-    if len(found) != len(names):
-        fault = f"{len(found):,} columns, {len(names):,} are expected"
-    elif found != list(names):
-        place = next(i for i, name in enumerate(names) if found[i] != name)
+    header = [name.strip().strip('"').strip() for name in line.decode("utf-8-sig", "replace").split(",")]
+    if len(header) != len(names):
+        fault = f"{len(header):,} columns, {len(names):,} are expected"
+    elif header != list(names):
+        j = next(i for i, name in enumerate(names) if header[i] != name)
         # What stands there is not shown: it may be data, if the file has no header.
-        fault = f"column {place + 1:,} is not headed {names[place]!r}"
+        fault = f"column {j + 1:,} is not headed {names[j]!r}"
     else:
         return
     raise CorruptSource(f"{file} has another layout: {fault}; get the published file")
@@ -206,8 +206,8 @@ def _fault(reason: str, names: tuple[str, ...], file: str) -> CorruptSource:
     if "straddles two block boundaries" in reason:
         return CorruptSource(f"{file} has a line of more than {PIECE_BYTES:,} bytes; get the file again")
     fault = "it cannot be read as numbers"
-    if found := re.match(r"In CSV column #(\d+): Row #(\d+):", reason):
-        fault = f"row {int(found[2]):,}, column {names[int(found[1])]!r} holds text instead of a number"
-    elif found := re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", reason):
-        fault = f"row {int(found[1]):,} has {int(found[2]):,} fields, {len(names):,} are expected"
+    if numbers := re.match(r"In CSV column #(\d+): Row #(\d+):", reason):
+        fault = f"row {int(numbers[2]):,}, column {names[int(numbers[1])]!r} holds text instead of a number"
+    elif numbers := re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", reason):
+        fault = f"row {int(numbers[1]):,} has {int(numbers[2]):,} fields, {len(names):,} are expected"
     return CorruptSource(f"{file}: {fault}; get the file again")

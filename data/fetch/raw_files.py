@@ -233,24 +233,24 @@ def _bring_official(source: Source, target: Path, *, offline: bool, progress: bo
     return _deliver(download, source, target, source.url)
 
 
-def _deliver(write: Callable[[BinaryIO], object], source: Source, target: Path, place: str) -> str:
+def _deliver(write: Callable[[BinaryIO], object], source: Source, target: Path, origin: str) -> str:
     """Write, verify, and only then show the file; return its checksum."""
     with atomic_file(target) as handle:
-        write(_Bounded(handle, place))  # type: ignore[arg-type]  # as far as it is used
+        write(_Bounded(handle, origin))  # type: ignore[arg-type]  # as far as it is used
         handle.flush()
-        return _verified(Path(handle.name), source, place)
+        return _verified(Path(handle.name), source, origin)
 
 
 class _Bounded:
     """A file that takes no more than `MAX_BYTES`."""
 
-    def __init__(self, handle: BinaryIO, place: str) -> None:
-        self._handle, self._place = handle, place
+    def __init__(self, handle: BinaryIO, origin: str) -> None:
+        self._handle, self._origin = handle, origin
 
     def write(self, chunk: bytes) -> int:
         if self.tell() + len(chunk) > MAX_BYTES:
             raise CorruptSource(
-                f"{self._place} holds more than {MAX_BYTES:,} bytes, and no published file does"
+                f"{self._origin} holds more than {MAX_BYTES:,} bytes, and no published file does"
             )
         return self._handle.write(chunk)
 
@@ -300,7 +300,7 @@ def _what_failed(error: Exception) -> tuple[str, bool]:
     return "no connection (network down or unknown host)", False
 
 
-def _verified(path: Path, source: Source, place: str) -> str:
+def _verified(path: Path, source: Source, origin: str) -> str:
     sha256 = sha256_file(path)
     fault = ""
     if not source.matches(sha256):
@@ -309,7 +309,7 @@ def _verified(path: Path, source: Source, place: str) -> str:
     elif source.checksum_is_unknown:
         fault = _fault(path)
     if fault:
-        raise CorruptSource(f"{place} holds {fault}")
+        raise CorruptSource(f"{origin} holds {fault}")
     return sha256
 
 

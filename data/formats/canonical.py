@@ -96,12 +96,12 @@ def _text_cells(text: pa.StringArray) -> Cells:
 def _parse(numbers: pa.StringArray) -> npt.NDArray[np.float64]:
     """Return decimal numbers as floats, NaN for nulls."""
     try:
-        found = pc.utf8_ltrim(numbers, characters="+").cast(pa.float64())
+        parsed = pc.utf8_ltrim(numbers, characters="+").cast(pa.float64())
     except pa.ArrowException:  # beyond the range of a double
-        found = pa.array(
+        parsed = pa.array(
             [None if each is None else float(each) for each in numbers.to_pylist()], pa.float64()
         )
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(parsed.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _decoded(value: bytes) -> str:

@@ -60,8 +60,8 @@ def label_people(
             f"{labels_file} labels {strangers:,} people who are not among the {len(people):,} with "
             "genotypes; take the labels of the same people"
         )
-    found = [label_of.get(person, "") for person in people]
-    kept = np.array([label != "" for label in found])
+    labels = [label_of.get(person, "") for person in people]
+    kept = np.array([label != "" for label in labels])
     without = len(people) - int(kept.sum())
     if without > MAX_DROPPED_FRACTION * len(people):
         raise CorruptSource(
@@ -69,7 +69,7 @@ def label_people(
             f"{MAX_DROPPED_FRACTION:.0%} may be left out; complete the labels"
         )
     repairs = (Repair("person without a label", without),) if without else ()
-    return kept, tuple(label for label in found if label), repairs
+    return kept, tuple(label for label in labels if label), repairs
 
 
 def hardy_weinberg(

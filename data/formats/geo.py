@@ -47,11 +47,11 @@ def parse_series_matrix(path: Path, phrases: Sequence[str]) -> Cohort:
     if header[0] != "ID_REF":
         raise CorruptSource(f"{path.name}: its table does not begin with ID_REF; get the file again")
     people = header[1:]
-    kept, found, repairs = label_people(
+    kept, of_kept, repairs = label_people(
         people, dict(zip(accessions, labels, strict=True)), labels_file=path.name, others_expected=False
     )
     return Cohort(
-        tuple(np.array(people)[kept].tolist()), found, _blocks(path.name, lines, kept), len(people), repairs
+        tuple(np.array(people)[kept].tolist()), of_kept, _blocks(path.name, lines, kept), len(people), repairs
     )
 
 
@@ -77,8 +77,8 @@ def _samples(file: str, lines: Iterator[str], phrases: Sequence[str]) -> tuple[l
         )
     labels = []
     for values in zip(*characteristics, strict=True) if characteristics else ():
-        found = [phrase for phrase in phrases if any(phrase in value for value in values)]
-        labels.append(found[0] if len(found) == 1 else "")
+        phrases_here = [phrase for phrase in phrases if any(phrase in value for value in values)]
+        labels.append(phrases_here[0] if len(phrases_here) == 1 else "")
     if not any(labels):
         raise CorruptSource(
             f"{file}: no !Sample_characteristics_ch1 says {' or '.join(map(repr, phrases))}, so the groups "

@@ -195,7 +195,7 @@ def _row_of(charge: Charge) -> dict[str, Any]:
         "unit": cost.unit,
         "facts": canonical_json(cost.facts),
         "charged": charge.charged,
-        "holder": canonical_json(asdict(charge.holder)),
+        "holder": canonical_json(charge.holder.written),
         "state": charge.state,
         "answer": None if charge.answer is None else canonical_json(charge.answer),
         "ended": None if charge.state == PENDING else charge.charged,

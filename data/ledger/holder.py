@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,13 @@ class Holder:
 
     @classmethod
     def of(cls, written: dict[str, Any]) -> Holder:
-        """Return the holder of a charge that was written; earlier versions set the process apart."""
-        thread = written["thread"]
-        return cls(**written.get("process", written) | {"thread": thread})
+        return cls(**written["process"], thread=written["thread"])
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The holder as a charge's row has it."""
+        process = asdict(self)
+        return {"thread": process.pop("thread"), "process": process}
 
     @property
     def is_remote(self) -> bool:

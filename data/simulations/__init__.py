@@ -31,7 +31,7 @@ class Simulated:
 def models() -> dict[str, str]:
     """Return the module of each model: every module of this package names its own in ``MODELS``."""
     modules = [
-        importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)
+        importlib.import_module(f"{__name__}.{entry.name}") for entry in pkgutil.iter_modules(__path__)
     ]
     return {model: module.__name__ for module in modules for model in getattr(module, "MODELS", ())}
 
@@ -40,8 +40,8 @@ def simulator(model: str) -> Callable[..., Simulated]:
     """Return the function ``(rng, n, d, **settings) -> Simulated`` of a model."""
     if model not in models():
         raise DataError(f"model must be one of {', '.join(sorted(models()))}, got {model!r}")
-    found: Any = getattr(importlib.import_module(models()[model]), model)
-    return found  # type: ignore[no-any-return]
+    model_class: Any = getattr(importlib.import_module(models()[model]), model)
+    return model_class  # type: ignore[no-any-return]
 
 
 def centered_noise(rng: np.random.Generator, kind: str, shape: int | tuple[int, ...]) -> FloatArray:

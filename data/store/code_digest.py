@@ -25,7 +25,7 @@ NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/analysis")
 PAGES = (*NUMBERS, "reports", "flows/claims.toml")
 # What of these neither computes a number nor shows it.
 _ELSEWHERE = ("data/ledger", "tasks/release", "dpalgos/sklearn", "dpalgos/stubs.py")
-_ON_PAGES_ALONE = ("tasks/report", "tasks/scorecard", "tasks/advise.py", "dpalgos/theory.py")
+_ON_PAGES_ALONE = ("tasks/report", "tasks/scorecard", "tasks/advice", "dpalgos/theory.py")
 LIBRARIES = (
     *("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "statsmodels", "formulaic"),
     *("opendp", "dp-accounting"),
@@ -61,8 +61,8 @@ def file_of(module: str) -> Path:
     if path.exists():
         return path
     with suppress(ImportError, ValueError):
-        if (found := find_spec(module)) and found.origin:
-            return Path(found.origin)
+        if (spec := find_spec(module)) and spec.origin:
+            return Path(spec.origin)
     return path
 
 
@@ -76,11 +76,11 @@ def _files(package: str, of_page: bool) -> frozenset[Path]:
     """Return the files of a package, or of one of its folders, but for its plugins."""
     root = _root(package.partition("/")[0])
     left_out = [root / name for name in (*PLUGINS, *_ELSEWHERE, *(() if of_page else _ON_PAGES_ALONE))]
-    place = root / package
-    found = place.rglob("*") if place.is_dir() else [place]
+    folder_or_file = root / package
+    paths = folder_or_file.rglob("*") if folder_or_file.is_dir() else [folder_or_file]
     return frozenset(
         path
-        for path in found
+        for path in paths
         if path.suffix in _SUFFIXES
         and "out" not in path.relative_to(root).parts
         and (not any(path.is_relative_to(folder) for folder in left_out) or path.name == "__init__.py")
@@ -96,14 +96,16 @@ def _with_imports(path: Path, known: frozenset[Path] = frozenset()) -> Iterator[
 
 @cache
 def _imported_plugins(path: Path) -> frozenset[Path]:
-    found = []
+    modules = []
     with suppress(OSError, SyntaxError):  # whoever uses the plugin says so
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Import):
-                found += [alias.name for alias in node.names]
+                modules += [alias.name for alias in node.names]
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return frozenset(file_of(name) for name in found if name.replace(".", "/").rpartition("/")[0] in PLUGINS)
+                modules += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return frozenset(
+        file_of(name) for name in modules if name.replace(".", "/").rpartition("/")[0] in PLUGINS
+    )
 
 
 def _root(package: str) -> Path:

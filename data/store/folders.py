@@ -274,11 +274,11 @@ def require_local_disk(what: str, folder: Path) -> None:
     if not mounts:
         return
     # Of two at one place, the later one covers the other.
-    found = max(reversed(mounts), key=lambda mount: len(mount.mountpoint))
-    kind = found.fstype.lower()
+    disk = max(reversed(mounts), key=lambda mount: len(mount.mountpoint))
+    kind = disk.fstype.lower()
     if kind in NETWORK_TYPES or (kind.startswith("fuse.") and kind not in LOCAL_FUSE):
         raise StoreError(
-            f"{what} must lie on a disk of this machine, got {folder} on {found.fstype}: locks there do not "
+            f"{what} must lie on a disk of this machine, got {folder} on {disk.fstype}: locks there do not "
             "keep machines apart, and databases can be damaged; set DPCOST_HOME to a local folder, and share "
             f"prepared data and results with DPCOST_STORE=file://{folder}"
         )

@@ -116,8 +116,8 @@ class SharedFile:
 def shared_files(folder: str) -> list[SharedFile]:
     """Return the files below a folder of the shared store, by name; none if the folder does not exist."""
     with _as_one_sentence():
-        found: dict[str, dict[str, Any]] = _folder(shared_address()).find(folder, detail=True)
-        return [SharedFile(path, about["size"], _written(about)) for path, about in sorted(found.items())]
+        details: dict[str, dict[str, Any]] = _folder(shared_address()).find(folder, detail=True)
+        return [SharedFile(path, about["size"], _written(about)) for path, about in sorted(details.items())]
 
 
 def read_all_shared(names: Sequence[str]) -> dict[str, bytes]:
@@ -125,8 +125,8 @@ def read_all_shared(names: Sequence[str]) -> dict[str, bytes]:
     if not names:
         return {}
     with _as_one_sentence():
-        found = _folder(shared_address()).cat(list(names), on_error="return")
-        there = {name: it for name, it in found.items() if not isinstance(it, FileNotFoundError)}
+        contents = _folder(shared_address()).cat(list(names), on_error="return")
+        there = {name: it for name, it in contents.items() if not isinstance(it, FileNotFoundError)}
         for it in there.values():
             if isinstance(it, Exception):
                 raise it

@@ -107,14 +107,14 @@ def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
     """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
     with opened_table(path) as (names, batches):
         _check_header(path, names)
-        found: dict[str, ColumnType] = dict.fromkeys(names, "empty")
+        types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         n_rows = 0
         for batch in batches:
             n_rows += batch.num_rows
             for name in names:
                 type_here = _type_of(cells_of(path, batch, name, repr(name)))
-                found[name] = max(found[name], type_here, key=_TYPES.index)
-    return found, n_rows
+                types[name] = max(types[name], type_here, key=_TYPES.index)
+    return types, n_rows
 
 
 def count_users(path: Path, user_id: str) -> int:
@@ -179,16 +179,16 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     moved, sides = _clipped(columns, values)
     _refuse_undeclared(path, columns, values)
     kept, repairs = _filled(path, columns, declaration.missing, values)
-    sides = {name: found[kept] for name, found in sides.items()}
+    sides = {name: column_values[kept] for name, column_values in sides.items()}
     table: dict[str, npt.NDArray[Any]] = {}
     for column in columns:
-        found = values.pop(column.name)[kept]
+        column_values = values.pop(column.name)[kept]
         if column.categories:
             for code, indicator in enumerate(column.table_columns, 1):
-                table[indicator] = (found == code).astype(np.float64)
-            table[column.name] = found
+                table[indicator] = (column_values == code).astype(np.float64)
+            table[column.name] = column_values
         else:
-            table[column.table_columns[0]] = np.log(found) if column.log else found
+            table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
     _derive(declaration, table, sides)
     if ids:
         users = ids.codes()
@@ -219,8 +219,8 @@ def _values(
     return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}
 
 
-def _refuse_other_size(path: Path, what: str, found: int, declared: int | None) -> None:
-    if found != declared:
+def _refuse_other_size(path: Path, what: str, counted: int, declared: int | None) -> None:
+    if counted != declared:
         raise DataError(
             f"{path} has another number of {what} than data.{what} = {declared}; if the file changed on "
             f"purpose, correct data.{what}, and grid.n where it is larger"
@@ -237,10 +237,10 @@ def _clipped(
     moved, sides = [], {}
     for column in columns:
         if column.clip and not column.categories:
-            found = values[column.name]
-            outside = _outside(column, found)
-            sides[column.name] = (outside * np.where(found > column.upper, 1, -1)).astype(np.int8)
-            found[outside] = np.clip(found[outside], column.lower, column.upper)
+            numbers = values[column.name]
+            outside = _outside(column, numbers)
+            sides[column.name] = (outside * np.where(numbers > column.upper, 1, -1)).astype(np.int8)
+            numbers[outside] = np.clip(numbers[outside], column.lower, column.upper)
             if count := int(outside.sum()):
                 moved.append(Repair(f"column {column.name}", count))
     return tuple(moved), {name: side for name, side in sides.items() if side.any()}
@@ -252,12 +252,12 @@ def _refuse_undeclared(
     """Refuse what no declaration allows; cells that are missing are another matter."""
     faults = []
     for column in columns:
-        found = values[column.name]
-        if column.categories and (found == _UNLISTED).any():
+        numbers = values[column.name]
+        if column.categories and (numbers == _UNLISTED).any():
             faults.append(f"column {column.name!r} has text that is none of its categories")
-        if not column.categories and np.isinf(found).any():
+        if not column.categories and np.isinf(numbers).any():
             faults.append(f"text or infinity in number column {column.name!r}")
-        if not column.categories and _outside(column, found).any():
+        if not column.categories and _outside(column, numbers).any():
             faults.append(f"column {column.name!r} is outside its declared bounds")
     if faults:
         raise DataError(
@@ -267,8 +267,8 @@ def _refuse_undeclared(
         )
 
 
-def _outside(column: DeclaredColumn, found: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    return np.isfinite(found) & ((found < column.lower) | (found > column.upper))
+def _outside(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    return np.isfinite(numbers) & ((numbers < column.lower) | (numbers > column.upper))
 
 
 def _derive(
@@ -298,10 +298,10 @@ def _filled(
     """Impute missing cells in place; return which rows lack none now, and how many do, by reason."""
     kept, repairs = np.ones(len(next(iter(values.values()))), dtype=bool), []
     for column in columns:
-        found = values[column.name]
-        gap = found == _MISSING if column.categories else np.isnan(found)
+        numbers = values[column.name]
+        gap = numbers == _MISSING if column.categories else np.isnan(numbers)
         if column.impute is not None:
-            found[gap] = column.imputed
+            numbers[gap] = column.imputed
         elif count := int((gap & kept).sum()):
             repairs.append(Repair(f"blank or NaN in column {column.name}", count))
             kept &= ~gap

@@ -79,7 +79,7 @@ def pieces_of_numbers(
             yield piece
     if is_empty:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
-    if fault := next((fault for fault, found in faults.items() if found), None):
+    if fault := next((fault for fault, is_there in faults.items() if is_there), None):
         raise DataError(f"{path}: {fault}; mend or remove those rows")
 
 

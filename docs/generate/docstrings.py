@@ -15,22 +15,22 @@ def to_rst(text: str) -> str:
     """Return a docstring, without its indentation, whose indented blocks keep their lines."""
     lines = text.splitlines()
     written: list[str] = []
-    place = 0
-    while place < len(lines):
-        if _TABLE.match(lines[place].strip()):
-            end = _end_of_table(lines, place)
-            written += ["", *_table(lines[place:end]), ""]
-            place = end
-        elif _starts_block(lines, place):
-            end = _end_of_block(lines, place)
+    number = 0
+    while number < len(lines):
+        if _TABLE.match(lines[number].strip()):
+            end = _end_of_table(lines, number)
+            written += ["", *_table(lines[number:end]), ""]
+            number = end
+        elif _starts_block(lines, number):
+            end = _end_of_block(lines, number)
             # Without backquotes, and no column moves.
-            written += ["::", "", *(_QUOTED.sub(r"\1    ", line).rstrip() for line in lines[place:end]), ""]
-            place = end
+            written += ["::", "", *(_QUOTED.sub(r"\1    ", line).rstrip() for line in lines[number:end]), ""]
+            number = end
         else:
-            if written and lines[place].strip() and _indent(written[-1]) > _indent(lines[place]):
+            if written and lines[number].strip() and _indent(written[-1]) > _indent(lines[number]):
                 written.append("")  # a definition ends with a blank line
-            written.append(escaped(lines[place]))
-            place += 1
+            written.append(escaped(lines[number]))
+            number += 1
     return "\n".join([*written, ""])
 
 
@@ -46,29 +46,29 @@ def _plain(text: str) -> str:
     return re.sub(r"(\w)_(?!\w)", r"\1\_", "".join(parts))
 
 
-def _starts_block(lines: list[str], place: int) -> bool:
-    before = ["", "", *lines][place : place + 2]  # the two lines before
+def _starts_block(lines: list[str], number: int) -> bool:
+    before = ["", "", *lines][number : number + 2]  # the two lines before
     alone = not before[1].strip()
     after_paragraph = all(line[:1].strip() and not _ITEM.match(line) for line in before)
-    return lines[place].startswith(" " if after_paragraph else "    ") and (alone or after_paragraph)
+    return lines[number].startswith(" " if after_paragraph else "    ") and (alone or after_paragraph)
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _end_of_block(lines: list[str], place: int) -> int:
-    while place < len(lines) and (not lines[place].strip() or lines[place].startswith(" ")):
-        place += 1
-    return place
+def _end_of_block(lines: list[str], number: int) -> int:
+    while number < len(lines) and (not lines[number].strip() or lines[number].startswith(" ")):
+        number += 1
+    return number
 
 
-def _end_of_table(lines: list[str], place: int) -> int:
+def _end_of_table(lines: list[str], number: int) -> int:
     borders = 0
-    while place < len(lines) and borders < 3:
-        borders += bool(_TABLE.match(lines[place].strip()))
-        place += 1
-    return place
+    while number < len(lines) and borders < 3:
+        borders += bool(_TABLE.match(lines[number].strip()))
+        number += 1
+    return number
 
 
 def _table(lines: list[str]) -> list[str]:

@@ -76,14 +76,14 @@ def _headline(rows: pd.DataFrame) -> pd.DataFrame:
 def pages() -> dict[str, str]:
     """Return the table of decisions and a table of errors for each question."""
     rows = pd.read_csv(FILE, keep_default_na=False, na_values={"epsilon": "", "mean": "", "se": ""})
-    asked = {
+    questions = {
         question: rows[(rows.study == study) & ((rows.panel == panel) | (panel is None))]
         for question, (study, panel) in QUESTIONS.items()
     }
-    asked = {question: part for question, part in asked.items() if len(part)}
-    decisions = [_decision(question, part) for question, part in asked.items()]
+    questions = {question: part for question, part in questions.items() if len(part)}
+    decisions = [_decision(question, part) for question, part in questions.items()]
     columns = ("you want", "take", "intervals", "its error over that of zero", "measured on")
-    shown = [_errors(question, part) for question, part in asked.items()]
+    shown = [_errors(question, part) for question, part in questions.items()]
     return {
         "evidence/decisions.txt": table(columns, decisions),
         "evidence/errors.txt": "\n".join(shown),

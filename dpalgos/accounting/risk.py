@@ -93,17 +93,17 @@ def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
     relation = common_relation(events)
     unit = relation.unit_of_privacy if relation else "row"
     profile = partial(certified_epsilon, events, distributions=False)
-    found = risk_of_profile(profile, delta, unit)
+    risk = risk_of_profile(profile, delta, unit)
     if (
-        found.log_odds == inf
+        risk.log_odds == inf
     ):  # proved at δ itself alone, as of an event that is only known to be (ε, δ)-private
-        found = risk_of_profile(profile, 2 * delta, unit)
+        risk = risk_of_profile(profile, 2 * delta, unit)
     gaussians = [event for event in events if isinstance(event, GaussianEvent) and event.group is None]
     if len(gaussians) < len(events):
-        return found
+        return risk
     mu = total_mu(gaussians)
     exact = {rate: float(scipy.special.ndtr(scipy.special.ndtri(rate) + mu)) for rate in FALSE_POSITIVE_RATES}
-    return replace(found, true_positive_rate=exact)
+    return replace(risk, true_positive_rate=exact)
 
 
 def unbounded_risk() -> AttackRisk:

@@ -55,7 +55,7 @@ def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = Fals
         "a corner and zeros": (corner, 0 * corner),
         "opposite ends of an axis": (axis, -axis),
     }
-    found = []
+    pairs = []
     for kind, table in kinds.items():
         for name, (one, other) in rows.items():
             first, second = table.copy(), table.copy()
@@ -65,8 +65,8 @@ def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = Fals
                 first[1:, -1] = second[1:, -1] = half[1:]
                 first[0, -1], second[0, -1] = one[-1] > 0, other[-1] > 0
             if not np.array_equal(first, second):
-                found.append(Pair(f"{name} among {kind}", first, None, second, None))
-    return found
+                pairs.append(Pair(f"{name} among {kind}", first, None, second, None))
+    return pairs
 
 
 def audit_callable(
@@ -92,11 +92,11 @@ def audit_callable(
 
     def answers(table: FloatArray, n: int) -> "Answers":
         nonlocal done
-        found = Answers.of(mechanism, table, seeds, n)
+        of_runs = Answers.of(mechanism, table, seeds, n)
         done += n
         if progress:
             progress(done)
-        return found
+        return of_runs
 
     bounds = EventBounds(n_trials, delta)
     best: tuple[float, Pair] | None = None
@@ -222,9 +222,9 @@ def _chosen(seen: tuple[Answers, Answers], bounds: EventBounds) -> tuple[_Lens, 
 
 def _atoms(values: FloatArray) -> FloatArray:
     """Return each entry's most frequent value, (k, 1); NaN where none comes twice."""
-    found = np.full((len(values), 1), np.nan)
+    columns = np.full((len(values), 1), np.nan)
     for j, row in enumerate(values):
         known, counts = np.unique(row[np.isfinite(row)], return_counts=True)
         if counts.size and counts.max() > 1:
-            found[j] = known[np.argmax(counts)]
-    return found
+            columns[j] = known[np.argmax(counts)]
+    return columns

@@ -150,12 +150,12 @@ def audit(
         raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
     bounds = EventBounds(n_trials, float(getattr(params, "delta", np.nan)))
 
-    found = _Audit(Trials(estimator, params, rng, noise), bounds)
+    audited = _Audit(Trials(estimator, params, rng, noise), bounds)
     candidates = pairs(estimator, params, n_features, rng)
     for pair in candidates:
-        if any(found.trials.fails(either) for either in (pair, pair.swapped)):
-            return found.of_failure(pair)
-    return found.of_releases(candidates)
+        if any(audited.trials.fails(either) for either in (pair, pair.swapped)):
+            return audited.of_failure(pair)
+    return audited.of_releases(candidates)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class _Audit:
         """Return the pair that declared noise should hide least, and the one that runs distinguish best."""
         few = min(_COMPARISON_TRIALS, max(_LEAST_COMPARISON_TRIALS, self.bounds.n_trials // 2))
         n = max(few, self.bounds.n_trials // 50)
-        found = []
+        ranked = []
         for pair in candidates:
             try:
                 runs = next(self.trials.chunks(pair, few))
@@ -229,11 +229,11 @@ class _Audit:
             except InputError:
                 continue  # the estimator refuses such rows, e.g. responses that are no class labels
             declared = max(declared_divergence(chunk) for chunk in runs)
-            found.append((declared, event.predicted, pair, discriminant))
-        if not found:
+            ranked.append((declared, event.predicted, pair, discriminant))
+        if not ranked:
             name = self.trials.estimator.name
             raise InputError(f"{name} refuses every pair of neighbors; check its keywords")
-        best = {id(item): item for item in (max(found, key=lambda f: f[0]), max(found, key=lambda f: f[1]))}
+        best = {id(item): item for item in (max(ranked, key=lambda f: f[0]), max(ranked, key=lambda f: f[1]))}
         return [(pair, discriminant) for _, _, pair, discriminant in best.values()]
 
     def _score(self, pair: Pair, n_trials: int, discriminant: Discriminant) -> Scores:

@@ -156,8 +156,8 @@ def threshold(outsiders: FloatArray, false_positive_rate: float) -> float | None
     allowed = int(np.floor(false_positive_rate * outsiders.size + 1e-9))
     if allowed < _FEWEST_ABOVE:
         return None
-    place = outsiders.size - allowed - 1
-    return float(np.partition(outsiders.ravel(), place)[place])
+    rank = outsiders.size - allowed - 1
+    return float(np.partition(outsiders.ravel(), rank)[rank])
 
 
 def true_positive_rates(members: FloatArray, above: float) -> FloatArray:

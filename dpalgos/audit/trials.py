@@ -217,16 +217,16 @@ def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_re
 
 def pairs(estimator: Estimator, params: Params, n_features: int, rng: np.random.Generator) -> list[Pair]:
     """Return the neighbors that an audit tries."""
-    found = _witness_pairs(estimator, params, n_features, rng)
+    neighbors = _witness_pairs(estimator, params, n_features, rng)
     if estimator.relation is not Relation.USER:
-        found += _far_pairs(n_features)
+        neighbors += _far_pairs(n_features)
     if estimator.relation is Relation.LOCAL:
-        found = [pair for pair in found if len(pair.X) == _PEOPLE] + _far_people(n_features)
+        neighbors = [pair for pair in neighbors if len(pair.X) == _PEOPLE] + _far_people(n_features)
     if estimator.task == "glm":
-        found += _far_labels(n_features)
+        neighbors += _far_labels(n_features)
     if estimator.task == "mean":
-        found = [dataclasses.replace(pair, y=None, other_y=None) for pair in found]
-    by_content = {(_content(pair), _content(pair.swapped)): pair for pair in reversed(found)}
+        neighbors = [dataclasses.replace(pair, y=None, other_y=None) for pair in neighbors]
+    by_content = {(_content(pair), _content(pair.swapped)): pair for pair in reversed(neighbors)}
     return [pair for (one, other), pair in by_content.items() if one != other]
 
 
@@ -242,14 +242,16 @@ def _witness_pairs(
     published = _publish_few_rows(estimator, params, n_features, rng)
     last = len(published)
     stages = {"last": published, "middle": published[: (last + 1) // 2], "first": published[:1]}
-    found = []
+    pairs_made = []
     for stage, history in stages.items():
         try:
             witnesses = estimator.witnesses(params, n_features, history)
         except IndexError:  # needs a whole run's history
             continue
-        found += [Pair(f"witness of {name!r} at the {stage} release", *w) for name, w in witnesses.items()]
-    return found
+        pairs_made += [
+            Pair(f"witness of {name!r} at the {stage} release", *w) for name, w in witnesses.items()
+        ]
+    return pairs_made
 
 
 def _publish_few_rows(

@@ -95,13 +95,13 @@ class Risk:
         def lower(_: Group, part: Group) -> FloatArray:
             second = _second_derivative(family, part, coef)
             second = second if family.classes else second[:, None, None]
-            found = np.zeros((second.shape[-1], k, d, k, d))
+            hessians = np.zeros((second.shape[-1], k, d, k, d))
             for a in range(k):
                 for b in range(a + 1):
                     both = np.outer(contrasts[:, a], contrasts[:, b])
                     weights = np.einsum("ijkr,jk->ir", second, both) * part.weights
-                    found[:, a, :, b] = _weighted_moments(part.X, weights)
-            return found
+                    hessians[:, a, :, b] = _weighted_moments(part.X, weights)
+            return hessians
 
         hessian = self._parts.total((self._sample.n_replicates, k, d, k, d), lower, axis=0)
         hessian /= self._sample.n_rows[:, None, None, None, None]
@@ -196,8 +196,8 @@ def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Mi
     contrasts = _contrasts(risk.family.classes)
     whitening, unwhitening = _whitening(risk.second_moments())
     coef: FloatArray = np.zeros(risk.shape)
-    found: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
-    active = ~found
+    converged: BoolArray = np.zeros(coef.shape[-1], dtype=bool)
+    active = ~converged
     current = risk.loss(coef)
     for _ in range(most_steps):
         step, white, sound = _newton_step(risk, coef, contrasts, whitening)
@@ -217,11 +217,11 @@ def minimize(risk: Risk, *, most_steps: int = 100, step_size: float = 1.0) -> Mi
         active &= ~rising
         coef, current = np.where(active, moved, coef), np.where(active, after, current)
         arrived = active & (length <= _CLOSE)
-        found |= arrived
+        converged |= arrived
         active &= ~arrived
         if not active.any():
             break
-    return Minimum(coef, found)
+    return Minimum(coef, converged)
 
 
 def _newton_step(

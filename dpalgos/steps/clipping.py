@@ -71,14 +71,14 @@ def counts_above(norms: Grouped[FloatArray], levels: FloatArray) -> Callable[[In
         def above(choice: IntArray) -> FloatArray:
             level = levels[choice, replicate]
             return norms.total(
-                (n_replicates,), lambda group, found: (found > level[group.replicates]).sum(axis=0)
+                (n_replicates,), lambda group, sizes: (sizes > level[group.replicates]).sum(axis=0)
             )
 
         return above
 
-    def intervals(group: Group, found: FloatArray) -> FloatArray:
+    def intervals(group: Group, sizes: FloatArray) -> FloatArray:
         own = levels[:, group.replicates].T
-        columns = np.broadcast_to(found, (len(found), len(own))).T
+        columns = np.broadcast_to(sizes, (len(sizes), len(own))).T
         exceeded = map(np.searchsorted, own, columns)
         return np.stack([np.bincount(each, minlength=n_levels + 1) for each in exceeded], axis=1)
 

@@ -13,7 +13,8 @@ from flows.cli.options import AsJson, StudyArgument
 
 if TYPE_CHECKING:
     from dpalgos.accounting.risk import AttackRisk
-    from tasks.advise import Advice, Forecast, ReleaseCost
+    from tasks.advice.forecasts import Advice, Forecast
+    from tasks.advice.releases import ReleaseCost
     from tasks.study.spec import StudySpec
 
 
@@ -33,8 +34,8 @@ def advise(
     from data.ledger import open_ledger
     from flows.record.progress import counter
     from flows.studies.find_study import find_study
-    from tasks.advise import advise as foresee
-    from tasks.advise import release_costs, risk_of_advice
+    from tasks.advice.forecasts import advise as foresee
+    from tasks.advice.releases import release_costs, risk_of_advice
     from tasks.faults import SpecError
 
     if error is not None and not (math.isfinite(error) and error > 0):
@@ -120,7 +121,7 @@ def _choices(
 
 
 def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
-    from tasks.advise import BUDGETS, FACTORS
+    from tasks.advice.forecasts import BUDGETS, FACTORS
 
     if math.isnan(advice.wanted):
         yield "no error to aim at, for no size tells what chance costs without privacy; say --error"

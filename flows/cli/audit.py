@@ -72,56 +72,58 @@ def audit(
         violated = _audit_estimator(estimator, interval, seed, as_json, n_trials=trials or _TRIALS, **claim)
     else:
         table = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
-        asked = {**claim, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
-        violated = _audit_foreign(foreign, table, asked, as_json)
+        options = {**claim, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
+        violated = _audit_foreign(foreign, table, options, as_json)
     if violated:
         raise typer.Exit(1)
 
 
-def _audit_estimator(estimator: str, interval: float | None, seed: int, as_json: bool, **asked: Any) -> bool:
+def _audit_estimator(
+    estimator: str, interval: float | None, seed: int, as_json: bool, **options: Any
+) -> bool:
     import numpy as np
 
     from dpalgos import get_estimator
     from dpalgos.audit.lower_bound import audit_estimator
     from flows.record.progress import counter
 
-    chosen, found = get_estimator(estimator), []
+    chosen, results = get_estimator(estimator), []
     calibrations = chosen.calibrations or ("tight",)
     if interval is not None:
         own = {} if "interval" not in chosen.forms else dict(chosen.forms["interval"].keywords)
-        asked, calibrations = {**own, **asked, "interval": interval}, ("tight",)
+        options, calibrations = {**own, **options, "interval": interval}, ("tight",)
     for calibration in calibrations:
         result = audit_estimator(
             estimator,
             calibration=calibration,
             rng=np.random.default_rng(seed),
             progress=counter(f"auditing {estimator} {calibration}", "runs"),
-            **asked,
+            **options,
         )
-        found.append(result)
+        results.append(result)
         if not as_json:
             typer.echo(
                 f"{estimator} {calibration}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
-                f"{result.certified_epsilon:.4f} at δ = {asked['delta']:g}, {asked['n_trials']:,} trials: "
-                f"{result.verdict}"
+                f"{result.certified_epsilon:.4f} at δ = {options['delta']:g}, {options['n_trials']:,} "
+                f"trials: {result.verdict}"
             )
     if as_json:
-        typer.echo(json.dumps([result.to_dict() for result in found], indent=1))
-    return any(result.violated for result in found)
+        typer.echo(json.dumps([result.to_dict() for result in results], indent=1))
+    return any(result.violated for result in results)
 
 
-def _audit_foreign(name: str, table: dict[str, Any], asked: dict[str, Any], as_json: bool) -> bool:
+def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any], as_json: bool) -> bool:
     from dpalgos.audit.foreign import audit_callable, table_pairs
     from flows.record.progress import counter
 
     pairs, progress = table_pairs(**table), counter(f"auditing {name}", "runs")
-    result = audit_callable(_imported(name), pairs=pairs, progress=progress, **asked)
+    result = audit_callable(_imported(name), pairs=pairs, progress=progress, **options)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     else:
         typer.echo(
-            f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {asked['epsilon']:g} at "
-            f"δ = {asked['delta']:g}, {result.n_trials:,} trials, by "
+            f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {options['epsilon']:g} at "
+            f"δ = {options['delta']:g}, {result.n_trials:,} trials, by "
             f"{result.distinguisher} ({result.pair}): {result.verdict}"
         )
     return result.violated
@@ -136,11 +138,11 @@ def _imported(name: str) -> Callable[..., Any]:
         raise SpecError(f"--callable must be MODULE:FUNCTION, got {name!r}; pass e.g. my_file:mechanism")
     sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        mechanism = getattr(importlib.import_module(module), attribute)
     except Exception as error:  # whatever another's module raises
         raise SpecError(f"{name} cannot be imported: {type(error).__name__}: {error}; mend it") from None
     finally:
         sys.path.pop(0)
-    if not callable(found):
-        raise SpecError(f"{name} must be a function of a table and a seed, got a {type(found).__name__}")
-    return found  # type: ignore[no-any-return]
+    if not callable(mechanism):
+        raise SpecError(f"{name} must be a function of a table and a seed, got a {type(mechanism).__name__}")
+    return mechanism  # type: ignore[no-any-return]

@@ -49,7 +49,7 @@ def from_codebook(file: Path) -> Declarations:
             f"--codebook {file} must have the columns name, lower, upper, levels and may have "
             f"{', '.join(_CODEBOOK[4:])}, got {', '.join(map(str, known)) or 'no row'}"
         )
-    found: Declarations = {}
+    declarations: Declarations = {}
     for number, row in enumerate(rows, 2):
         cells = {key: (value or "").strip() for key, value in row.items()}
         declared = {"source": toml(cells.get("source") or f"codebook {file.name}")}
@@ -63,8 +63,8 @@ def from_codebook(file: Path) -> Declarations:
                 declared[key] = toml(
                     _number(value, f"{file}, line {number}: {key}") if key in _NUMBERS else value
                 )
-        found[cells["name"]] = declared
-    return found
+        declarations[cells["name"]] = declared
+    return declarations
 
 
 def _number(text: str, where: str) -> float:

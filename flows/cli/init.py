@@ -95,9 +95,9 @@ def init(
         schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
     chosen = _model(schema, response, family, user_id, sparsity)
     users = count_users(data, user_id) if user_id else None
-    for found, unit in ((rows, "rows"), (users, "users")):
-        if found is not None and found < FEWEST_ROWS:
-            raise SpecError(f"{data} has {found} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
+    for number, unit in ((rows, "rows"), (users, "users")):
+        if number is not None and number < FEWEST_ROWS:
+            raise SpecError(f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
     used, left_out = _columns(data, schema, response, user_id)
     before, of_data = declared_before(files[0]) if force else ({}, {})
     label = of_a_label(response) if _is_label(schema, response, family) else {}
@@ -300,13 +300,13 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
     chosen = (family or ("logistic" if kind == "text" else "linear")) if response else "mean"
     if user_id and sparsity is not None:
         raise SpecError("--sparsity and --user-id do not go together; leave one out")
-    for option, asked, prefix in (
+    for option, is_given, prefix in (
         ("--user-id", bool(user_id), "user"),
         ("--sparsity", sparsity is not None, "sparse"),
     ):
-        if asked and f"{prefix} {chosen}" not in _MODELS:
+        if is_given and f"{prefix} {chosen}" not in _MODELS:
             raise SpecError(f"{option} is for means and linear regression, got {chosen}; leave it out")
-        if asked:
+        if is_given:
             return f"{prefix} {chosen}"
     return chosen
 

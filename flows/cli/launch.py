@@ -181,8 +181,8 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
     outcome: dict[str, Any] = {}
     for study in studies:
         flow = run_scorecard if study == SCORECARD else run_one
-        asked = given | {"study": study}
-        taken = {name: asked[name] for name in flow.parameters.properties if name in asked}
+        known = given | {"study": study}
+        taken = {name: known[name] for name in flow.parameters.properties if name in known}
         with tags(home_tag(home()), Path(study).stem, given["profile"]):
             outcome = dict(flow(**taken))
         n_task_runs = outcome["n_task_runs"]

@@ -82,8 +82,8 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
             + (f", protects each {row['unit']}" if row["unit"] else "")
         )
         for charge in row["charges"]:
-            asked = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
-            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{asked}  {charge['state']}")
+            budget = f"epsilon {charge['epsilon']:g}, delta {charge['delta']:g}"
+            typer.echo(f"  {charge['charged']}  {charge['estimator']:<28}{budget}  {charge['state']}")
         if row["note"]:
             typer.echo(f"  {row['note']}")
     if rows:

@@ -12,9 +12,9 @@ from flows.record.progress import say
 
 
 def _inches(text: str) -> float:
-    found = re.fullmatch(r"([\d.]+) ?(in|cm|mm)", text)
+    parts = re.fullmatch(r"([\d.]+) ?(in|cm|mm)", text)
     try:
-        width = float(found[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[found[2]] if found else 0.0
+        width = float(parts[1]) / {"in": 1.0, "cm": 2.54, "mm": 25.4}[parts[2]] if parts else 0.0
     except ValueError:
         width = 0.0
     if not 1 <= width <= 30:
@@ -108,11 +108,11 @@ def table(
     ] = None,
 ) -> None:
     """Set the coefficients of releases into a table for publication, several side by side."""
-    from tasks.release.coefficients import read_record, text_of, write_table
+    from tasks.report.coefficients import read_record, text_of, write_table
 
-    found = [read_record(record) for record in records]
+    contents = [read_record(record) for record in records]
     if out is None:
-        typer.echo(text_of(found), nl=False)
+        typer.echo(text_of(contents), nl=False)
         return
-    write_table(found, out)
+    write_table(contents, out)
     typer.echo(str(out))

@@ -18,7 +18,7 @@ from flows.cli.options import AsJson, Engine, Workers
 
 if TYPE_CHECKING:
     from data.tables.reading import Source
-    from tasks.advise import ReleaseForecast
+    from tasks.advice.releases import ReleaseForecast
     from tasks.release.plan import PlannedRelease
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
@@ -62,9 +62,9 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.record.progress import counter
-    from tasks.release.coefficients import table_format, write_table
     from tasks.release.record import record_of, write_record
     from tasks.release.release import release as release_one
+    from tasks.report.coefficients import table_format, write_table
 
     source = data if is_address(data) else Path(data)
     if table:
@@ -147,7 +147,7 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.record.progress import say
-    from tasks.advise import forecast_release
+    from tasks.advice.releases import forecast_release
     from tasks.faults import SpecError
 
     request = plan.request

@@ -70,8 +70,8 @@ def plan(
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
     from flows.studies.plan import described, plan_study
 
-    found = plan_study(study, profile=profile, reps=reps, workers=workers, offline=offline)
-    typer.echo(json.dumps(found, indent=1) if as_json else described(found))
+    planned = plan_study(study, profile=profile, reps=reps, workers=workers, offline=offline)
+    typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
 
 
 def rerun(
@@ -158,9 +158,9 @@ def compare(
     if as_json:
         typer.echo(json.dumps(differences[0] if len(others) == 1 else differences, indent=1))
         return
-    for run, found in zip(runs[1:], differences, strict=True):
+    for run, change in zip(runs[1:], differences, strict=True):
         typer.echo(
-            f"{run}: {describe_differences(found)}" if len(others) > 1 else describe_differences(found)
+            f"{run}: {describe_differences(change)}" if len(others) > 1 else describe_differences(change)
         )
 
 
@@ -209,15 +209,15 @@ def cache_verify(as_json: given.AsJson = False) -> None:
     """Check every stored result against its checksum; exit 1 if any is damaged."""
     from flows.record.inventory import entries
 
-    found = entries(home())
-    damaged = [asdict(entry) for entry in found if entry.state == "damaged"]
+    stored = entries(home())
+    damaged = [asdict(entry) for entry in stored if entry.state == "damaged"]
     if as_json:
-        typer.echo(json.dumps({"checked": len(found), "damaged": damaged}, indent=1))
+        typer.echo(json.dumps({"checked": len(stored), "damaged": damaged}, indent=1))
     else:
         for row in damaged:
             typer.echo(f"damaged  {row['name']}")
         typer.echo(
-            f"{len(found)} stored results, {len(damaged)} damaged; a damaged one is made again when needed"
+            f"{len(stored)} stored results, {len(damaged)} damaged; a damaged one is made again when needed"
         )
     if damaged:
         raise typer.Exit(1)

@@ -107,10 +107,10 @@ def prune_shared(*, everything: bool, keep: int | None = None) -> tuple[int, int
 
 def n_bytes(size: str) -> int:
     """Return the bytes that a person means by e.g. ``2GB`` or ``500 MB``."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M|G|T)?B", size.strip())
-    if not found:
+    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M|G|T)?B", size.strip())
+    if not parts:
         raise SpecError(f"--keep-size must be a number of B, kB, MB, GB or TB, got {size!r}; pass e.g. 2GB")
-    return int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " "))
+    return int(float(parts[1]) * 1000 ** " kMGT".index(parts[2] or " "))
 
 
 def clear_leftovers(home: Path, *reports: Path) -> int:

@@ -86,11 +86,11 @@ def history(home: Path) -> list[JournalEntry]:
     except (OSError, ValueError):
         return []
     names = {each.name for each in fields(JournalEntry)}
-    found = []
+    entries = []
     for row in rows if isinstance(rows, list) else []:
         with contextlib.suppress(TypeError, AttributeError):
-            found.append(JournalEntry(**{name: value for name, value in row.items() if name in names}))
-    return found
+            entries.append(JournalEntry(**{name: value for name, value in row.items() if name in names}))
+    return entries
 
 
 def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:

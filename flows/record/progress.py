@@ -32,14 +32,14 @@ class Progress:
         with self._lock:
             self._begun[name] = work
 
-    def advance(self, work: int, *, found: bool, name: str = "") -> None:
-        """Count one more finished block; `found` says that it came from the cache."""
+    def advance(self, work: int, *, from_cache: bool, name: str = "") -> None:
+        """Count one more finished block, computed or from the cache."""
         with self._lock:
             self._begun.pop(name, None)
             self._n_done += 1
-            self._n_found += found
+            self._n_found += from_cache
             self._work_left -= work
-            self._work_computed += 0 if found else work
+            self._work_computed += 0 if from_cache else work
             last = self._n_done == self._n_blocks
             self._show(0.0 if last else _SECONDS_BETWEEN_LINES)
 

@@ -92,8 +92,8 @@ def check_workers(scheduler: str) -> None:
     atomic_write(marker, b"")
     try:
         with _connected(scheduler) as client:
-            asked = (_code(), shared_address(), marker.name)
-            found = client.run(what_is_wrong_here, *asked, on_error="return")
+            arguments = (_code(), shared_address(), marker.name)
+            problems = client.run(what_is_wrong_here, *arguments, on_error="return")
     except (OSError, OverflowError, ValueError):
         raise SpecError(
             f"--engine must name a Dask scheduler that answers, got {scheduler}; start one with `dask "
@@ -101,11 +101,11 @@ def check_workers(scheduler: str) -> None:
         ) from None
     finally:
         marker.unlink()
-    if not found:
+    if not problems:
         raise SpecError(
             f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}"
         )
-    for worker, problem in sorted(found.items()):
+    for worker, problem in sorted(problems.items()):
         if isinstance(problem, Exception):
             problem = (
                 f"cannot run this project ({type(problem).__name__}); install it there, and start it again"

@@ -19,18 +19,18 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
     from flows import study as flows
     from flows.studies.find_study import SCORECARD, readable_studies, study_names
 
-    asked = tomllib.loads(schedules.read_text())
+    crons = tomllib.loads(schedules.read_text())
     others = {
         "ingest": flows.run_ingest,
         SCORECARD: flows.run_scorecard,
         "report": flows.run_report,
         "rerun": flows.run_part,
     }
-    if wrong := next((name for name in asked if name not in {*study_names(), *others}), None):
+    if wrong := next((name for name in crons if name not in {*study_names(), *others}), None):
         raise SpecError(f"{schedules} lists {wrong!r}, which is no study or flow; remove the line")
 
     def deployment(flow: Any, name: str, default: str = "", **about: Any) -> Any:
-        cron = asked.get(name, default)
+        cron = crons.get(name, default)
         try:
             schedule = Cron(cron, timezone="UTC") if cron else None
         except ValueError:
@@ -39,7 +39,7 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
         module = EntrypointType.MODULE_PATH
         return flow.to_deployment(name, schedule=schedule, tags=tags, entrypoint_type=module, **about)
 
-    found = [
+    of_studies = [
         deployment(
             flows.run_study,
             study.name,
@@ -50,4 +50,4 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
         )
         for study in readable_studies()
     ]
-    return found + [deployment(flow, name) for name, flow in others.items()]
+    return of_studies + [deployment(flow, name) for name, flow in others.items()]

@@ -31,13 +31,13 @@ def study_names() -> list[str]:
 
 def readable_studies() -> list[StudySpec]:
     """Return the studies that come with the project; one with faults is left out and named."""
-    found = []
+    studies = []
     for name in study_names():
         try:
-            found.append(find_study(name))
+            studies.append(find_study(name))
         except (SpecError, DataError) as error:
             _log.warning("the study flows/studies/%s.toml is left out: %s", name, error)
-    return found
+    return studies
 
 
 def with_evidence(studies: list[str]) -> list[str]:
@@ -107,5 +107,5 @@ def check_cell(spec: StudySpec, task: str | None, cell: str | None, profile: Pro
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return the end of a sentence that suggests the nearest known name; empty where none is near."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

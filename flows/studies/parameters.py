@@ -123,10 +123,10 @@ def reports_folder(out: str | None, study: str = "") -> Path:
     if not from_server():
         return (Path(out) if out else REPORTS).resolve()
     folder = REPORTS / out if out else REPORTS
-    for place in (folder, folder / study):
-        if not place.resolve().is_relative_to(REPORTS.resolve()):
+    for path in (folder, folder / study):
+        if not path.resolve().is_relative_to(REPORTS.resolve()):
             raise SpecError(
-                f"out must be a folder below reports/out, got {out!r}, and {place.name} leads elsewhere; "
+                f"out must be a folder below reports/out, got {out!r}, and {path.name} leads elsewhere; "
                 "take another name, e.g. trial, or remove that link"
             )
     return folder.resolve()
@@ -137,10 +137,10 @@ def run_name() -> str:
     context: Any = get_run_context()
     if from_server() and not context.flow_run.auto_scheduled:
         return str(context.flow_run.name)
-    asked = runtime.flow_run.parameters
-    many = asked.get("studies") or asked.get("datasets") or []
-    named = [Path(asked["study"]).stem] if "study" in asked else [runtime.flow_run.flow_name, *many[:3]]
-    again = asked.get("task") or asked.get("refresh_task")
-    words = [", ".join(named), asked.get("profile"), f"{again} again" if again else None]
+    given = runtime.flow_run.parameters
+    many = given.get("studies") or given.get("datasets") or []
+    named = [Path(given["study"]).stem] if "study" in given else [runtime.flow_run.flow_name, *many[:3]]
+    again = given.get("task") or given.get("refresh_task")
+    words = [", ".join(named), given.get("profile"), f"{again} again" if again else None]
     date = runtime.flow_run.scheduled_start_time.date().isoformat()
     return " ".join([*filter(None, words), date])

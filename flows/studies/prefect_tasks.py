@@ -76,17 +76,17 @@ class PrefectTasks:
         """Run a task with each of the arguments in parallel, the longest first; return records in order."""
         records: dict[int, Record] = {}
         with _shown(study, jobs) as advance:
-            order = sorted(range(len(jobs)), key=lambda place: -jobs[place].work)
-            submitted = {self._submitted(function, jobs[place]): place for place in order}
+            order = sorted(range(len(jobs)), key=lambda index: -jobs[index].work)
+            submitted = {self._submitted(function, jobs[index]): index for index in order}
             for future in as_completed(list(submitted)):
-                place, record = submitted[future], future.result()
-                found = future.state.name == "Cached"
+                index, record = submitted[future], future.result()
+                from_cache = future.state.name == "Cached"
                 if not at_hand(record):
-                    whole = jobs[place]._replace(again=True, only=None)
-                    found, record = False, self._submitted(function, whole).result()
-                records[place] = record
-                advance(jobs[place], found)
-        return [records[place] for place in range(len(jobs))]
+                    whole = jobs[index]._replace(again=True, only=None)
+                    from_cache, record = False, self._submitted(function, whole).result()
+                records[index] = record
+                advance(jobs[index], from_cache)
+        return [records[index] for index in range(len(jobs))]
 
     def _submitted(self, function: Callable[..., Record], job: Job) -> "PrefectFuture[Record]":
         self.n_runs += 1
@@ -101,7 +101,7 @@ class PrefectTasks:
 def _shown(study: str, jobs: Sequence[Job]) -> Iterator[Callable[[Job, bool], None]]:
     """Show how many blocks of a study are finished, here and on the server; nothing without a study."""
     if not study:
-        yield lambda job, found: None
+        yield lambda job, from_cache: None
         return
     on_server = ProgressArtifact(study, len(jobs))
     works = {job.key.name: job.work for job in jobs}
@@ -110,8 +110,8 @@ def _shown(study: str, jobs: Sequence[Job]) -> Iterator[Callable[[Job, bool], No
         listening(lambda name, share: here.within(name, share * works.get(name, 0))),
     ):
 
-        def advance(job: Job, found: bool) -> None:
-            here.advance(job.work, found=found, name=job.key.name)
+        def advance(job: Job, from_cache: bool) -> None:
+            here.advance(job.work, from_cache=from_cache, name=job.key.name)
             on_server.advance()
 
         yield advance

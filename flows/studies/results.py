@@ -80,7 +80,7 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     """Return the page of runs in their folders; refuse runs of different studies."""
     from reports.pages.compare import ComparedRun, render_comparison
 
-    found: list[ComparedRun] = []
+    compared: list[ComparedRun] = []
     names = _distinct_names(runs)
     for run, name in zip(runs, names, strict=True):
         folder = run if run.is_dir() else run.parent
@@ -91,10 +91,10 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
             raise SpecError(
                 f"{folder} must hold the manifest.json of a run; pass folders of reports"
             ) from None
-        if found and found[0].page.name != study:
-            raise SpecError(f"runs must be of one study, got {found[0].page.name} and {study}")
-        found.append(ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", manifest)))
-    return render_comparison(found)
+        if compared and compared[0].page.name != study:
+            raise SpecError(f"runs must be of one study, got {compared[0].page.name} and {study}")
+        compared.append(ComparedRun(name, *page_of(find_study(study), folder / "results.parquet", manifest)))
+    return render_comparison(compared)
 
 
 def _distinct_names(runs: Sequence[Path]) -> list[str]:
@@ -117,10 +117,10 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     if not names:
         which = "none of the project's studies" if left_out else "no study"
         raise SpecError(f"{which} has results in {folder}; run e.g.: {_command('housing', out)}")
-    found = [_stored(find_study(name), folder, out) for name in names if name != SCORECARD]
-    for spec, results, manifest in found:
+    stored = [_stored(find_study(name), folder, out) for name in names if name != SCORECARD]
+    for spec, results, manifest in stored:
         write_report(spec, results, manifest)
-    rebuilt = [spec.name for spec, _, _ in found]
+    rebuilt = [spec.name for spec, _, _ in stored]
     if SCORECARD in names:
         _rebuild_scorecard(folder)
         rebuilt.append(SCORECARD)
@@ -152,8 +152,8 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
     """Return the manifest that the last run of a study left, or an empty one; refuse a damaged one."""
     path = _reports(out) / spec.name / "manifest.json"
     try:
-        found = read_json(path)
-        reason = "" if _is_of_a_run(found) else "it is not what a run writes"
+        manifest = read_json(path)
+        reason = "" if _is_of_a_run(manifest) else "it is not what a run writes"
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -162,7 +162,7 @@ def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
         reason = "it is not JSON"
     if reason:
         raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
-    return dict(found)
+    return dict(manifest)
 
 
 def _is_of_a_run(manifest: Any) -> bool:
@@ -198,8 +198,8 @@ def _reports(out: Path | None) -> Path:
 
 def judged(folder: Path, tasks: Tasks, *, profile: str, seed: int, command: str = "") -> Outcome:
     """Judge every claim on the results in a folder, and write the scorecard; the rest is for the record."""
-    asked = {"profile": profile, "seed": seed, "command": command or COMMAND}
-    specs, tables, context = _evidence_in(folder, asked)
+    options = {"profile": profile, "seed": seed, "command": command or COMMAND}
+    specs, tables, context = _evidence_in(folder, options)
     plain = [spec.model_dump(mode="json") for spec in specs]
     inputs = [plain, context["evidence"], str(folder), profile, seed]
     code = [score.__module__, *{module for spec in specs for module in spec.modules()}]

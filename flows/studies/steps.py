@@ -230,9 +230,9 @@ class StudySteps:
         settings = [self._context[name] for name in ("profile", "replicates", "seed")]
         shas = [table.sha256 for table in tables.values()]
         problems = [module for panel in self.spec.panels for module in modules_of(panel.problem)]
-        found = [{key: value for key, value in record.items() if key != "code"} for record in results]
+        records = [{key: value for key, value in record.items() if key != "code"} for record in results]
         code, plain = [render.__module__, *problems], self.spec.model_dump(mode="json")
-        key = cache_key("page", code, plain, shas, found, settings, of_page=True)
+        key = cache_key("page", code, plain, shas, records, settings, of_page=True)
         return self._run(render, key, self.spec, list(tables.values()), results[0], self._context)
 
     def _tell_of_own(self, table: DatasetRef, file: str) -> None:

@@ -62,10 +62,10 @@ class StoredResults:
         return record
 
     def run_all(self, function: Callable[..., Record], jobs: Sequence[Job], study: str = "") -> list[Record]:
-        found = [self.run(function, *job.arguments, again=job.again) for job in jobs]
+        records = [self.run(function, *job.arguments, again=job.again) for job in jobs]
         if study:
             self.say(f"{blocks(len(jobs))}, all from the cache")
-        return found
+        return records
 
 
 def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
@@ -76,24 +76,24 @@ def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
     """
     if os.environ.get("PREFECT_API_URL"):
         return None
-    found, own_data = StoredResults(), False
+    stored, own_data = StoredResults(), False
     reports = Path(options["out"] or REPORTS).resolve()
-    asked = {"profile": "standard", "seed": DEFAULT_SEED, **options}
+    given = {"profile": "standard", "seed": DEFAULT_SEED, **options}
     try:
         if study == SCORECARD:
-            of_scorecard = {name: asked[name] for name in ("profile", "seed", "command") if name in asked}
-            outcome = judged(reports, found, **of_scorecard)
+            of_scorecard = {name: given[name] for name in ("profile", "seed", "command") if name in given}
+            outcome = judged(reports, stored, **of_scorecard)
         else:
             spec = find_study(study)
-            reports = folder_of_run(reports, spec.name, asked["profile"])
+            reports = folder_of_run(reports, spec.name, given["profile"])
             if not (reports / spec.name / "manifest.json").exists():  # the last file that a run writes
                 return None
-            outcome = StudySteps(spec, reports, RunOptions(study=study, **asked), found).run()
+            outcome = StudySteps(spec, reports, RunOptions(study=study, **given), stored).run()
             own_data = spec.analyst_table is not None
     except NotStored:
         return None
-    found.tell()
+    stored.tell()
     run = uuid4()
-    journal.begin(home(), run, study, asked["profile"], own_data=own_data)
+    journal.begin(home(), run, study, given["profile"], own_data=own_data)
     journal.end(home(), run)
     return outcome

@@ -74,7 +74,7 @@ class AnalystColumn(Strict):
 
     @property
     def declared(self) -> DeclaredColumn:
-        found = DeclaredColumn(
+        declaration = DeclaredColumn(
             name=self.name,
             categories=self.categories,
             impute=self.impute,
@@ -82,8 +82,8 @@ class AnalystColumn(Strict):
             log=bool(self.transform),
         )
         if self.lower is None or self.upper is None:
-            return found
-        return replace(found, lower=self.lower, upper=self.upper)
+            return declaration
+        return replace(declaration, lower=self.lower, upper=self.upper)
 
     @property
     def _in_units(self) -> tuple[float, float]:

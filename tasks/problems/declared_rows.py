@@ -96,26 +96,26 @@ class DeclaredRows:
             "explained": response is not None,
             "effects": response is not None,
         }
-        found = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
+        unknown = [name for name, is_used in used.items() if is_used and name not in guesses.model_fields_set]
         named = [column.name for column in numbers]
         for entry, names in (("mean", named), ("std", named), ("shares", list(self.categories))):
             missing = [name for name in names if name not in getattr(guesses, entry)]
             if missing:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
-                found.append(f"{entry} of {listed}")
-        return tuple(found)
+                unknown.append(f"{entry} of {listed}")
+        return tuple(unknown)
 
     def far_units(self) -> tuple[str, ...]:
         """Return a hint for each column whose units are far from what is guessed of it."""
-        found, guesses = [], self.guesses
+        sentences, guesses = [], self.guesses
         linear = [self.response] if self.response and not self.family else []
         for column in (*self.numbers, *linear):
             mean, std = guesses.mean.get(column.name), guesses.std.get(column.name)
             if mean is None or std is None or column.center is None or column.scale is None:
                 continue
             if abs(mean - column.center) > std or not 1 / _FAR < column.scale / std < _FAR:
-                found.append(f"{column.name!r}: center = {mean:g}, scale = {std:g}")
-        return tuple(found)
+                sentences.append(f"{column.name!r}: center = {mean:g}, scale = {std:g}")
+        return tuple(sentences)
 
     def made_up(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> pd.DataFrame:
         """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
@@ -136,14 +136,14 @@ class DeclaredRows:
 
     def _latent(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
         """Return a standard normal row for each column of the owner's, correlated nearly as guessed."""
-        place = {name: j for j, name in enumerate([column.name for column in self.numbers])}
-        place |= {name: len(place) + j for j, name in enumerate(self.categories)}
-        k = len(place)
+        index = {name: j for j, name in enumerate([column.name for column in self.numbers])}
+        index |= {name: len(index) + j for j, name in enumerate(self.categories)}
+        k = len(index)
         matrix = np.full((k, k), self.guesses.correlation)
         np.fill_diagonal(matrix, 1.0)
         for one, other, value in self.guesses.correlations:
-            if one in place and other in place:
-                matrix[place[one], place[other]] = matrix[place[other], place[one]] = value
+            if one in index and other in index:
+                matrix[index[one], index[other]] = matrix[index[other], index[one]] = value
         levels, axes = np.linalg.eigh(matrix)
         stated = "correlation" in self.guesses.model_fields_set
         per_column = _STATED_ROWS if stated else 1 + rng.lognormal(*_LOG_ROWS)
@@ -171,15 +171,15 @@ class DeclaredRows:
                 f"guesses.mean of {column.name!r} must lie between its bounds {low:g} and "
                 f"{column.upper:g}, got {mean:g}; correct it"
             )
-        place = float(scipy.special.expit(rng.normal(*position)))
-        most = width * np.sqrt(place * (1 - place))
+        share = float(scipy.special.expit(rng.normal(*position)))
+        most = width * np.sqrt(share * (1 - share))
         if std is not None:
             std *= np.exp((_LOG_STD if column.name in told.std else _LOG_SCALE) * rng.standard_normal())
         elif width == 1 and low == round(low):  # two values, most likely
             std = most
         else:
             std = most * np.exp(rng.normal(*_LOG_WIDTH) + care)
-        return low + place * width, float(min(std, most))
+        return low + share * width, float(min(std, most))
 
     def _codes(
         self, name: str, n_categories: int, scores: np.ndarray, rng: np.random.Generator

@@ -21,21 +21,21 @@ Kinds = Mapping[str, type[Problem]]
 @cache
 def kinds() -> Kinds:
     """Return the class of each kind of problem, by the name that study files use."""
-    found: dict[str, type[Problem]] = {}
+    classes: dict[str, type[Problem]] = {}
     outside = outside_plugins().modules
     for module in outside.values():
         if hasattr(module, "DATASET"):
             _add_dataset(module)
     for name, module in {**load_plugins(tasks.problems.__name__).modules, **outside}.items():
         of_module = {kind: each for each in _problems(module) for kind in _named(each)}
-        if faults := [fault for kind, each in of_module.items() for fault in _faults(kind, each, found)]:
+        if faults := [fault for kind, each in of_module.items() for fault in _faults(kind, each, classes)]:
             left_out(
                 str(module.__file__) if name in outside else f"tasks/problems/{name}.py",
                 PluginError("; ".join(faults)),
             )
         else:
-            found |= of_module
-    return found
+            classes |= of_module
+    return classes
 
 
 def _add_dataset(module: ModuleType) -> None:

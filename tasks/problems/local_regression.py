@@ -9,6 +9,7 @@ from pydantic import Field
 
 import dpalgos
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
+from dpalgos.theory import local_rates
 from tasks.problems.problem import Draw, Estimation, HeadlineRun
 from tasks.problems.simulation import SimulatedProblem
 from tasks.work_units import Replicates
@@ -65,7 +66,5 @@ class LocalRegression(SimulatedPeople):
         }
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        from dpalgos.theory import local_rates
-
         sizes = self.sizes(n)
         return local_rates(n, sizes["d"], sizes["s"], epsilon, delta)

@@ -78,16 +78,16 @@ class _FindingMembers(Problem):
         """Return each replicate's AUCs, rates at thresholds of all non-members, sums and errors."""
         columns = np.concatenate(measured, axis=1)
         members, outsiders, (sums, errors) = columns[:n], columns[n:-2], columns[-2:]
-        found = {
+        rates = {
             AUC: auc_per_data_set(members, outsiders),
             "pooled_auc": pooled_auc_parts(members, outsiders),
         }
         for name, rate in RATES.items():
             above = threshold(outsiders, rate)
             if above is not None:
-                found[name] = true_positive_rates(members, above)
+                rates[name] = true_positive_rates(members, above)
         sums = {"attack_sum_ratio": sums, "outsider_mean": outsiders.mean(axis=0)}
-        return {**found, **sums, "l2_error": errors}
+        return {**rates, **sums, "l2_error": errors}
 
 
 class Tracing(_FindingMembers, SimulatedProblem):

@@ -2,8 +2,7 @@
 
 Everything that differs between kinds of problems is a method, so that a new kind is one file in this folder
 (`tasks.problems.kinds` finds it). What only some kinds can do is a protocol each at the end of this file: a
-problem has such an ability by defining its methods. What only checks and reports need is imported inside
-methods: the keys of computed numbers do not depend on it (see `data.store.code_digest`).
+problem has such an ability by defining its methods.
 """
 
 from __future__ import annotations

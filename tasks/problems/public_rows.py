@@ -1,7 +1,4 @@
-"""Public rows next to an analyst's own table, in the columns and units that its owner declared.
-
-What reads files is imported in functions: the keys of computed numbers do not depend on it.
-"""
+"""Public rows next to an analyst's own table, in the columns and units that its owner declared."""
 
 import hashlib
 import json
@@ -16,6 +13,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from data.errors import DataError
+from data.tables.declared import read_declared
+from data.tables.reading import load_numbers, opened_table
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.strict import Strict
 
@@ -100,8 +99,6 @@ def read_public_rows(
 
     Rows that are left out for a missing cell are those of all ``columns``, also of ``unused`` ones.
     """
-    from data.tables.declared import read_declared
-
     path = Path(public.data)
     names = _header(path)
     there = [column for column in columns if set(column.uses) <= set(names)]
@@ -115,16 +112,12 @@ def read_public_rows(
 
 def read_public_numbers(public: PublicTable, columns: Sequence[str]) -> PublicRows:
     """Read columns of numbers as they are, where no study file declares any."""
-    from data.tables.reading import load_numbers
-
     path = Path(public.data)
     table = load_numbers(path, columns)
     return _in_order(public, {name: table[name].to_numpy() for name in columns}, _header(path), columns)
 
 
 def _header(path: Path) -> list[str]:
-    from data.tables.reading import opened_table
-
     with opened_table(path) as (names, _):
         return names
 

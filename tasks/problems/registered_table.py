@@ -29,6 +29,8 @@ from data.prepare.table_design import (
     table_bytes,
 )
 from data.store.references import DatasetRef, FramesRef, read_table
+from dpalgos.models.families import family_class, get_family
+from dpalgos.models.risk import Risk, minimize
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.problem import DatasetProblem, Estimation
@@ -98,10 +100,6 @@ def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialE
 
 def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int | None) -> ReferenceAnswer:
     """Return the maximum of the likelihood, without the columns and classes that have none."""
-    # Not above: the keys of problems without a family do not depend on it.
-    from dpalgos.models.families import get_family
-    from dpalgos.models.risk import Risk, minimize
-
     columns = np.ones(X.shape[1], dtype=bool)
     counts = np.bincount(y.astype(int), minlength=n_classes) if n_classes else np.zeros(1, dtype=int)
     classes = counts > 0 if n_classes else np.ones(1, dtype=bool)
@@ -150,8 +148,6 @@ class RegisteredTableProblem(DatasetProblem, ABC):
     @classmethod
     def _is_known(cls, family: str) -> str:
         if family:
-            from dpalgos.models.families import family_class
-
             family_class(family)
         return family
 
@@ -230,8 +226,6 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         """How many classes the response has, 0 to its public upper bound; None for other families."""
         if not self.family:
             return None
-        from dpalgos.models.families import family_class
-
         if not family_class(self.family).needs_classes:
             return None
         return int(self.about.column(self.response).upper) + 1

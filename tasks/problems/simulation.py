@@ -10,6 +10,7 @@ from pydantic import Field
 
 import dpalgos
 from data.simulations import Simulated, half_width, models, simulator
+from dpalgos.theory import dense_rates, sparse_rates
 from tasks.problems.problem import Draw, Estimation, Problem
 from tasks.rules import RuleError, evaluate_all, whole
 from tasks.work_units import Replicates
@@ -105,15 +106,13 @@ class Simulation(RowSimulation):
     kind: Literal["simulation"]
 
     def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        found = super().metrics(measured, n)
+        values = super().metrics(measured, n)
         if self.model in _LOGARITHMIC:
-            errors = found[self.metric]
-            found[_LOG_METRIC] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
-        return found
+            errors = values[self.metric]
+            values[_LOG_METRIC] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
+        return values
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        from dpalgos.theory import dense_rates, sparse_rates
-
         sizes = self.sizes(n)
         rates = (
             sparse_rates(task, n, sizes["d"], sizes["s"], epsilon, delta)

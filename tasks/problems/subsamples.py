@@ -9,6 +9,7 @@ import numpy as np
 import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
+from dpalgos.theory import dense_rates
 from reports.analysis.results import SIGNS
 from tasks.problems.problem import Draw, Estimation, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem, partial_estimation
@@ -133,9 +134,9 @@ class Subsamples(RegisteredTableProblem):
         cell, n = private[0], len(prepared.X) if prepared.groups is None else int(prepared.groups[-1]) + 1
         whole = replace(run.replicates, n=n, first=0, count=1, of=1)
         draw = next(iter(self.draws(whole, prepared)))
-        asked = {**cell.params, "interval": 0.95}
+        with_interval = {**cell.params, "interval": 0.95}
         try:
-            answer = draw.answer(replace(cell, n=n, params=asked), whole)
+            answer = draw.answer(replace(cell, n=n, params=with_interval), whole)
         except dpalgos.InputError:  # no interval with these settings
             try:
                 answer = draw.answer(replace(cell, n=n), whole)
@@ -186,8 +187,6 @@ class Subsamples(RegisteredTableProblem):
         """Return the paper's rates of a mean or a regression, in z-scores; none where users are protected."""
         if self.user_id:
             return {}
-        from dpalgos.theory import dense_rates
-
         return dense_rates(task, n, len(self.covariates), epsilon, delta)
 
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from data.datasets import get_dataset
+from data.prepare.frame_features import stream_frames
 from data.prepare.table_design import PreparedTable, draw_training_rows
+from data.simulations.flock import SOURCE, compare
 from data.store.references import FramesRef
 from dpalgos.models.families import get_family
 from dpalgos.rows.wide import Design
+from reports.page import Finding
 from tasks.limits import Profile
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem
@@ -55,8 +58,8 @@ class PredictionDraw(Draw):
         assert mask is not None
         tests = [(scores[rows, r], self.y[rows]) for r, rows in enumerate(~mask.T)]
         if self.family == "logistic":
-            found = [classification(*test) for test in tests]
-            return np.array([[one[name] for one in found] for name in CLASSIFICATION])
+            measured = [classification(*test) for test in tests]
+            return np.array([[one[name] for one in measured] for name in CLASSIFICATION])
         if self.family:
             family = get_family(self.family)
             losses = [family.deviance(eta[:, None], family.encode(y)).mean() for eta, y in tests]
@@ -175,8 +178,6 @@ class TrainTestSplit(RegisteredTableProblem):
 
     def findings(self, exhibits: Mapping[str, Any]) -> tuple["Finding", ...]:
         """Return the error of always predicting the more frequent label."""
-        from reports.page import Finding
-
         counts = exhibits.get("classification", {}).get("label_counts", ())
         if not counts:
             return ()
@@ -187,8 +188,6 @@ class TrainTestSplit(RegisteredTableProblem):
 
 def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the content of `reports.exhibits.boids`; rows of data only where they are simulated."""
-    from data.simulations.flock import SOURCE, compare
-
     about = get_dataset(ref.name)
     shown: dict[str, Any] = {
         "features": list(about.column_names),
@@ -204,20 +203,18 @@ def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) ->
 
 
 def _film(ref: FramesRef) -> list[dict[str, Any]]:
-    from data.prepare.frame_features import stream_frames
-
     length, columns = ref.frames_per_simulation, ("x", "y", "x_velocity", "y_velocity")
-    found: dict[int, np.ndarray] = {}
+    frames: dict[int, np.ndarray] = {}
     for block, labels in stream_frames(ref):
         for start in range(0, len(labels) - length + 1, length):
-            if (label := int(labels[start])) not in found:
+            if (label := int(labels[start])) not in frames:
                 film = np.round(block[:, start : start + length].astype(np.float64), 1)
-                found[label] = film.reshape(-1, len(get_dataset(ref.name).columns), length)
-        if len(found) == 2:
+                frames[label] = film.reshape(-1, len(get_dataset(ref.name).columns), length)
+        if len(frames) == 2:
             break
     return [
         {"label": label, "frame": frame + 1}
-        | {name: found[label][:, place, frame].tolist() for place, name in enumerate(columns)}
-        for label in sorted(found, reverse=True)
+        | {name: frames[label][:, place, frame].tolist() for place, name in enumerate(columns)}
+        for label in sorted(frames, reverse=True)
         for frame in _FILM
     ]

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 import dpalgos
+from dpalgos.theory import user_floor, user_mean_rate
 from tasks.problems.problem import Draw, Estimation, Problem
 from tasks.rules import RuleError, whole
 from tasks.work_units import Replicates
@@ -83,8 +84,6 @@ class UserSimulation(GaussianUsers):
         """Return the rate of users' means of equally many rows, with what remains however many they have."""
         if self.fewest is not None:
             return {}
-        from dpalgos.theory import user_floor, user_mean_rate
-
         users, samples = self.n_users(n), self.n_samples(n)
         rate = user_mean_rate(users, samples, self.d, epsilon)
         floor = user_floor(users, epsilon, self.value_bound)

@@ -107,11 +107,11 @@ def _with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, R
     formula = config.formula or study.formula
     if not formula or study.analyst_table is None or (config.columns.x and not config.formula):
         return study, config
-    found = expand_formula(formula, declared_alone(study.analyst_table))
-    if config.columns.x or config.columns.y not in (None, found.response):
+    expanded = expand_formula(formula, declared_alone(study.analyst_table))
+    if config.columns.x or config.columns.y not in (None, expanded.response):
         raise SpecError("columns must leave x and y to the formula, got both; take one out")
-    columns = config.columns.model_copy(update={"x": found.covariates, "y": found.response})
-    study = study.model_copy(update={"analyst_table": found.table})
+    columns = config.columns.model_copy(update={"x": expanded.covariates, "y": expanded.response})
+    study = study.model_copy(update={"analyst_table": expanded.table})
     return study, config.model_copy(update={"columns": columns})
 
 

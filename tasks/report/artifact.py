@@ -26,12 +26,12 @@ def summary_markdown(report: Path, headline: str, address: str = "") -> str:
 
 def spent_budget(spec: StudySpec, results: pd.DataFrame, cells: list[Cell]) -> list[dict[str, str]]:
     """Return a row of plain words for each of some private cells, those at the headline's setting."""
-    split, found = budget_split(spec), results.drop_duplicates("cell").set_index("cell")
+    split, by_cell = budget_split(spec), results.drop_duplicates("cell").set_index("cell")
     rows = []
     for cell in cells:
-        if cell.key not in found.index:
+        if cell.key not in by_cell.index:
             continue
-        row, shares = found.loc[cell.key], split.get((cell.estimator, cell.form), {})
+        row, shares = by_cell.loc[cell.key], split.get((cell.estimator, cell.form), {})
         rows.append(
             {
                 "estimator": cell.estimator,

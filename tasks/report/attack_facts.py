@@ -33,30 +33,30 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
     tested: dict[tuple[str, str], tuple[np.ndarray, int, float | None, float, float]] = {}
     predicted: dict[str, float] = {}
     for (cell, metric), rows in results[results["status"] == "ok"].groupby(["cell", "metric"], sort=False):
-        place, first, rate = (str(cell), str(metric)), rows.iloc[0], rates.get(str(metric))
+        key, first, rate = (str(cell), str(metric)), rows.iloc[0], rates.get(str(metric))
         values, n, panel = rows["value"].to_numpy(), int(first["n"]), str(first["panel"])
         if metric == "l2_error" and problems[panel].separation_is_known:
-            predicted[place[0]] = gaussian_auc(first["d"] / (n * values.mean()))
+            predicted[key[0]] = gaussian_auc(first["d"] / (n * values.mean()))
         if rate is None and metric not in (AUC, POOLED_AUC):
             continue
-        intervals[place] = _mean_interval(values) if rate is None else _rate_interval(values, n)
+        intervals[key] = _mean_interval(values) if rate is None else _rate_interval(values, n)
         epsilon, delta = float(rows["estimator_epsilon"].max()), float(first["delta"])
         if not (math.isfinite(epsilon) and epsilon > 0):
             continue
-        allowed[place] = (
+        allowed[key] = (
             auc_ceiling(epsilon, delta) if rate is None else float(tpr_ceiling(rate, epsilon, delta))
         )
-        tested[place] = (values, n, rate, epsilon, delta)
+        tested[key] = (values, n, rate, epsilon, delta)
         if (first["estimator"], first["form"]) in noisy[panel]:
             mu = gaussian_mu(epsilon, delta)
-            gaussian[place] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
+            gaussian[key] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
     claims = {name: problem.claimed_sum(spec.headline.n) for name, problem in problems.items()}
     return AttackFacts(
         rates=rates,
         intervals=intervals,
         allowed=allowed,
         allowed_gaussian=gaussian,
-        exceeding=tuple(place for place, test in tested.items() if _exceeds(*test, _ERROR / len(tested))),
+        exceeding=tuple(key for key, test in tested.items() if _exceeds(*test, _ERROR / len(tested))),
         predicted=predicted,
         claimed_sums={name: claimed for name, claimed in claims.items() if claimed is not None},
         ceilings=tuple(_auc_ceilings(spec)),
@@ -84,8 +84,8 @@ def _exceeds(
 
 def _rate_interval(values: np.ndarray, n: int) -> tuple[float, float]:
     """Return the interval of a rate, as if all candidates were independent."""
-    found = clopper_pearson(round(float(values.sum()) * n), n * len(values))
-    return found.low, found.high
+    interval = clopper_pearson(round(float(values.sum()) * n), n * len(values))
+    return interval.low, interval.high
 
 
 def _mean_interval(values: np.ndarray) -> tuple[float, float]:

@@ -73,12 +73,12 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "a
 def build_manifest(
     spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> dict[str, Any]:
-    asked = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
+    settings = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
     again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
     cell, study = _example_cell(spec, context["profile"]), context["study"]
     code = spec.modules()
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
-    options = [str(part) for name, value in asked.items() for part in (f"--{name}", value)]
+    options = [str(part) for name, value in settings.items() for part in (f"--{name}", value)]
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
@@ -118,11 +118,11 @@ def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str,
     try:
         last = read_json(folder / "manifest.json")
         sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
-        found = [dict(one) for one in last.get("earlier_contents", [])]
-        found.append({"source_sha256": sha256, "finished": str(last["finished"])})
+        contents = [dict(one) for one in last.get("earlier_contents", [])]
+        contents.append({"source_sha256": sha256, "finished": str(last["finished"])})
     except (OSError, ValueError, KeyError, TypeError, StopIteration):
         return []
-    latest = {one["source_sha256"]: one for one in found}
+    latest = {one["source_sha256"]: one for one in contents}
     return [one for one in latest.values() if one["source_sha256"] != content][-_CONTENTS:]
 
 

@@ -153,15 +153,15 @@ def _place(out: Path) -> str:
     return (PurePosixPath(FOLDER) / below).as_posix()
 
 
-def _copy(folder: Path, place: str) -> None:
-    found = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if _is_of_report(path)]
-    names = [path.as_posix() for path in found]
-    before = [file.name.removeprefix(f"{place}/") for file in shared_files(place)]
-    remove_shared([f"{place}/{MANIFEST}"])
+def _copy(folder: Path, address: str) -> None:
+    files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if _is_of_report(path)]
+    names = [path.as_posix() for path in files]
+    before = [file.name.removeprefix(f"{address}/") for file in shared_files(address)]
+    remove_shared([f"{address}/{MANIFEST}"])
     for name in sorted(names, key=lambda name: (name == MANIFEST, name == "report.html")):
         if name == MANIFEST:
-            remove_shared([f"{place}/{each}" for each in before if each not in names])
-        share_as(folder / name, f"{place}/{name}")
+            remove_shared([f"{address}/{each}" for each in before if each not in names])
+        share_as(folder / name, f"{address}/{name}")
 
 
 def _is_of_report(path: Path) -> bool:
@@ -172,8 +172,8 @@ def _is_of_report(path: Path) -> bool:
 def _write_index(top: str) -> None:
     card = re.compile(rf"{re.escape(top)}/[^/]+/card\.json")
     cards = [file.name for file in shared_files(top) if card.fullmatch(file.name)]
-    found = [card_of(content, name) for name, content in sorted(read_all_shared(cards).items())]
-    for name, content in render_index([card for card in found if card]).items():
+    cards_of_studies = [card_of(content, name) for name, content in sorted(read_all_shared(cards).items())]
+    for name, content in render_index([card for card in cards_of_studies if card]).items():
         write_shared(f"{top}/{name}", content)
 
 

@@ -30,10 +30,10 @@ def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) 
 
 def _with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:
     """Return the rows with the audited ε of the audited cells, also in panels that were not audited."""
-    found = {record["cell"]: record["audited_epsilon"] for record in audits}
+    bounds = {record["cell"]: record["audited_epsilon"] for record in audits}
     cells = rows.drop_duplicates("cell")[["cell", *_SAME_IN_ALL_PANELS]]
     alike = cells.groupby(_SAME_IN_ALL_PANELS, dropna=False, sort=False).ngroup()
-    bound = cells["cell"].map(found).astype("float64").groupby(alike).transform("max")
+    bound = cells["cell"].map(bounds).astype("float64").groupby(alike).transform("max")
     audited = rows["cell"].map(dict(zip(cells["cell"], bound, strict=True)))
     return rows.assign(audited_epsilon=audited.where(rows["calibration"] != "none"))
 

@@ -58,14 +58,14 @@ def costs_of(
     blocks: Sequence[Block], load: Callable[[Block], Any], earlier: Mapping[str, float]
 ) -> list[BlockCost]:
     """Forecast each block's cost; ``earlier`` are cells' seconds of a replicate in earlier runs."""
-    found = []
+    costs = []
     for panel in dict.fromkeys(block.replicates.panel for block in blocks):
         of_panel = [block for block in blocks if block.replicates.panel == panel]
         prepared = load(of_panel[0])
         sizes = [block.replicates.n for block in of_panel]
         measured = {n: _measured(of_panel, n, prepared, earlier) for n in {min(sizes), max(sizes)}}
-        found += [_cost(block, measured) for block in of_panel]
-    return found
+        costs += [_cost(block, measured) for block in of_panel]
+    return costs
 
 
 def wall_seconds(costs: Iterable[BlockCost], workers: int) -> float:
@@ -96,12 +96,12 @@ def _measured(of_panel: Sequence[Block], n: int, prepared: Any, earlier: Mapping
     cells = {_kind(cell): cell for cell in block.cells}
     few = max(1, min(block.replicates.count, _FEW))
     first, again, more = (_short_run(block, cells, prepared, count) for count in (1, 1, few))
-    found = {what: _line(again[what], more[what], few) for what in again}
+    lines = {what: _line(again[what], more[what], few) for what in again}
     for kind in cells:
         known = [earlier[cell.key] for cell in block.cells if _kind(cell) == kind and cell.key in earlier]
-        line = PerReplicate(once=0.0, each=float(np.median(known))) if known else found[kind]
-        found[kind] = replace(line, first=max(0.0, first[kind] - again[kind]))
-    return found
+        line = PerReplicate(once=0.0, each=float(np.median(known))) if known else lines[kind]
+        lines[kind] = replace(line, first=max(0.0, first[kind] - again[kind]))
+    return lines
 
 
 def _line(one: float, more: float, few: int) -> PerReplicate:
@@ -118,10 +118,10 @@ def _short_run(block: Block, cells: Mapping[Kind, Cell], prepared: Any, replicat
     compute_block(replace(block, cells=tuple(cells.values()), replicates=drawn), prepared, timings=times)
     core, wall = time.process_time() - core, time.perf_counter() - wall
     seconds = pd.concat(times).groupby("cell")["seconds"].sum() * (core / wall)
-    found: dict[Kind, float] = {kind: float(seconds[cell.key]) for kind, cell in cells.items()}
-    found[_DATA] = max(0.0, core - float(seconds.sum()))
-    found[_BYTES] = max(0.0, _memory("VmHWM") - before)
-    return found
+    kinds_seconds: dict[Kind, float] = {kind: float(seconds[cell.key]) for kind, cell in cells.items()}
+    kinds_seconds[_DATA] = max(0.0, core - float(seconds.sum()))
+    kinds_seconds[_BYTES] = max(0.0, _memory("VmHWM") - before)
+    return kinds_seconds
 
 
 def _cost(block: Block, measured: Mapping[int, Costs]) -> BlockCost:

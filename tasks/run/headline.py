@@ -117,13 +117,13 @@ def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, see
     one_blas_thread()
     key.require_same_code()
     with room_for(0):
-        found = audit_estimator(
+        audited = audit_estimator(
             cell.estimator,
             n_trials=n_trials,
             n_features=n_features,
             rng=np.random.default_rng(derive_seed(seed, "audit", cell.key)),
             **cell.keywords(),
         )
-    bound = found.epsilon_lower_bound
-    body = json.dumps({"cell": cell.key, **found.to_dict()}, indent=1)
+    bound = audited.epsilon_lower_bound
+    body = json.dumps({"cell": cell.key, **audited.to_dict()}, indent=1)
     return written(key, home() / path, body.encode(), cell=cell.key, audited_epsilon=bound)

@@ -95,8 +95,8 @@ class Evidence:
             there = sorted(set(chosen["epsilon"].dropna())) or [head.epsilon]
             epsilon = min(there, key=lambda value: abs(math.log(value / head.epsilon)))
         delta = head.paper_delta if head.paper_delta in set(chosen["delta_rule"]) else head.delta
-        asked = (chosen["epsilon"] == epsilon) & (chosen["delta_rule"] == delta)
-        chosen = chosen[asked | (chosen["calibration"] == "none")]
+        matches = (chosen["epsilon"] == epsilon) & (chosen["delta_rule"] == delta)
+        chosen = chosen[matches | (chosen["calibration"] == "none")]
         return {
             int(str(size)): rows.set_index("replicate")["value"].sort_index()
             for size, rows in chosen.groupby("s" if self.spec.axis == "s" else "n", sort=True)
@@ -126,8 +126,8 @@ def difference_interval(first: pd.Series, second: pd.Series) -> tuple[float, flo
         return -math.inf, math.inf
     if first.nunique() == second.nunique() == 1:
         return (float(first.mean()) - float(second.mean()),) * 2
-    found = scipy.stats.ttest_ind(first, second, equal_var=False).confidence_interval(CONFIDENCE)
-    return float(found.low), float(found.high)
+    interval = scipy.stats.ttest_ind(first, second, equal_var=False).confidence_interval(CONFIDENCE)
+    return float(interval.low), float(interval.high)
 
 
 def common_replicates(
@@ -222,15 +222,15 @@ class ErrorRatio(Test):
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
         theirs = evidence.values(self.than, claim.place(self.than_form), calibration)
-        found = compared(ours, theirs, self.factor)
-        if not found:
+        intervals = compared(ours, theirs, self.factor)
+        if not intervals:
             return _NO_PAIR
-        ratios = [each.ratio for each in found]
+        ratios = [each.ratio for each in intervals]
         text = f"Mean errors are {span(ratios)} times the other's over {evidence.span_of_sizes(ours)}"
-        above = [setting(each.size) for each in found if each.low > 0]
+        above = [setting(each.size) for each in intervals if each.low > 0]
         if above:
             return Judgment(FAILS, f"{text}; too large at {evidence.symbol} = {words(above)}.")
-        if 2 * sum(each.high < 0 for each in found) < len(found) or max(ratios) > self.factor:
+        if 2 * sum(each.high < 0 for each in intervals) < len(intervals) or max(ratios) > self.factor:
             return Judgment(OPEN, f"{text}, which these repetitions can't tell from {setting(self.factor)}.")
         return Judgment(HOLDS, f"{text}.")
 
@@ -268,14 +268,14 @@ class BeatsZero(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
-        found = compared(ours, evidence.values("zero", claim.place(""), calibration))
-        if not found:
+        intervals = compared(ours, evidence.values("zero", claim.place(""), calibration))
+        if not intervals:
             return _NO_PAIR
-        ratios = span([each.ratio for each in found])
+        ratios = span([each.ratio for each in intervals])
         text = f"Mean errors are {ratios} times the zero vector's over {evidence.span_of_sizes(ours)}."
-        if any(each.high < 0 for each in found):
+        if any(each.high < 0 for each in intervals):
             return Judgment(HOLDS, text)
-        return Judgment(FAILS if all(each.low > 0 for each in found) else OPEN, text)
+        return Judgment(FAILS if all(each.low > 0 for each in intervals) else OPEN, text)
 
 
 class GrowsAt(Test):
@@ -286,18 +286,18 @@ class GrowsAt(Test):
 
     def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
         ours = evidence.values(claim.estimator, claim.place(), calibration)
-        found = compared(
+        growth = compared(
             evidence.values(claim.estimator, claim.place(), calibration, epsilon=self.epsilon), ours
         )
-        if not found:
+        if not growth:
             return _NO_PAIR
         text = (
-            f"Mean errors at ε = {setting(self.epsilon)} are {span([each.ratio for each in found])} times "
+            f"Mean errors at ε = {setting(self.epsilon)} are {span([each.ratio for each in growth])} times "
             f"those at ε = {setting(evidence.spec.headline.epsilon)} over {evidence.span_of_sizes(ours)}"
         )
-        if any(each.high < 0 for each in found):
+        if any(each.high < 0 for each in growth):
             return Judgment(FAILS, f"{text}.")
-        if any(each.low > 0 for each in found):
+        if any(each.low > 0 for each in growth):
             return Judgment(HOLDS, f"{text}.")
         return Judgment(OPEN, f"{text}, {_UNDECIDED}")
 

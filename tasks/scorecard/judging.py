@@ -112,7 +112,7 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
     if not evidence.on_a_stand_in(claim.place()):
         return verdicts
     caution = "On simulated data that stand in for the real ones."
-    return {each: replace(found, text=f"{found.text} {caution}") for each, found in verdicts.items()}
+    return {each: replace(judgment, text=f"{judgment.text} {caution}") for each, judgment in verdicts.items()}
 
 
 def verdict_table(
@@ -150,9 +150,9 @@ def _model(estimator: str) -> str:
 
 def _about(evidence: Evidence | None) -> dict[str, Any]:
     if evidence is None:
-        asked = {"epsilon": 0.5, "delta": 0.0, "delta_rule": ""}
-        return {"dataset": "", "data_source": "simulated", "n": 1, "d": 0, **asked}
+        budget = {"epsilon": 0.5, "delta": 0.0, "delta_rule": ""}
+        return {"dataset": "", "data_source": "simulated", "n": 1, "d": 0, **budget}
     head, first = evidence.spec.headline, evidence.results.iloc[0]
     rule = head.paper_delta or head.delta
-    asked = {"epsilon": head.epsilon, "delta": delta_at(rule, head.n), "delta_rule": rule}
-    return {**first[["dataset", "data_source"]], "n": head.n, "d": int(first["d"]), **asked}
+    budget = {"epsilon": head.epsilon, "delta": delta_at(rule, head.n), "delta_rule": rule}
+    return {**first[["dataset", "data_source"]], "n": head.n, "d": int(first["d"]), **budget}

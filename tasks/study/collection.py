@@ -31,15 +31,15 @@ def _panels(panel: Any, headline: Any) -> list[Any]:
     known, name = collections(), panel["collection"]
     if name not in known:
         raise SpecError(f"panels.collection must be one of {', '.join(known)}, got {name!r}")
-    found = []
+    panels = []
     for dataset in known[name].tables():
         try:
             n_rows = get_dataset(dataset).n_rows
         except DataError as fault:
             _log.warning("the table %s is left out: %s", dataset, fault)
             continue
-        found.append(_panel(panel, name, dataset, n_rows, headline))
-    return found
+        panels.append(_panel(panel, name, dataset, n_rows, headline))
+    return panels
 
 
 def _panel(
@@ -51,5 +51,5 @@ def _panel(
     if isinstance(grid.get("n"), list):
         grid["n"] = [whole(rule, {"n": n_rows}, what="grid.n") for rule in grid["n"]]
     printed = collections()[collection].printed_errors().get(dataset, {})
-    found = {"grid": grid, "problem": {**problem, "dataset": dataset, "printed": printed}}
-    return {**shared, "name": title, "real_data": title != headline, **found}
+    own = {"grid": grid, "problem": {**problem, "dataset": dataset, "printed": printed}}
+    return {**shared, "name": title, "real_data": title != headline, **own}

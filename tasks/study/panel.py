@@ -95,8 +95,8 @@ class EstimatorSpec(Strict):
         for steps in self.steps or (None,):
             keywords = self.keywords(sizes, steps)
             for calibration in self.calibrations or ("none",):
-                asked = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration}
-                build_params(estimator, {**(asked if estimator.private else {}), **keywords})
+                budget = {"epsilon": 1.0, "delta": 0.1, "calibration": calibration}
+                build_params(estimator, {**(budget if estimator.private else {}), **keywords})
 
     def keywords(self, sizes: Mapping[str, int], steps: int | None = None) -> dict[str, Any]:
         """Return the public keywords at some sizes, and at a number of steps where it has several."""
@@ -117,17 +117,17 @@ class EstimatorSpec(Strict):
 
 def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tuple[EstimatorSpec, ...]:
     """Return estimators, and forms of them that see public rows, as well or alone."""
-    found = list(items)
+    extended = list(items)
     for item in items:
         entry, like = dpalgos.get_estimator(item.name), item.form and f"{item.form} with "
         if takes_public_rows(item.name, item.params) and "public_X" not in item.params:
             form, params = f"{like}{PUBLIC_ROWS}", {**item.params, "public_X": "sample"}
             about = "Public rows describe the shape of X, where a private release shows that they are right."
-            found.append(item.model_copy(update={"form": form, "params": params, "about": about}))
+            extended.append(item.model_copy(update={"form": form, "params": params, "about": about}))
         if has_responses and not entry.private and entry.task != "any":
             about = "Fitted to the public rows and their responses; it sees no private row."
-            found.append(item.model_copy(update={"form": PUBLIC_ALONE, "about": about}))
-    return tuple({(item.name, item.form): item for item in found}.values())
+            extended.append(item.model_copy(update={"form": PUBLIC_ALONE, "about": about}))
+    return tuple({(item.name, item.form): item for item in extended}.values())
 
 
 def takes_public_rows(estimator: str, settings: Mapping[str, Any]) -> bool:

@@ -279,10 +279,10 @@ class StudySpec(Strict):
 
     def modules(self) -> list[str]:
         """Return the modules of the problems and estimators, on which the numbers depend."""
-        found: set[str] = set()
+        names: set[str] = set()
         for panel in self.panels:
-            found.update(modules_of(panel.problem, (item.name for item in self.estimators_of(panel))))
-        return sorted(found)
+            names.update(modules_of(panel.problem, (item.name for item in self.estimators_of(panel))))
+        return sorted(names)
 
     def panel(self, name: str) -> Panel:
         return next(panel for panel in self.panels if panel.name == name)
@@ -305,8 +305,8 @@ class StudySpec(Strict):
     def public_rows(self) -> PublicRows | None:
         """The rows of ``public``, as the panels on the analyst's own table have them."""
         problems = [panel.problem for panel in self.panels]
-        found = (problem.public for problem in problems if isinstance(problem, BringsPublicRows))
-        return next((rows for rows in found if rows), None)
+        declared = (problem.public for problem in problems if isinstance(problem, BringsPublicRows))
+        return next((rows for rows in declared if rows), None)
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:
@@ -343,7 +343,7 @@ class StudySpec(Strict):
         self, profile: Profile, *, replicates: int, seed: int, data_sources: Mapping[str, str] | None = None
     ) -> list[Block]:
         """Return the study's blocks: by panel and size, and by replicates where a block would last long."""
-        found = []
+        made = []
         for panel in self.panels_at(profile):
             grid, problem = self.grid_at(panel, profile), panel.problem
             source = (data_sources or {}).get(problem.source, "real")
@@ -359,8 +359,8 @@ class StudySpec(Strict):
                         work=work,
                         cells=cells,
                     )
-                    found.append(block)
-        return found
+                    made.append(block)
+        return made
 
     def headline_cells(self, blocks: list[Block]) -> list[Cell]:
         """Return the private cells at the headline's ε, δ and panel, at its size or the nearest."""

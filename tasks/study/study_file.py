@@ -86,46 +86,46 @@ def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
-    place = error["loc"]
-    where = _where(place, plain)
-    if place and place[-1] == "[key]":
-        where, error = str(place[0]), {**error, "input": place[-2]}
+    location = error["loc"]
+    where = _where(location, plain)
+    if location and location[-1] == "[key]":
+        where, error = str(location[0]), {**error, "input": location[-2]}
     if error["type"] == "union_tag_not_found":
         return f"{where}.kind is missing; add e.g. kind = 'simulation'"
-    nearest = _nearest_key(place) if error["type"] == "extra_forbidden" else ""
+    nearest = _nearest_key(location) if error["type"] == "extra_forbidden" else ""
     return f"{field_fault(where, error)}{nearest}"
 
 
 def _independent(errors: list[ErrorDetails], plain: Any) -> list[ErrorDetails]:
     """Return one error for each wrong key, and none for a table only because a key in it is wrong."""
-    places: list[tuple[int | str, ...]] = []
+    locations: list[tuple[int | str, ...]] = []
     kept = []
     for error in errors:
-        place = _place_in_file(error, plain)
-        if not any(other[: len(place)] == place for other in places):
+        location = _location_in_file(error, plain)
+        if not any(other[: len(location)] == location for other in locations):
             kept.append(error)
-        places.append(place)
+        locations.append(location)
     return kept
 
 
-def _place_in_file(error: ErrorDetails, plain: Any) -> tuple[int | str, ...]:
+def _location_in_file(error: ErrorDetails, plain: Any) -> tuple[int | str, ...]:
     """Return the keys that lead to a fault, one place for all types that a value might have had."""
     if error["type"] == "missing":
         return error["loc"]
-    place: list[int | str] = []
+    location: list[int | str] = []
     for part in error["loc"]:
         try:
             plain = plain[part]
         except (KeyError, IndexError, TypeError):
             continue
-        place.append(part)
-    return tuple(place)
+        location.append(part)
+    return tuple(location)
 
 
-def _where(place: tuple[int | str, ...], plain: Any) -> str:
+def _where(location: tuple[int | str, ...], plain: Any) -> str:
     """Write the place of a key, with the names of panels and estimators for their numbers."""
     words: list[str] = []
-    for part in place:
+    for part in location:
         try:
             plain = plain[part]
         except (KeyError, IndexError, TypeError):
@@ -138,10 +138,10 @@ def _where(place: tuple[int | str, ...], plain: Any) -> str:
     return ".".join(words)
 
 
-def _nearest_key(place: tuple[int | str, ...]) -> str:
-    parts = [_PARTS[part] for part in place[:-1] if isinstance(part, str) and part in _PARTS]
+def _nearest_key(location: tuple[int | str, ...]) -> str:
+    parts = [_PARTS[part] for part in location[:-1] if isinstance(part, str) and part in _PARTS]
     known = [*(parts[-1] if parts else StudySpec).model_fields]
-    nearest = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
     return f"; did you mean {nearest[0]!r}?" if nearest else f"; choose one of: {', '.join(known)}"
 
 
@@ -152,19 +152,19 @@ def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[st
     refuse_unfinished(path.name, text)
     declared = _TablesOfFile(data=plain["data"], public=plain.get("public"))
     table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
-    found = {key: value for key, value in plain.items() if key != "data"}
+    tables = {key: value for key, value in plain.items() if key != "data"}
     expanded = expand_formula(plain["formula"], table) if isinstance(plain.get("formula"), str) else None
     table = expanded.table if expanded else table
-    found["analyst_table"] = table
+    tables["analyst_table"] = table
     rows = None
     if declared.public:
-        found["public"] = declared.public.resolved_from(path)
-        refuse_private_file(found["public"], [Path(table.path)])
-        rows = read_public_rows(found["public"], table, table.columns)
+        tables["public"] = declared.public.resolved_from(path)
+        refuse_private_file(tables["public"], [Path(table.path)])
+        rows = read_public_rows(tables["public"], table, table.columns)
     if isinstance(plain.get("panels"), list):
         panels = [_of_formula(panel, expanded) for panel in plain["panels"]] if expanded else plain["panels"]
-        found["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in panels]
-    return found
+        tables["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in panels]
+    return tables
 
 
 def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:

@@ -19,13 +19,14 @@ from sklearn import datasets as sklearn_datasets
 from data.tables.declared import declared_to_parquet
 from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
-from tasks.advise import LEVEL, advise
+from tasks.advice.forecasts import advise
+from tasks.advice.made_up_tables import LEVEL
 from tasks.problems.declared_rows import Guesses
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell, Replicates
 from tests.bench.goals import Goal, Measurement
-from tests.flows.analyst_tables import initialized
+from tests.tasks.analyst_tables import initialized
 from tests.tasks.blocks import prepared_data
 
 TABLES: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())

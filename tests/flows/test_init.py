@@ -7,16 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import (
-    completed,
-    computed,
-    edited,
-    init_study,
-    initialized,
-    manifest_of,
-    refusal,
-    study_of,
-)
 
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
@@ -31,6 +21,16 @@ from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block
 from tasks.run.headline import headline_block
+from tests.tasks.analyst_tables import (
+    completed,
+    computed,
+    edited,
+    init_study,
+    initialized,
+    manifest_of,
+    refusal,
+    study_of,
+)
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 100)}

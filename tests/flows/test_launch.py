@@ -5,7 +5,6 @@ from unittest.mock import Mock
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import initialized
 
 from data.errors import DataError, StoreError
 from flows.cli import launch
@@ -20,6 +19,7 @@ from flows.server import ServerError
 from flows.server import dask_workers as dask_engine
 from tasks.faults import SpecError
 from tasks.report.write import write_index
+from tests.tasks.analyst_tables import initialized
 
 
 def test_dask_has_to_be_installed(monkeypatch):

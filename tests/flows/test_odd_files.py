@@ -6,11 +6,11 @@ import socket
 import stat
 
 import pytest
-from analyst_tables import completed, edited, init_study
 from small_project import sentence
 
 from data.errors import StoreError
 from tasks.report.write import write_index
+from tests.tasks.analyst_tables import completed, edited, init_study
 
 ROWS = "a,b,c,cost\n" + "1,-1,1,0.5\n" * 20
 NO_FILES = ("pipe", "socket", "device", "folder")
@@ -90,12 +90,6 @@ def test_no_input_and_no_file_of_another_kind_is_replaced(command_line, folder, 
     before = {path.name: path.read_bytes() for path in folder.glob("*.*")}
     assert "internal error" not in sentence(command_line("ledger", "backup", out))
     assert {path.name: path.read_bytes() for path in folder.glob("*.*")} == before
-
-
-def test_a_backup_may_be_replaced(command_line, folder):
-    command_line("ledger", "open", "people", "--epsilon", "1", "--delta", "1e-6")
-    for _ in range(2):
-        assert command_line("ledger", "backup", "out")[0] == 0
 
 
 def test_a_page_takes_the_place_of_no_link(tmp_path):

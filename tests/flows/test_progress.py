@@ -23,9 +23,9 @@ class Clock:
 def shown(stream, steps, n_blocks):
     clock = Clock()
     progress = Progress(n_blocks, n_blocks, stream, clock)
-    for seconds, found in steps:
+    for seconds, from_cache in steps:
         clock.now += seconds
-        progress.advance(1, found=found)
+        progress.advance(1, from_cache=from_cache)
     progress.close()
     return stream.getvalue()
 
@@ -76,7 +76,7 @@ def test_a_first_block_that_lasts_says_how_far_it_is_and_how_long_it_will_take()
         for name, share in (("a", 0.25), ("b", 0.25), ("a", 0.5)):
             shares_of(name, every=0)(share)
     shown.tick()
-    shown.advance(10, found=False, name="a")
+    shown.advance(10, from_cache=False, name="a")
     text = [line.partition("░ ")[2] for line in stream.getvalue().splitlines()]
     assert text == ["0/4 blocks, 60 s, about 4 min left"]
     assert stream.getvalue().startswith("███░")
@@ -97,6 +97,6 @@ def test_a_run_ticks_by_itself_and_stops(capsys, monkeypatch):
     with progress(1, 1) as shown:
         while "0/1 block" not in capsys.readouterr().err:
             time.sleep(0.01)
-        shown.advance(1, found=False)
+        shown.advance(1, from_cache=False)
     assert "1/1 block" in capsys.readouterr().err
     assert not any(thread.name == "progress" for thread in threading.enumerate())

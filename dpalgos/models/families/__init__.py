@@ -46,8 +46,8 @@ def family_names() -> tuple[str, ...]:
 def family_class(name: object) -> type[Family]:
     if not isinstance(name, str) or name not in family_names():
         raise unknown_name("family", name, family_names())
-    found: type[Family] = importlib.import_module(f"{__name__}.{name}").FAMILY
-    return found
+    family: type[Family] = importlib.import_module(f"{__name__}.{name}").FAMILY
+    return family
 
 
 def get_family(

@@ -14,7 +14,7 @@ from flows.studies.find_study import find_study
 from tasks.faults import SpecError
 from tasks.release.release import release
 from tasks.release.table import AT_CENTERS, table_as_declared
-from tests.flows.analyst_tables import edited, study_of
+from tests.tasks.analyst_tables import edited, study_of
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
@@ -302,7 +302,7 @@ def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_conse
     study(tmp_path, response="cost")
     asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
     asked += (tmp_path / "mine-release.toml", "--epsilon", 2, "--delta", 1e-7, "--interval", 0.95)
-    monkeypatch.setattr("tasks.advise._ROWS", 500)
+    monkeypatch.setattr("tasks.advice.made_up_tables._ROWS", 500)
     status, _, err = command_line(*asked)
     assert status == 2
     assert "coefficient" in err

@@ -3,8 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import computed, edited, refusal, reported, study_of
-from small_project import STUDY as SMALL_STUDY
 
 import dpalgos
 from data.ledger import open_ledger
@@ -17,6 +15,8 @@ from tasks.problems.registered_table import ReferenceAnswer, partial_estimation
 from tasks.release.record import record_of
 from tasks.release.release import release
 from tasks.study.panel import EstimatorSpec, with_public_rows
+from tests.flows.small_project import STUDY as SMALL_STUDY
+from tests.tasks.analyst_tables import computed, edited, refusal, reported, study_of
 from tests.tasks.blocks import made_block, made_cell
 from tests.tasks.release.test_declared_columns import BOUNDS, CATEGORIES, people
 

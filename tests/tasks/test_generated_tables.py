@@ -8,9 +8,9 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import completed, computed, init_study
 
 from tasks.faults import MENDABLE
+from tests.tasks.analyst_tables import completed, computed, init_study
 
 SECRET = 31337.625  # a number that only the data hold
 WORDS = ("zebra-secret", "ω-secret", "secret, with a comma", 'a "secret" quotation')

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import computed, edited, init_study, initialized, refusal, study_of
 
 from data.dataset import Declaration, DeclaredColumn
 from data.ledger import open_ledger
@@ -15,6 +14,7 @@ from tasks.faults import SpecError
 from tasks.release.release import release
 from tasks.release.request import public_keywords, read_config, read_request
 from tasks.release.table import AT_CENTERS
+from tests.tasks.analyst_tables import computed, edited, init_study, initialized, refusal, study_of
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 

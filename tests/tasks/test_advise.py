@@ -6,15 +6,16 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from analyst_tables import computed, initialized, refusal
 
 from data.ledger import open_ledger
 from data.tables import declared, reading
 from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
-from tasks import advise as advising
-from tasks.advise import advise, forecast_release, release_costs
+from tasks.advice import forecasts, made_up_tables, releases
+from tasks.advice.forecasts import advise
+from tasks.advice.releases import forecast_release, release_costs
 from tasks.problems.declared_rows import Guesses
+from tests.tasks.analyst_tables import computed, initialized, refusal
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -38,8 +39,9 @@ def study(folder, table=None, **options):
 @pytest.fixture
 def few_tables(monkeypatch):
     """Advice from few made-up tables."""
-    monkeypatch.setattr(advising, "TABLES", 3)
-    monkeypatch.setattr(advising, "_ROWS", 500)
+    for module in (forecasts, releases):
+        monkeypatch.setattr(module, "TABLES", 3)
+    monkeypatch.setattr(made_up_tables, "_ROWS", 500)
 
 
 def with_guesses(file, text):

@@ -1,0 +1,151 @@
+"""What a release on all rows will have and cost: intervals on made-up tables, risks and the budget's rest."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from data.ledger import Ledger
+from dpalgos import InputError, get_estimator
+from dpalgos.accounting.gaussian_dp import gaussian_mu
+from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
+from dpalgos.hardened_release import ReleasePlan, plan_release
+from tasks.advice.forecasts import Forecast
+from tasks.advice.made_up_tables import TABLES, MadeUpTables, middle_and_ends, with_least_noise
+from tasks.release.spending import spending_of
+from tasks.rules import delta_at
+from tasks.study.panel import EstimatorSpec
+from tasks.study.spec import StudySpec
+
+_ROWS_OF_RELEASES = 10_000  # of which sampling errors are near those of more rows, next to noise
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleaseForecast:
+    """What intervals a release on all rows will have, on made-up tables.
+
+    ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
+    ``intervals`` and ``signs`` are how many coefficients will have an interval, and one on one side of zero:
+    (expected, least, most).
+    """
+
+    names: tuple[str, ...]
+    half_widths: np.ndarray
+    intervals: tuple[float, float, float]
+    signs: tuple[float, float, float]
+
+
+def forecast_release(
+    spec: StudySpec,
+    estimator: str,
+    params: Mapping[str, Any],
+    epsilon: float,
+    delta: float,
+    columns: Sequence[str] = (),
+) -> ReleaseForecast:
+    """Forecast the intervals of a release on all rows; it reads no data.
+
+    ``params`` are the release's public keywords without ``epsilon`` and ``delta``; ``columns`` are its
+    covariates, by default the study's.
+    """
+    panel = spec.head_panel
+    if columns and spec.analyst_table:
+        covariates = [name for column in columns for name in spec.analyst_table.ingested(column)]
+        problem = panel.problem.model_copy(update={"covariates": tuple(covariates)})
+        panel = panel.model_copy(update={"problem": problem})
+    tables = MadeUpTables(spec=spec, panel=panel, delta=delta, most_rows=_ROWS_OF_RELEASES)
+    strength = gaussian_mu(epsilon, delta) * tables.n_units
+    names = tuple(getattr(panel.problem, "covariates", ()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
+        drawn = tables.drawn(1.0, TABLES)
+        found = [ends for table in drawn if (ends := table.interval(estimator, params, strength)) is not None]
+    if not found:
+        return ReleaseForecast(
+            names=names, half_widths=np.full(len(names), np.nan), intervals=(0, 0, 0), signs=(0, 0, 0)
+        )
+    ends = np.array(found)[:, :, : len(names) or None]  # (tables, 2, k), without the intercept
+    widths = (ends[:, 1] - ends[:, 0]) / 2
+    is_known = np.isfinite(widths)
+    has_most = 2 * is_known.sum(axis=0) > len(widths)
+    middle = np.full(widths.shape[1], np.nan)
+    middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
+    return ReleaseForecast(
+        names=names,
+        half_widths=middle,
+        intervals=middle_and_ends(is_known.sum(axis=1)),
+        signs=middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseCost:
+    """What one more release on all rows would cost an open budget: the ε at its δ, before and after."""
+
+    estimator: str
+    epsilon: float
+    spent: float
+    spent_after: float
+    budget: float
+
+
+def risk_of_advice(spec: StudySpec, best: Forecast) -> AttackRisk:
+    """Return what the advised release lets an attacker learn, by the events that it will have.
+
+    Where no release can be planned, by ε and δ alone.
+    """
+    items = {(item.name, item.form): item for item in with_least_noise(spec).estimators}
+    plan = _planned(
+        spec, items[best.estimator, best.form], best.epsilon, best.n, n_users=best.n, steps=best.steps
+    )
+    delta = delta_at(spec.headline.delta, best.n)
+    if plan is None:
+        return risk_of_budget(best.epsilon, delta, get_estimator(best.estimator).unit_of_privacy)
+    return risk_of_events(plan.events, delta)
+
+
+def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[ReleaseCost, ...]:
+    """Return what a release on all rows would cost the budget of a dataset, by estimator and ε of the study.
+
+    A budget of that name must be open, else it raises LedgerError.
+    """
+    budget, panel = ledger.budget(dataset), with_least_noise(spec)
+    spent, table = spending_of(ledger.charges(dataset)), spec.analyst_table
+    n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
+    found = []
+    for item in panel.estimators:
+        for epsilon in spec.grid_of(panel).epsilon if item.calibrations else ():
+            if plan := _planned(spec, item, epsilon, n_rows, n_users=n_users):
+                found.append(
+                    ReleaseCost(
+                        estimator=f"{item.name}, {item.form}" if item.form else item.name,
+                        epsilon=epsilon,
+                        spent=spent.epsilon(budget.delta),
+                        spent_after=(spent + plan.cost).epsilon(budget.delta),
+                        budget=budget.epsilon,
+                    )
+                )
+    return tuple(found)
+
+
+def _planned(
+    spec: StudySpec,
+    item: EstimatorSpec,
+    epsilon: float,
+    n_rows: int,
+    *,
+    n_users: int | None,
+    steps: int | None = None,
+) -> ReleasePlan | None:
+    """Plan a release; None where it would refuse: no hardened noise, or too few users."""
+    n = n_users or n_rows
+    sizes = spec.head_panel.problem.sizes(n)
+    budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
+    try:
+        return plan_release(
+            item.name, n_rows, sizes["d"], {**item.keywords(sizes, steps), **budget}, n_users=n_users
+        )
+    except InputError:
+        return None
