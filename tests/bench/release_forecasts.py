@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from data.tables.declared import declared_to_parquet
-from tasks.advise import LEVEL, ReleaseForecast, forecast_release
+from tasks.advice.made_up_tables import LEVEL
+from tasks.advice.releases import ReleaseForecast, forecast_release
 from tasks.problems.declared_rows import Guesses
 from tasks.work_units import Cell, Replicates
 from tests.bench.advice import TABLES, study_of
