@@ -10,13 +10,15 @@ public ones: clipped, they have moments near I. The decision depends on one rele
 
 Replacing a row moves S by at most √2 C²/n in the Frobenius norm, as second moments of rows of norm C do
 (:func:`dpalgos.mechanisms.private_whitening.moments_sensitivity`). Its share of μ² is ``public_share``, and
-what is left goes to the estimator. With ``public_share=None`` it is .02, and nothing is spent where public
-numbers (n, d, ε, δ and the public rows) say that the question is idle:
+what is left goes to the estimator. With ``public_share=None`` it is as much as brings the noise in S down to
+a norm of .3, lest it decides, .02 at least; and nothing is spent where public numbers (n, d, ε, δ and the
+public rows) say that the question is idle:
 
-* nμ ≥ 4,000, so that private moments are good enough, or noise in S of a norm above .3, which would decide;
+* nμ ≥ 4,000, so that private moments are good enough, or a share that would be above .2;
 * fewer public rows than five per column;
 * S_pub with a trace below .55 d (heavy tails) or an eigenvalue below .04 (a direction that hardly varies);
-* no direction in which they vary less than .3 of the noise in the moments of x.
+* no direction in which they vary less than .3 of the noise in the moments of x, or than .0075 of it over the
+  share: what it can win must exceed what it costs.
 
 The thresholds were chosen on six tables (n = 6,366 to 20,640, d = 6 to 17). A right shape may be refused, and
 a nearly right one, with one of several columns shuffled, may be used. In logistic regressions right shapes
@@ -47,7 +49,7 @@ from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import FloatArray
 
 PUBLIC_SHAPE = "second moments in public coordinates"
-SHARE = 0.02
+LEAST_SHARE, MOST_SHARE = 0.02, 0.2
 PUBLIC_EXAMPLE = {
     "public_X": np.random.default_rng(0).uniform(-1, 1, (200, 3)) @ np.diag([1.0, 0.5, 0.2]),
     "public_share": 0.1,
@@ -58,6 +60,7 @@ _FAR_TRACE = 0.15  # the same of its trace, per column
 _CONCLUSIVE = 0.3  # the largest norm of the noise in S
 _ENOUGH = 4000.0  # nμ
 _HIDDEN = 0.3  # of the noise in the moments of x
+_WORTH = 0.0075  # the same over the share of the question
 _LEAST_TRACE, _LEAST_EIGENVALUE = 0.55, 0.04  # of S_pub, the first per column
 
 
@@ -100,8 +103,8 @@ class PublicRowsParams(PrivateParams):
         optional=True,
     )
     public_share: float | None = checked(
-        "share of μ² that asks whether the shape of the public rows is right; None: .02, or nothing where "
-        "public numbers say that the question is idle",
+        "share of μ² that asks whether the shape of the public rows is right; None: .02 to .2, or nothing "
+        "where public numbers say that the question is idle",
         _share,
         default=None,
         optional=True,
@@ -117,23 +120,26 @@ class PublicRowsParams(PrivateParams):
         if self.public_X is None or not self.takes_public_rows(vars(self)):
             return None
         rows = sample.public_rows if isinstance(self.public_X, str) else self.public_X
-        shape = PublicShape(check_public_columns(rows, sample.n_features))
-        asked = self.public_share is not None or shape.may_help(float(sample.n_rows.min()), mu)
-        return shape if asked else None
+        rows, size = check_public_columns(rows, sample.n_features), float(sample.n_rows.min()) * mu
+        if self.public_share is not None:
+            return PublicShape(rows, self.public_share)
+        shape = PublicShape(rows, conclusive_share(size, sample.n_features))
+        return shape if shape.may_help(size) else None
 
     def shares_with(self, shape: "PublicShape | None", shares: dict[str, float]) -> dict[str, float]:
         """Return shares of a budget that also pays for the question, if it is asked."""
         if shape is None:
             return shares
-        share = self.public_share or SHARE
-        return {PUBLIC_SHAPE: share} | {part: (1 - share) * other for part, other in shares.items()}
+        rest = 1 - shape.share
+        return {PUBLIC_SHAPE: shape.share} | {part: rest * other for part, other in shares.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class PublicShape:
-    """The shape of public rows (m, d)."""
+    """The shape of public rows (m, d), and the share of μ² that asks whether it is right."""
 
     rows: FloatArray
+    share: float = LEAST_SHARE
 
     @cached_property
     def matrix(self) -> FloatArray:
@@ -153,11 +159,10 @@ class PublicShape:
         clipped = clip_rows_l2(self.rows @ self.matrix, self.level)
         return np.asarray(clipped.T @ clipped / len(clipped))
 
-    def may_help(self, n_rows: float, mu: float) -> bool:
-        """Return whether the question is worth its share; public numbers decide."""
+    def may_help(self, size: float) -> bool:
+        """Return whether the question is worth its share where ``size`` is nμ; public numbers decide."""
         m, d = self.rows.shape
-        size = n_rows * mu
-        if size >= _ENOUGH or 2 * d**1.5 > _CONCLUSIVE * size * np.sqrt(SHARE) or m < 5 * d:
+        if size >= _ENOUGH or self.share > MOST_SHARE or m < 5 * d:
             return False
         eigenvalues = np.linalg.eigvalsh(self.moments)
         if eigenvalues.mean() < _LEAST_TRACE or eigenvalues[0] < _LEAST_EIGENVALUE:
@@ -166,7 +171,14 @@ class PublicShape:
         share = min(0.9, 120 * np.sqrt(d) / size * (size / 489) ** -0.25)
         squared = np.quantile((self.rows**2).sum(axis=1) + 1, 1 - share)
         floor = 1.2 * np.sqrt(2 * d) * squared / (size * np.sqrt(0.2))
-        return bool(np.linalg.eigvalsh(self.rows.T @ self.rows / m)[0] < _HIDDEN * floor)
+        hidden = min(_HIDDEN, _WORTH / self.share) * floor
+        return bool(np.linalg.eigvalsh(self.rows.T @ self.rows / m)[0] < hidden)
+
+
+def conclusive_share(size: float, n_features: int) -> float:
+    """Return the share of μ² at which noise leaves S to decide where ``size`` is nμ; it may exceed 1."""
+    needed = 2 * n_features**1.5 / (_CONCLUSIVE * size)
+    return float(max(LEAST_SHARE, needed**2))
 
 
 def public_witness(params: PublicRowsParams, d: int) -> Neighbors:

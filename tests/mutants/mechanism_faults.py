@@ -213,6 +213,11 @@ MECHANISM_FAULTS = {
             argument("clipped_second_moments", 2, "1e9 * {all}"),
             neighbors("preconditioned_regression: public rows-tight"),
         ),
+        "the question about public rows never gets a larger share": Fault(
+            "conclusive_share",
+            returns("LEAST_SHARE"),
+            "test_a_question_that_noise_would_decide_gets_a_larger_share",
+        ),
         "the true moments decide whether public rows are right": Fault(
             "public_coordinates",
             argument("unsvec", 0, "svec(total / n_rows[:, None, None])"),

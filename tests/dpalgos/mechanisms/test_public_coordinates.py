@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params, run
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.mechanisms.public_coordinates import PUBLIC_SHAPE, PublicShape
+from dpalgos.mechanisms.public_coordinates import (
+    LEAST_SHARE,
+    MOST_SHARE,
+    PUBLIC_SHAPE,
+    PublicShape,
+    conclusive_share,
+)
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import svec
@@ -54,6 +61,16 @@ def test_the_right_shape_lowers_the_error(name):
     assert with_public.diagnostics["public_shape"].mean() > 0.9
     assert error(with_public) < 0.75 * error(without)
     assert with_public.certified_epsilon == pytest.approx(BUDGET["epsilon"], rel=1e-6)
+
+
+def test_a_question_that_noise_would_decide_gets_a_larger_share():
+    size = N * gaussian_mu(0.2, BUDGET["delta"])
+    assert conclusive_share(1e6, D) == LEAST_SHARE < conclusive_share(size, D) < MOST_SHARE
+    name = "preconditioned_regression"
+    without, with_public = answered(name, epsilon=0.2), answered(name, PUBLIC, epsilon=0.2)
+    assert with_public.diagnostics["public_shape"].mean() > 0.9
+    assert error(with_public) < 0.1 * error(without)
+    assert with_public.certified_epsilon == pytest.approx(0.2, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", REGRESSIONS)
