@@ -178,17 +178,6 @@ class View:
         found = [Setting(e, r, p) for p in self.panels for r in self.rules for e in self.epsilons]
         return tuple(sorted(filter(self._by_setting.__contains__, found), key=lambda s: s != self.headline))
 
-    def nearest(self, panel: str) -> Setting | None:
-        """Return the setting of a panel that is nearest to the headline's."""
-        head = self.headline
-        if head is None:
-            return None
-
-        def distance(one: Setting) -> tuple[bool, float]:
-            return one.delta_rule != head.delta_rule, abs(math.log(one.epsilon / head.epsilon))
-
-        return min((s for s in self.settings if s.panel == panel), key=distance, default=None)
-
     @cached_property
     def _by_setting(self) -> dict[Setting, pd.DataFrame]:
         groups = self.private.groupby(["epsilon", "delta_rule", "panel"], sort=False)

@@ -105,10 +105,18 @@ def _rounded(number: re.Match[str]) -> str:
     return f"{float(number.group(0)):.2f}".rstrip("0").rstrip(".")
 
 
+# What the page's style says too, or is so anyway: a third of a figure.
+_SAID_BY_THE_PAGE = re.compile(
+    r'<path class="(?:fore|back)ground"[^>]*(?: d=""| d="M0,0h0v0h0Z")[^>]*/>'
+    r'| (?:font-family="[^"]*"|opacity="1"|stroke-width="1"|font-weight="normal")'
+)
+
+
 def inline(svg: bytes | str, prefix: str) -> str:
     """Return an SVG for a page: colors as CSS variables, no fixed size, ids that begin with the prefix."""
     text = svg.decode("utf-8") if isinstance(svg, bytes) else svg
     text = themed(re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", text))
+    text = _SAID_BY_THE_PAGE.sub("", text)
     head, rest = text.split(">", 1)
     head = re.sub(r' (width|height|xmlns(:\w+)?)="[^"]*"', "", head)
     rest = rest.replace("<title>", f'<title id="{prefix}-title">', 1)

@@ -16,7 +16,7 @@ from reports.charts.picture import ReportSection
 from reports.charts.study_charts import Pictures, draw_study
 from reports.exhibits import draw_exhibits
 from reports.page import StudyPage
-from reports.words.headline import PageHeadline, build_headline, guides_of, trends
+from reports.words.headline import PageHeadline, build_headline, guides_of
 from reports.writing import num, said, slope_text
 
 
@@ -59,7 +59,6 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
             "facts": headline_facts(headline, view.page),
             "more_questions": more,
             "sections": sections,
-            "trends": trends(view),
         },
     )
 

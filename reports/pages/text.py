@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reports import palette
+from reports.charts.explorer import packed
 from reports.charts.picture import Picture, inline
 from reports.writing import short, words
 
@@ -36,8 +37,7 @@ def render_html(
 def _script(text: str) -> str:
     """Return a script element; what begins like an object, or like gzip, is data for the others."""
     if text.startswith("{"):
-        escaped = text.replace("<", r"\u003c")
-        return f'<script type="application/json" id="explorer-data">{escaped}</script>'
+        return f'<script type="application/octet-stream" id="explorer-data">{packed(text)}</script>'
     if text.startswith(_GZIP):
         return f'<script type="application/octet-stream" id="vega-library">{text}</script>'
     whole = re.sub("</(?=script)", lambda _: _END, text, flags=re.IGNORECASE)

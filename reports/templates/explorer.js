@@ -1,9 +1,13 @@
 // The chart and the table that follow the controls. Data and specifications come from reports/charts/explorer.py.
-(() => {
+(async () => {
 const source = document.getElementById("explorer-data");
 const library = document.getElementById("vega-library");
 if (!source || !library || !window.DecompressionStream) return;
-const data = JSON.parse(source.textContent);
+function unpacked(element) {
+  const packed = Uint8Array.from(atob(element.textContent), (char) => char.charCodeAt(0));
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+const data = JSON.parse(await unpacked(source));
 const $ = (id) => document.getElementById(id);
 const SIZES = ["n", "d", "s", "steps"];
 const number = (value) => (value === "inf" ? Infinity : value);
@@ -409,9 +413,7 @@ function recall() {
   return true;
 }
 async function loadLibrary() {
-  const packed = Uint8Array.from(atob(library.textContent), (char) => char.charCodeAt(0));
-  const text = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-  document.head.append(element("script", await text));
+  document.head.append(element("script", await unpacked(library)));
 }
 document.documentElement.classList.add("live");
 const linked = recall();

@@ -136,6 +136,7 @@ def test_shell_blocks_run(path, folder):
             ["bash", "-eu", "-c", code],
             cwd=folder,
             env=variables,
+            input="y\n" * 20,  # to what a release asks
             capture_output=True,
             text=True,
             timeout=600,

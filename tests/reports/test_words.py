@@ -15,7 +15,7 @@ from reports.analysis.series import View
 from reports.page import Finding, Guide
 from reports.pages.error_page import limit_table
 from reports.pages.text import manifest_rows
-from reports.words.headline import build_headline, guide_at, trends
+from reports.words.headline import build_headline, guide_at
 from reports.words.tables import error_table, failure_table
 from reports.writing import macros
 
@@ -176,7 +176,7 @@ def test_worse_than_zero_is_said_plainly(results, page):
     worse = results.copy()
     worse.loc[worse["privacy_model"] != "none", "value"] *= 100
     head = build_headline(View.build(summarize(worse), page))
-    assert "No private estimator is worth its noise here" in head.verdict
+    assert head.good_for == "Good for nothing at this ε."
     assert "zero vector beats them all" in head.choice
 
 
@@ -272,17 +272,6 @@ def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
     bold = [row.name for row in error_table(view, view.headline).rows for c in row.cells if c.kind == "best"]
     assert bold
     assert best.label not in bold
-
-
-def test_a_panel_without_the_headlines_epsilon_is_drawn_at_its_nearest(results, page):
-    paper = results["panel"].eq("paper") & results["epsilon"].notna()
-    summary = summarize(results[~paper | results["epsilon"].eq(2.0)])
-    view = View.build(summary, page)
-    where = view.nearest("paper")
-    assert where.epsilon == 2.0 != view.headline.epsilon
-    assert where in view.settings
-    sentences = trends(view)
-    assert any("“paper”, ε = 2 (" in sentence for sentence in sentences)
 
 
 def test_the_headline_names_a_stand_in_of_its_panel_and_no_simulation(results, page):
