@@ -129,7 +129,8 @@ def _film_figure(film: Sequence[Mapping[str, Any]]) -> Drawing:
 
 
 def _frame(frame: Mapping[str, Any], wide: float) -> Drawing:
-    moves = zip(*(frame[name] for name in ("x", "y", "x_velocity", "y_velocity")), strict=True)
+    names = ("x", "y", "x_velocity", "y_velocity")
+    moves = zip(*(frame[name][::2] for name in names), strict=True)
     rows = [{"x": x - 5 * u, "y": y - 5 * v, "x2": x, "y2": y} for x, y, u, v in moves]
     ends = {
         name: alt.Scale(domain=(-half, half), nice=False) for name, half in zip("xy", _EXTENT, strict=True)
