@@ -81,9 +81,9 @@ class CoefficientTable:
     def statistic(self) -> FloatArray:
         """The interval's center over what makes its half-width."""
         low, high = self.ends
-        found = np.full(len(low), np.nan)
-        np.divide((low + high) / 2, self._wide_error, out=found, where=self._wide_error > 0)
-        return found
+        values = np.full(len(low), np.nan)
+        np.divide((low + high) / 2, self._wide_error, out=values, where=self._wide_error > 0)
+        return values
 
     @property
     def p_value(self) -> FloatArray:

@@ -35,8 +35,8 @@ _KNOWN = {  # rows, columns, sha256
 
 def tables() -> tuple[str, ...]:
     """Return the names of the datasets: the known tables, and those that lie in the folder."""
-    found = {path.stem for folder in _folders() for path in folder.glob("*.npz")}
-    return tuple(f"{_FOLDER}_{name}" for name in sorted({*_KNOWN, *found}) if re.fullmatch(r"[a-z]\w*", name))
+    stems = {path.stem for folder in _folders() for path in folder.glob("*.npz")}
+    return tuple(f"{_FOLDER}_{name}" for name in sorted({*_KNOWN, *stems}) if re.fullmatch(r"[a-z]\w*", name))
 
 
 def load(dataset: str) -> ModuleType:
@@ -55,7 +55,7 @@ def printed_errors() -> dict[str, dict[float, float]]:
     """
     path = next((path for folder in _folders() if (path := folder / _README).is_file()), None)
     rows = [] if path is None else list(_markdown_rows(path.read_text(encoding="utf-8")))
-    found: dict[str, dict[float, float]] = {}
+    errors: dict[str, dict[float, float]] = {}
     for quoted, *cells in rows[1:]:
         name, group = quoted.strip("`"), ""
         if not any((folder / f"{name}.npz").is_file() for folder in _folders()):
@@ -64,8 +64,8 @@ def printed_errors() -> dict[str, dict[float, float]]:
             words, _, epsilon = title.rpartition("ε =")
             group = words.strip(" ,") or group
             if epsilon and group == "best printed private" and re.fullmatch(r"\d*\.?\d+", cell):
-                found.setdefault(f"{_FOLDER}_{name}", {})[float(epsilon)] = float(cell)
-    return found
+                errors.setdefault(f"{_FOLDER}_{name}", {})[float(epsilon)] = float(cell)
+    return errors
 
 
 def _folders() -> list[Path]:

@@ -3,8 +3,8 @@
 A charge is one row of ``charges``. What was charged never changes, and its hash follows from it, from its
 budget and from the hash of the charge before: a chain, whose last hash is the head. State and answer, which
 are written once more when the answer is there, have a seal that follows from the hash. A budget's seal covers
-its last charge, so that charges cut off at the end are missed. None of this is keyed: whoever can rewrite the
-ledger can read its key, too. It shows accidents, slips and, with a head that was noted elsewhere, that an
+its last charge, so that charges cut off at the end are missed. Nothing here is keyed: who can rewrite the
+ledger can read its key, too. The chain shows accidents, slips and, with a head that was noted elsewhere, that an
 older ledger was put back.
 """
 

@@ -97,7 +97,7 @@ def _with_imports(path: Path, known: frozenset[Path] = frozenset()) -> Iterator[
 @cache
 def _imported_plugins(path: Path) -> frozenset[Path]:
     modules = []
-    with suppress(OSError, SyntaxError):  # whoever uses the plugin says so
+    with suppress(OSError, SyntaxError):  # an import of the plugin says so
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Import):
                 modules += [alias.name for alias in node.names]

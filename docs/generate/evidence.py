@@ -44,7 +44,7 @@ def collect(reports: Path) -> pd.DataFrame:
 
     Rows of studies without a run stay as they are in the file.
     """
-    found = []
+    frames = []
     for study in sorted({study for study, _ in QUESTIONS.values()}):
         if (reports / study / "summary.csv").exists():
             manifest = json.loads((reports / study / "manifest.json").read_text())
@@ -58,10 +58,10 @@ def collect(reports: Path) -> pd.DataFrame:
                     f"commit the changes, then run: dpcost run {study}"
                 )
             rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
-            found.append(_headline(rows).assign(**{key: manifest[key] for key in _RUN}))
+            frames.append(_headline(rows).assign(**{key: manifest[key] for key in _RUN}))
     before = pd.read_csv(FILE, dtype={"form": str})
-    kept = before[~before.study.isin({study for rows in found for study in rows.study})]
-    return pd.concat([kept, *found])[COLUMNS].sort_values(COLUMNS[:9])
+    kept = before[~before.study.isin({study for rows in frames for study in rows.study})]
+    return pd.concat([kept, *frames])[COLUMNS].sort_values(COLUMNS[:9])
 
 
 def _headline(rows: pd.DataFrame) -> pd.DataFrame:

@@ -218,6 +218,6 @@ def public_coordinates(
     apart = np.linalg.eigvalsh(unsvec(released, d) - shape.moments)
     right = (np.abs(apart).max(axis=1) <= _FAR) & (np.abs(apart.sum(axis=1)) <= _FAR_TRACE * d)
     transcript.note("public_shape", right.astype(float))
-    found = np.broadcast_to(np.eye(d + 1), (n_replicates, d + 1, d + 1)).copy()
-    found[right, :d, :d] = shape.matrix
-    return found
+    maps = np.broadcast_to(np.eye(d + 1), (n_replicates, d + 1, d + 1)).copy()
+    maps[right, :d, :d] = shape.matrix
+    return maps

@@ -219,9 +219,9 @@ def _largest_in_order(rows: FloatArray, k: int) -> IntArray:
     d, n_chunks = rows.shape[1], 4 * k
     length = d // n_chunks
     if length < 4:
-        found = np.argpartition(rows, d - k, axis=1)[:, d - k :]
-        order = np.argsort(-np.take_along_axis(rows, found, axis=1), axis=1)
-        return np.take_along_axis(found, order, axis=1)
+        largest = np.argpartition(rows, d - k, axis=1)[:, d - k :]
+        order = np.argsort(-np.take_along_axis(rows, largest, axis=1), axis=1)
+        return np.take_along_axis(largest, order, axis=1)
     # The k-th largest of some entries, here the maxima of chunks, is at most that of all: few lie above it.
     maxima = rows[:, : n_chunks * length].reshape(len(rows), length, n_chunks).max(axis=1)
     least = np.partition(maxima, n_chunks - k, axis=1)[:, n_chunks - k]

@@ -164,11 +164,11 @@ def _fit(plan: PlannedRelease, drawn: HardenedAnswer) -> dict[str, Any]:
     has_intercept = names[-1] == AT_CENTERS
     unit, center = (plan.rows.units.factor[-1], plan.rows.units.offset[-1]) if has_intercept else (1.0, 0.0)
     ones = len(names) - 1 if has_intercept else None
-    found = goodness(drawn.diagnostics, drawn.estimate, plan.rows.n_units, level, ones)
+    released = goodness(drawn.diagnostics, drawn.estimate, plan.rows.n_units, level, ones)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}
     return {
-        **({"fit": in_units(found, float(unit))} if found else {}),
+        **({"fit": in_units(released, float(unit))} if released else {}),
         **({"binned_fit": plain} if plain else {}),
     }
 
