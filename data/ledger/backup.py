@@ -22,16 +22,8 @@ from data.errors import LedgerBroken, LedgerError, LedgerUnavailable, StoreError
 from data.ledger import key
 from data.ledger.book import Book, VerifyReport
 from data.ledger.charges import RELEASED
-from data.ledger.database import (
-    BEFORE,
-    BUDGETS,
-    CHARGES,
-    EARLIER,
-    EARLIER_HEAD,
-    TABLES,
-    Database,
-    SQLiteDatabase,
-)
+from data.ledger.database import BUDGETS, CHARGES, TABLES, Database, SQLiteDatabase
+from data.ledger.earlier import BEFORE, EARLIER, EARLIER_HEAD
 from data.ledger.migration import migrate
 from data.store.folders import atomic_write, read_small
 

@@ -4,8 +4,8 @@ A charge is one row of ``charges``. What was charged never changes, and its hash
 budget and from the hash of the charge before: a chain, whose last hash is the head. State and answer, which
 are written once more when the answer is there, have a seal that follows from the hash. A budget's seal covers
 its last charge, so that charges cut off at the end are missed. Nothing here is keyed: who can rewrite the
-ledger can read its key, too. The chain shows accidents, slips and, with a head that was noted elsewhere, that an
-older ledger was put back.
+ledger can read its key, too. The chain shows accidents, slips and, with a head that was noted elsewhere, that
+an older ledger was put back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from data.ledger.charges import (
     TotalBudget,
     canonical_json,
 )
-from data.ledger.database import BEFORE, BUDGETS, CHARGES
+from data.ledger.database import BUDGETS, CHARGES
+from data.ledger.earlier import BEFORE
 from data.ledger.holder import Holder
 
 START = "0" * 64

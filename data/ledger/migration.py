@@ -28,7 +28,7 @@ from data.ledger.charges import (
     TotalBudget,
     canonical_json,
 )
-from data.ledger.database import BEFORE, EARLIER, EARLIER_HEAD
+from data.ledger.earlier import BEFORE, EARLIER, EARLIER_HEAD
 from data.ledger.holder import Holder
 from data.ledger.key import Keys
 

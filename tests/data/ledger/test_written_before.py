@@ -12,7 +12,7 @@ import pytest
 from data.errors import AnswerLost, BudgetExhausted, LedgerBroken
 from data.ledger import Ledger
 from data.ledger.charges import Question
-from data.ledger.database import EARLIER, EARLIER_HEAD
+from data.ledger.earlier import EARLIER, EARLIER_HEAD
 from tests.data.ledger.charging import COST
 
 BEFORE = Path(__file__).with_name("written_before")
