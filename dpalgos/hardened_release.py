@@ -30,27 +30,21 @@ _LARGEST_LOG_INFLATION = float(np.log(100.0))
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReleasePlan:
-    """The cost of a release, which is known before the data are used.
-
-    ``inflation`` is the factor on the noise that the estimator was calibrated with; ``epsilon`` is what the
-    events prove at the requested δ, at most the requested one.
-    """
+    """The cost of a release, which is known before the data are used."""
 
     estimator: Estimator
     params: Params
-    inflation: float
+    inflation: float  # the factor on the noise that the estimator was calibrated with
     events: tuple[Event, ...]
-    cost: Spending
-    epsilon: float
+    cost: Spending  # which proves at most the requested ε at the requested δ
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HardenedAnswer:
-    """A private answer: the estimate, its interval if requested, and its ε at the requested δ."""
+    """A private answer: the estimate, and its interval if requested."""
 
     estimate: FloatArray
     interval: FloatArray | None
-    epsilon: float
     events: tuple[Event, ...]
     diagnostics: dict[str, Any]
 
@@ -93,14 +87,8 @@ def plan_release(
             1 + 1e-8
         )
     events = tuple(_inflated(event, inflation) for event in calibrated)
-    cost = spending(events)
     return ReleasePlan(
-        estimator=estimator,
-        params=params,
-        inflation=inflation,
-        events=events,
-        cost=cost,
-        epsilon=cost.epsilon(delta),
+        estimator=estimator, params=params, inflation=inflation, events=events, cost=spending(events)
     )
 
 
@@ -142,7 +130,6 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> HardenedAnswer:
     return HardenedAnswer(
         estimate=released[..., 0],
         interval=None if interval is None else interval[..., 0],
-        epsilon=plan.epsilon,
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,
     )

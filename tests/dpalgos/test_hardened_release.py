@@ -30,7 +30,7 @@ def data(name, n=2000, d=4):
 def test_a_release_proves_what_was_asked(name):
     X, y = data(name)
     plan = plan_release(name, *X.shape, {**BUDGET, **RELEASABLE[name]})
-    assert 0.999 * 0.5 <= plan.epsilon <= 0.5
+    assert 0.999 * 0.5 <= plan.cost.epsilon(BUDGET["delta"]) <= 0.5
     answer = draw_release(plan, Sample(X, y))
     assert answer.estimate.shape == (4,)
     assert np.isfinite(answer.estimate).all()

@@ -180,7 +180,7 @@ def test_a_tuned_answer_can_be_released(name, choice):
     X, y, _ = sparse_problem(name, 200, 20, rng)
     options = {**BOUNDS[name], "n_iterations": 2} if y is not None else BOUNDS[name]
     plan = plan_release(name, 200, 20, {**BUDGET, **options, "sparsity_choice": choice})
-    assert plan.epsilon <= BUDGET["epsilon"]
+    assert plan.cost.epsilon(BUDGET["delta"]) <= BUDGET["epsilon"]
     released = draw_release(plan, Sample(X, y))
     assert (released.estimate != 0).sum() <= 16
 

@@ -52,7 +52,6 @@ def drawn_from_a_seed(plan, sample):
     return HardenedAnswer(
         estimate=found.estimate,
         interval=found.interval,
-        epsilon=plan.epsilon,
         events=tuple(found.events),
         diagnostics=found.diagnostics,
     )
