@@ -125,8 +125,8 @@ class Database(ABC):
     def _begin(self, connection: sa.Connection, *, write: bool) -> None: ...
 
     @abstractmethod
-    def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
-        """Return what is wrong and what to do, and whether it may be over in a moment."""
+    def _advice(self, error: DBAPIError, phase: str) -> str:
+        """Return what is wrong and what to do."""
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
@@ -140,9 +140,11 @@ class Database(ABC):
                     phase = "committing"
                     connection.commit()
         except DBAPIError as error:
-            advice, transient = self._advice(error, phase)
+            advice = self._advice(error, phase)
             # Not the driver's own words: they may quote what is stored.
-            raise LedgerUnavailable(f"the ledger {self.location} {advice}", transient=transient) from None
+            raise LedgerUnavailable(
+                f"the ledger {self.location} {advice}", transient=advice == _BUSY
+            ) from None
 
 
 class SQLiteDatabase(Database):
@@ -232,10 +234,9 @@ class SQLiteDatabase(Database):
                 connection.exec_driver_sql(f"PRAGMA {pragma}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
-    def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
-        code = getattr(error.orig, "sqlite_errorname", None) or ""
-        advice = _SQLITE_FAULTS.get("_".join(code.split("_")[:2]))
-        return advice or f"cannot be used ({code or 'no reason given'}); {_VERIFY}", advice == _BUSY
+    def _advice(self, error: DBAPIError, phase: str) -> str:
+        code = getattr(error.orig, "sqlite_errorname", None) or "no reason given"
+        return _SQLITE_FAULTS.get("_".join(code.split("_")[:2]), f"cannot be used ({code}); {_VERIFY}")
 
 
 class PostgreSQLDatabase(Database):
@@ -281,18 +282,18 @@ class PostgreSQLDatabase(Database):
         )
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
 
-    def _advice(self, error: DBAPIError, phase: str) -> tuple[str, bool]:
-        code = getattr(error.orig, "sqlstate", None) or ""
+    def _advice(self, error: DBAPIError, phase: str) -> str:
+        code = getattr(error.orig, "sqlstate", None) or "no reason given"
         if advice := _POSTGRESQL_FAULTS.get(code):
-            return advice, advice == _BUSY
+            return advice
         if phase == "connecting":
             reason = " ".join(str(error.orig).split())
-            return f"cannot be reached ({reason}); start the server, or correct DPCOST_LEDGER_URL", True
+            return f"cannot be reached ({reason}); start the server, or correct DPCOST_LEDGER_URL"
         if phase == "committing":
-            return "was lost at the commit; ask again to learn whether the charge stands", True
+            return "was lost at the commit; ask again to learn whether the charge stands"
         if isinstance(error, OperationalError | InterfaceError):
-            return "was lost before the commit; nothing was written, so try again", True
-        return f"cannot be used ({code or 'no reason given'}); {_VERIFY}", False
+            return "was lost before the commit; nothing was written, so try again"
+        return f"cannot be used ({code}); {_VERIFY}"
 
 
 def _connection(address: str, *, timeout: float) -> sqlite3.Connection:

@@ -151,8 +151,7 @@ class Ledger:
             if waited:
                 raise AnswerPending(
                     f"the same request is being answered by process {pending.holder.pid} since "
-                    f"{pending.charged}, longer than {self._answer_timeout:g} s; wait for it, or end it",
-                    transient=True,
+                    f"{pending.charged}, longer than {self._answer_timeout:g} s; wait for it, or end it"
                 )
             self._wait_for(pending, deadline)
 

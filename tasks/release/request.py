@@ -145,18 +145,11 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
         coordinates = sum(len(table.ingested(name)) for name in columns.x) + bool(columns.y)
         sizes = {**study.head_panel.problem.sizes(table.units[0]), "d": coordinates}
         settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
-        settings = {
-            key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()
-        }
-    bounds = {key: value for key, value in settings.items() if is_bound(key) and key not in config.params}
-    params = {key: value for key, value in settings.items() if not is_bound(key) and key not in config.bounds}
-    return config.model_copy(
-        update={
-            "columns": columns,
-            "bounds": {**bounds, **config.bounds},
-            "params": {**params, **config.params},
-        }
-    )
+    bounds, params = dict(config.bounds), dict(config.params)
+    for key, value in settings.items():
+        if key not in {*config.bounds, *config.params}:
+            (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
+    return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
 
 
 def _with_public_rows(config: ReleaseConfig, study: StudySpec | None, estimator: str) -> ReleaseConfig:

@@ -27,7 +27,7 @@ APPLICATION_FAULTS = {
     },
     "data/ledger/database.py": {
         "a message quotes what is stored": Fault(
-            "SQLiteDatabase._advice", returns("(str(error.orig), False)"), "test_chain"
+            "SQLiteDatabase._advice", returns("str(error.orig)"), "test_chain"
         )
     },
     "data/ledger/ledger.py": {

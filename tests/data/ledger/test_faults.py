@@ -193,7 +193,6 @@ def test_postgresql_away_is_one_sentence(tmp_path, closed_port, fits, ask):
         error = refused(
             use, r"127.0.0.1:\d+/books cannot be reached .*start the server, or correct DPCOST_LEDGER_URL"
         )
-        assert error.transient
         assert "secret" not in str(error)
 
 
@@ -211,10 +210,7 @@ def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, as
             )
         return fits(previous, new)
 
-    error = refused(
-        lambda: ledger.charge(ask(), COST, cut), "was lost before the commit; nothing was written, so try"
-    )
-    assert error.transient
+    refused(lambda: ledger.charge(ask(), COST, cut), "was lost before the commit; nothing was written")
     assert ledger.charges("patients") == []
     assert ledger.charge(ask(), COST, fits).answer is None
 
