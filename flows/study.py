@@ -45,6 +45,7 @@ def run_study(
     may also be the path of a study's file and `out` any folder, and `command` is what was typed.
     """
     given.check_studies(study)
+    given.tag_with_profile(profile)
     run_at_most(workers)
     spec = find_study(study)
     check_cell(spec, refresh_task, refresh_cell, profile)

@@ -4,10 +4,13 @@ The command line may name any study file and any folder; a run from the server h
 here, and its reports stay below ``reports/out``.
 """
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 from prefect import runtime
+from prefect.client.orchestration import get_client
 from prefect.context import get_run_context
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -17,7 +20,7 @@ from data.store.folders import REPORTS
 from flows.record.journal import from_server
 from flows.studies.find_study import SCORECARD, TaskName, study_names
 from tasks.faults import SpecError
-from tasks.limits import MAX_REPLICATES, MAX_WORKERS, Profile
+from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES, Profile
 
 _LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
 _FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"
@@ -133,14 +136,27 @@ def reports_folder(out: str | None, study: str = "") -> Path:
 
 
 def run_name() -> str:
-    """Return what the server's pages call a run that nobody named: ``housing standard 2026-11-20``."""
+    """Return what the server's pages call a run that nobody named: ``housing standard 2026-11-20``.
+
+    A run that was started by hand keeps its name, in brackets if Prefect may have made it up.
+    """
     context: Any = get_run_context()
-    if from_server() and not context.flow_run.auto_scheduled:
-        return str(context.flow_run.name)
+    name = "" if context.flow_run.auto_scheduled or not from_server() else str(context.flow_run.name)
+    if name and not re.fullmatch(r"[a-z]+-[a-z]+", name):
+        return name
     given = runtime.flow_run.parameters
     many = given.get("studies") or given.get("datasets") or []
     named = [Path(given["study"]).stem] if "study" in given else [runtime.flow_run.flow_name, *many[:3]]
     again = given.get("task") or given.get("refresh_task")
     words = [", ".join(named), given.get("profile"), f"{again} again" if again else None]
     date = runtime.flow_run.scheduled_start_time.date().isoformat()
-    return " ".join([*filter(None, words), date])
+    return " ".join([*filter(None, words), date, *([f"({name})"] if name else [])])
+
+
+def tag_with_profile(profile: str) -> None:
+    """Replace the profile among the run's tags, which are those of its deployment."""
+    tags = runtime.flow_run.tags
+    if from_server() and profile not in tags:
+        with get_client(sync_client=True) as client:
+            kept = [tag for tag in tags if tag not in PROFILES]
+            client.update_flow_run(UUID(runtime.flow_run.id), tags=[*kept, profile])

@@ -117,7 +117,7 @@ def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
     }
 
 
-_FEW = 5  # repetitions, up to which a page says that they are few
+_FEW = 4  # repetitions, up to which a page says that they are few
 
 
 def few_repetitions(view: View) -> str:

@@ -59,7 +59,7 @@ def test_another_panel_with_a_useful_answer_is_named(results, page):
     rows.loc[private, "value"] = 5.0
     assert "one is" not in headline_of(View.build(summarize(rows), page))
     rows.loc[private & rows["panel"].eq("paper"), "value"] = 0.1
-    assert "in “paper” one is" in plain(headline_of(View.build(summarize(rows), page)), page)
+    assert "in the panel “paper” one is" in plain(headline_of(View.build(summarize(rows), page)), page)
 
 
 def test_an_answer_as_good_as_without_privacy_costs_next_to_nothing(results, page):

@@ -96,15 +96,23 @@ def test_the_command_line_takes_any_file_and_any_folder(tmp_path):
     assert reports_folder(None) == parameters.REPORTS
 
 
-@pytest.mark.parametrize(("scheduled", "name"), [(False, "a name of mine"), (True, "housing ")])
-def test_a_run_name_typed_in_the_form_stays(scheduled, name, monkeypatch):
-    run = SimpleNamespace(auto_scheduled=scheduled, name="a name of mine")
+@pytest.mark.parametrize(
+    ("scheduled", "typed", "name"),
+    [
+        (False, "a name of mine", "a name of mine"),
+        (False, "ruby-coot", "housing smoke 2026-11-21 (ruby-coot)"),
+        (True, "ruby-coot", "housing smoke 2026-11-21"),
+    ],
+)
+def test_a_run_name_typed_in_the_form_stays(scheduled, typed, name, monkeypatch):
+    run = SimpleNamespace(auto_scheduled=scheduled, name=typed)
     monkeypatch.setattr(parameters, "get_run_context", lambda: SimpleNamespace(flow_run=run))
     monkeypatch.setattr(parameters, "from_server", lambda: True)
     date = SimpleNamespace(date=lambda: SimpleNamespace(isoformat=lambda: "2026-11-21"))
-    of_run = SimpleNamespace(parameters={"study": "housing"}, scheduled_start_time=date, flow_name="study")
+    given = {"study": "housing", "profile": "smoke"}
+    of_run = SimpleNamespace(parameters=given, scheduled_start_time=date, flow_name="study")
     monkeypatch.setattr(parameters.runtime, "flow_run", of_run)
-    assert run_name().startswith(name)
+    assert run_name() == name
 
 
 def test_reports_of_the_server_stay_below_their_folder(tmp_path, monkeypatch):
