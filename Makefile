@@ -6,14 +6,12 @@ RUNTIME_STAMP := $(VENV)/.runtime-installed
 TEST_STAMP    := $(VENV)/.test-installed
 PIP_INSTALL   := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 DOCS_STAMP    := $(VENV)/.docs-installed
-PEERS         := .venv-peers
-PEERS_STAMP   := $(PEERS)/.installed
 STUDIES ?= housing snp swarm
 FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench bench-accuracy bench-peers docs serve clean clean-home lint
+.PHONY: setup run test test-all bench bench-accuracy docs serve clean clean-home lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -37,9 +35,6 @@ bench: $(TEST_STAMP)
 
 bench-accuracy: $(TEST_STAMP)
 	$(BIN)/python -m tests.bench accuracy advice
-
-bench-peers: $(TEST_STAMP) $(PEERS_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench_peers $(CURDIR)/$(PEERS)/bin/python
 
 # A warning is an error; the pages request nothing from a network.
 docs: $(DOCS_STAMP)
@@ -66,13 +61,8 @@ $(DOCS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP_INSTALL) --editable '.[docs]'
 	@touch $(RUNTIME_STAMP) $@
 
-$(PEERS_STAMP): tests/bench_peers/requirements.txt
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
-	@touch $@
-
 clean:
-	rm -rf $(VENV) $(PEERS) reports/out docs/_build docs/generated build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) reports/out docs/_build docs/generated build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # The home goes too, unless it holds a ledger: without it, budgets that are spent would count as untouched.
 clean-home: clean

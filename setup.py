@@ -14,6 +14,7 @@ setup(
         "dpalgos": ["py.typed", "*.pyi"],
         "dpcost.flows": ["claims.toml", "schedules.toml", "cli/templates/*"],
         "dpcost.flows.studies": ["*.toml"],
+        "dpcost.flows.league": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],
         "dpcost.reports": ["templates/*"],
     },

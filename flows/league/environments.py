@@ -1,0 +1,37 @@
+"""Environments of the league's methods: one for each list of requirements, made where it is missing."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+from flows.record.progress import say
+from tasks.faults import SpecError
+
+
+def interpreter(requirements: tuple[str, ...], folder: Path) -> Path:
+    """Return the Python of an environment that has what is required; this one where nothing is."""
+    if not requirements:
+        return Path(sys.executable)
+    digest = hashlib.sha256("\n".join((sys.version, *requirements)).encode()).hexdigest()[:12]
+    place = folder / "environments" / digest
+    python, done = place / "bin" / "python", place / "done"
+    if not done.exists():
+        say(f"making an environment with {', '.join(requirements)}")
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+        quiet = ["--quiet", "--disable-pip-version-check"]
+        command = [str(python), "-m", "pip", "install", *quiet, *requirements]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode:
+            last = made.stderr.strip().splitlines()[-1:]
+            raise SpecError(f"{', '.join(requirements)} cannot be installed: {' '.join(last)}")
+        frozen = subprocess.run(
+            [str(python), "-m", "pip", "freeze"], capture_output=True, text=True, check=True
+        )
+        done.write_text(frozen.stdout)
+    return python
+
+
+def versions(requirements: tuple[str, ...], folder: Path) -> str:
+    """Return the versions that were asked for, or this project's."""
+    return ", ".join(requirements) or "this project"

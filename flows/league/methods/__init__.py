@@ -1,0 +1,6 @@
+"""Files of methods: what each needs, which families it fits, and how it is called.
+
+A file states ``REQUIRES`` (what pip installs into its environment; nothing: this project's own) and
+``FAMILIES`` (by name of a method, of "linear", "logistic", "counts"), as literals, and ``METHODS``: functions
+of a table, ε, δ and a seed that return coefficients in the table's units, the constant last.
+"""

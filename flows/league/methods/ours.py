@@ -1,0 +1,31 @@
+"""Estimators of this project: what it recommends where nothing but units is public."""
+
+import numpy as np
+
+import dpalgos
+
+REQUIRES = ()
+OURS = True
+FAMILIES = {"preconditioned_regression": ["linear"], "preconditioned_glm": ["logistic", "counts"]}
+
+
+def fit(name, table, epsilon, delta, seed, **keywords):
+    """Return coefficients of an estimator of the catalog, the constant last."""
+    X = np.column_stack([table.X, np.ones(len(table.X))])
+    family = (
+        {} if table.family == "linear" else {"family": "poisson" if table.family == "counts" else "logistic"}
+    )
+    rng = np.random.default_rng(seed)
+    budget = {"epsilon": epsilon, "delta": delta}
+    return dpalgos.estimate(name, X, table.y, rng=rng, **budget, **family, **keywords).estimate
+
+
+def preconditioned_regression(table, epsilon, delta, seed):
+    return fit("preconditioned_regression", table, epsilon, delta, seed)
+
+
+def preconditioned_glm(table, epsilon, delta, seed):
+    return fit("preconditioned_glm", table, epsilon, delta, seed)
+
+
+METHODS = {each.__name__: each for each in (preconditioned_regression, preconditioned_glm)}

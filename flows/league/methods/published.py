@@ -1,0 +1,55 @@
+"""Published methods, as this project implements them, with the league's public bounds.
+
+Rows are clipped to the length √(d + 1), since units are about standard deviations, and responses of linear
+regressions to ±3 units.
+"""
+
+from functools import partial
+
+import numpy as np
+
+import dpalgos
+
+REQUIRES = ()
+FAMILIES = {
+    "adassp": ["linear"],
+    "boosted_adassp": ["linear"],
+    "tukey_em": ["linear"],
+    "hessian_mixing": ["linear"],
+    "clipped_gradient_descent": ["linear"],
+    "dp_linear_regression": ["linear"],
+    "sheffet_ols": ["linear"],
+    "objective_perturbation_glm": ["logistic"],
+    "output_perturbation_glm": ["logistic"],
+    "double_noise_newton_glm": ["logistic"],
+    "dp_glm": ["logistic", "counts"],
+    "dp_sgd_glm": ["logistic", "counts"],
+}
+_BOUNDED = {"adassp", "boosted_adassp", "hessian_mixing", "sheffet_ols", "dp_linear_regression"}
+
+
+def keywords(name, table):
+    """Return the public bounds and settings of an estimator."""
+    row = float(np.sqrt(table.X.shape[1] + 1))
+    if name in _BOUNDED:
+        found = {"covariate_bound": row, "response_bound": 3.0}
+        return found | ({"coef_bound": 1.5, "n_iterations": 20} if name == "dp_linear_regression" else {})
+    if name == "clipped_gradient_descent":
+        return {"clip_norm": 5 * row}
+    if name == "tukey_em":
+        return {}
+    found = {"family": "poisson" if table.family == "counts" else "logistic", "covariate_bound": row}
+    if name == "output_perturbation_glm":
+        found["ridge"] = 0.01
+    if table.family == "counts":
+        found["response_bound"] = table.y_upper
+    return found
+
+
+def fit(name, table, epsilon, delta, seed):
+    X = np.column_stack([table.X, np.ones(len(table.X))])
+    rng, budget = np.random.default_rng(seed), {"epsilon": epsilon, "delta": delta}
+    return dpalgos.estimate(name, X, table.y, rng=rng, **budget, **keywords(name, table)).estimate
+
+
+METHODS = {name: partial(fit, name) for name in FAMILIES}

@@ -1,0 +1,53 @@
+"""dpmm: synthetic tables by MST, AIM and PrivBayes, and the ordinary regression of as many synthetic rows.
+
+Columns are cut into ten bins of equal width between their public bounds.
+"""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from dpmm.pipelines import AIMPipeline, MSTPipeline, PrivBayesPipeline
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+REQUIRES = ("dpmm==0.1.9",)
+FAMILIES = {
+    "dpmm MST": ["linear", "logistic", "counts"],
+    "dpmm AIM": ["linear", "logistic", "counts"],
+    "dpmm PrivBayes": ["linear", "logistic", "counts"],
+}
+_BINS = 10
+
+
+def regression(pipeline, table, epsilon, delta, seed):
+    frame = pd.DataFrame(table.X, columns=[f"x{j}" for j in range(table.X.shape[1])]).assign(y=table.y)
+    lower, upper = np.append(table.lower, table.y_lower), np.append(table.upper, table.y_upper)
+    ends = zip(frame, lower, upper, strict=True)
+    domain = {name: {"lower": float(low), "upper": float(high)} for name, low, high in ends}
+    options = {"proc_epsilon": None, "n_bins": _BINS, "binner_type": "uniform", "n_jobs": 1}
+    model = pipeline(epsilon=epsilon, delta=delta, **options)
+    model.fit(frame, domain=domain, random_state=seed)
+    made = model.generate(n_records=len(frame), random_state=seed)
+    X = np.column_stack([made.drop(columns="y").to_numpy(float), np.ones(len(made))])
+    return ordinary(table.family, X, made["y"].to_numpy(float))
+
+
+def ordinary(family, X, y):
+    if family == "linear":
+        return np.linalg.lstsq(X, y, rcond=None)[0]
+    if family == "logistic":
+        labels = (y > 0.5).astype(int)
+        if labels.min() == labels.max():
+            return np.zeros(X.shape[1])
+        return LogisticRegression(C=1e6, fit_intercept=False, max_iter=1000).fit(X, labels).coef_[0]
+
+    def loss(coef):
+        u = np.minimum(X @ coef, 20)
+        return np.mean(np.exp(u) - y * u), X.T @ (np.exp(u) - y) / len(y)
+
+    return minimize(loss, np.zeros(X.shape[1]), jac=True, method="BFGS").x
+
+
+_PIPELINES = (MSTPipeline, AIMPipeline, PrivBayesPipeline)
+METHODS = {name: partial(regression, each) for name, each in zip(FAMILIES, _PIPELINES, strict=True)}
