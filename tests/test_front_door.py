@@ -21,8 +21,9 @@ prefect.client.orchestration prefect.client.schemas.filters prefect.client.schem
 prefect.context prefect.events prefect.futures prefect.runner prefect.schedules prefect.server.api.server
 prefect.settings prefect.states prefect.task_runners prefect.types.entrypoint prefect.utilities.annotations
 psutil psycopg pyarrow pyarrow.compute pyarrow.csv pyarrow.parquet pydantic pydantic.dataclasses
-pydantic.errors pydantic_core requests sklearn sklearn.linear_model statsmodels.api scipy scipy.linalg scipy.linalg.blas scipy.optimize scipy.sparse
-scipy.special scipy.stats sklearn.base sklearn.compose sklearn.exceptions sklearn.linear_model
+pydantic.errors pydantic_core requests sklearn statsmodels.api scipy scipy.linalg scipy.linalg.blas
+scipy.optimize scipy.sparse scipy.special scipy.stats
+sklearn.base sklearn.compose sklearn.exceptions sklearn.linear_model
 sklearn.pipeline sklearn.preprocessing sklearn.utils
 sklearn.utils.multiclass sklearn.utils.validation sqlalchemy sqlalchemy.engine sqlalchemy.exc
 sqlalchemy.pool starlette.applications starlette.exceptions starlette.middleware.trustedhost

@@ -53,7 +53,7 @@ class Guesses(Strict):
 
 
 # What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
-# tables marked as developed in tests/bench/advice.toml.
+# tables marked as developed in flows/league/tables.toml.
 _POSITION = (-0.7, 1.1)  # logit of a mean's place between the bounds
 _POSITION_OF_RESPONSE = {"logistic": (-1.4, 1.7), "poisson": (-3.0, 1.0)}
 _LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
