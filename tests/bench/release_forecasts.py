@@ -1,6 +1,6 @@
 """Accuracy of the question that `release` asks: foreseen half-widths and signs against those of releases.
 
-At ε = 1 and δ = 1/n², on all rows of the tables of `flows/league/tables.toml` that have guesses, a response, and one row
+At ε = 1 and δ = 1/n², on all rows of the declared tables that have guesses, a response, and one row
 per person.
 """
 
