@@ -223,7 +223,8 @@ def _html(grid: PrintedTable) -> str:
     def line(row: Sequence[str], tag: str = "td", style: str = "") -> str:
         first, *others = (escape(cell) for cell in row)
         cells = "".join(
-            f'<{tag} style="text-align:right;padding:.2em .8em">{cell}</{tag}>' for cell in others
+            f'<{tag} style="text-align:right;padding:.2em .8em;white-space:nowrap">{cell}</{tag}>'
+            for cell in others
         )
         return f'<tr{style}><th scope="row" style="text-align:left;font-weight:400">{first}</th>{cells}</tr>'
 

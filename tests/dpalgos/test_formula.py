@@ -100,7 +100,7 @@ def test_designs_are_those_of_patsy(formula, rows):
 
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_declared_bounds_hold_on_random_rows(formula, rows):
-    many = rows(100_000)
+    many = rows(1_000_000)
     ends = {
         name: (each.lower, each.upper) for name, each in DECLARED.items() if isinstance(each, NumberColumn)
     }
