@@ -672,7 +672,7 @@ def estimate(
     clip: Any = ...,
     n_whitenings: int | None = ...,
     shrinkage: str | None = ...,
-    response_unit: str | None = ...,
+    units: str | None = ...,
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,

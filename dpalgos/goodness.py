@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std", "clipped_share")
 _MOMENTS, _NOISE, _LEVEL = "second_moments", "second_moments_std", "second_moments_level"
-_UNIT = "response_unit"
+_UNITS = "units"
 _KURTOSIS = 25.0
 _FARTHER = 6.0  # times the others, which squared residuals of what clipping cuts off are taken to be
 _LEAST = 3.0  # standard deviations of its noise that a variance must exceed
 
 
 def note_moments(transcript: Transcript, white: Whitening, level: FloatArray) -> None:
-    """Note the moments of rows [x, y], y in the whitening's unit, clipped to ``level`` (R,): all released."""
+    """Note the moments of rows [x, y], in the whitening's units, clipped to ``level`` (R,): all released."""
     transcript.note(_MOMENTS, white.moments)
     transcript.note(_NOISE, white.noise_std)
     transcript.note(_LEVEL, level)
-    transcript.note(_UNIT, white.last_unit)
+    transcript.note(_UNITS, white.units)
 
 
 def goodness(
@@ -59,8 +59,8 @@ def goodness(
     """
     if _MOMENTS not in notes or np.ndim(coef) != 1:
         return {}
-    M, noise, clip, unit = (np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _UNIT))
-    v, u, weight = np.append(-coef / unit, 1.0), np.eye(len(M))[-1], 1.0
+    M, noise, clip, units = (np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _UNITS))
+    v, u, weight = np.append(-coef * units[:-1] / units[-1], 1.0), np.eye(len(M))[-1], 1.0
     if ones is not None:
         weight = float(M[ones, ones])
         u[ones] = -M[ones, -1] / max(weight, noise)
@@ -83,7 +83,7 @@ def goodness(
         / weight
         * freedom
     )
-    deviation = unit * np.sqrt(np.maximum(squares, 0.0))
+    deviation = units[-1] * np.sqrt(np.maximum(squares, 0.0))
     names = ("r_squared", "r_squared_low", "r_squared_high")
     r_squared = dict(zip(names, (1 - left, 1 - left - half, min(1 - left + half, 1.0)), strict=True))
     names = ("residual_std", "residual_std_low", "residual_std_high")

@@ -6,15 +6,15 @@
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: every released quantity is clipped to a level that is public or itself released. What
-should be public are *units* in which columns are of order one, and the response where nμ < 140; they affect
-accuracy only.
+should be public are *units* in which columns and response are of order one; they affect accuracy only. Where
+nμ ≥ 140 the response needs none, where nμ ≥ 140 √(d + 1) columns may be larger, too.
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
 ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
 and the shrinkage use released quantities only. All releases, with their shares of what the forms below leave:
 
     quantity                              sensitivity  share       made in             forms
-    responses above a level               1            .03 left    response_unit       private unit
+    values above a level                  √(d + 1)     .01 to .08  private_units       private units
     rows above a level                    1            .0175 left  search_level        not public levels
     second moments                        √2 C_A²/n    .2 left     private_whitening   all
     whitened rows above a level           1            .017        search_level        whitened twice
@@ -36,7 +36,8 @@ step.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ ≥ 140, y
-is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s]. Where nμ < 15 √d,
+is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s], by counts of y alone;
+where nμ ≥ 140 √(d + 1), and there are no public rows, columns as well. Where nμ < 15 √d,
 counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and C = √d max(.07, nμ/200), and the
 start is shrunk by what noise explains. The combination follows from the released gradients and their noise
 (:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves directions that
@@ -83,7 +84,7 @@ from dpalgos.mechanisms.clip_levels import (
     few_rows_levels,
     with_response,
 )
-from dpalgos.mechanisms.private_units import RESPONSES_ABOVE, UNIT_COUNTS, in_units, response_unit
+from dpalgos.mechanisms.private_units import UNIT_COUNTS, UNITS, in_units, private_units, units_share
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.scored_steps import gradient_steps
 from dpalgos.models.families import Family, get_family
@@ -99,7 +100,7 @@ from dpalgos.typing import FloatArray
 
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
 _FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
-_UNIT_FROM, _UNIT_SHARE = 140.0, 0.03  # the nμ from which the unit of y is released, and its share
+_UNITS_SHARE = 0.05  # of units that are asked for by name
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
 _WANTED = WantedRows(rows=120)
@@ -118,18 +119,19 @@ class _Schedule:
     whitened_share: float = 0.0
     wanted: WantedRows = _WANTED
     shrinks_start: bool = False
-    unit_share: float = 0.0
+    units_share: float = 0.0
+    units_of_columns: bool = False
 
     def step_shares(self) -> FloatArray:
         weights = self.growth ** np.arange(self.n_steps)
-        rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.unit_share
+        rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.units_share
         return np.asarray(rest * weights / weights.sum())
 
     def shares(self) -> dict[str, float]:
         """Return the shares of μ², without those of an interval and of public rows."""
         shares = {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
         shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
-        shares |= {"levels": self.level_share, "unit": self.unit_share}
+        shares |= {"levels": self.level_share, "units": self.units_share}
         return {part: share for part, share in shares.items() if share}
 
     def count_multiplier(self, budget: SplitBudget) -> float:
@@ -163,17 +165,18 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
         default=None,
     )
     shrinkage: str | None = shrinkage_choice("james_stein")
-    response_unit: str | None = choice(
-        "'declared', 'private' (released; with clip='private'), or None: private where nμ(ε, δ) ≥ 140",
+    units: str | None = choice(
+        "'declared', 'private' (released; with clip='private'), or None: private where nμ(ε, δ) is at least "
+        "140 for the response, 140 √(d + 1) for columns",
         (None, "declared", "private"),
         default=None,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.response_unit == "private" and self.clip != "private":
+        if self.units == "private" and self.clip != "private":
             raise InputError(
-                "response_unit must be 'declared' or None with public levels, got 'private'; leave it out"
+                "units must be 'declared' or None with public levels, got 'private'; leave it out"
             )
         if self.n_whitenings == 2 and self.clip != "private":
             raise InputError("n_whitenings must be 1 or None with public levels, got 2; leave it out")
@@ -204,7 +207,7 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
 
     def has_few_rows(self, size: float, n_features: int) -> bool:
         """Return whether ``size``, nμ, is too small for counts of rows, so that levels are public."""
-        named = self.clip != "private" or self.n_whitenings == 2 or self.response_unit == "private"
+        named = self.clip != "private" or self.n_whitenings == 2 or self.units == "private"
         return not named and size < _FEW_ROWS * np.sqrt(n_features)
 
     def schedule(self, size: float, n_features: int, shape: public.PublicShape | None) -> _Schedule:
@@ -215,9 +218,12 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
             return _PUBLIC_LEVELS
         n_whitenings = self.n_whitenings or (2 if size >= _TWO_WHITENINGS and shape is None else 1)
         chosen = _TWICE if n_whitenings == 2 else _ONCE
-        wanted = "private" if size >= _UNIT_FROM else "declared"
-        released = (self.response_unit or wanted) == "private"
-        return replace(chosen, unit_share=_UNIT_SHARE) if released else chosen
+        if self.units == "private":
+            return replace(chosen, units_share=_UNITS_SHARE, units_of_columns=shape is None)
+        if self.units == "declared":
+            return chosen
+        of_all = units_share(size, n_features + 1) if shape is None else 0.0
+        return replace(chosen, units_share=of_all or units_share(size, 1), units_of_columns=of_all > 0)
 
 
 def witnesses(
@@ -235,7 +241,7 @@ def witnesses(
         one, other = 1e6 * vectors[:, :1].T, 1e6 * vectors[:, -1:].T
     return {
         public.PUBLIC_SHAPE: public.public_witness(params, d),
-        RESPONSES_ABOVE: (first, large, first, zero),
+        UNITS: (np.full((1, d), 1e15), np.full(1, 1e15), 0 * first, zero),
         "rows above a level": (first, large, 0 * first, zero),
         "second moments": (first, zero, last, zero),
         "whitened rows above a level": (first, large, 0 * first, zero),
@@ -257,7 +263,7 @@ def witnesses(
     witnesses=witnesses,
     forms={
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
-        "private unit": Form(keywords={"response_unit": "private"}),
+        "private units": Form(keywords={"units": "private"}),
         "whitened twice": Form(keywords={"n_whitenings": 2}),
         "interval": Form(keywords={"interval": 0.95}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
@@ -282,11 +288,15 @@ def preconditioned_regression(
     levels = RegressionLevels(
         sample, clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
     )
-    if schedule.unit_share:
-        levels.response_unit = response_unit(
-            transcript, sample, noise_multiplier=budget.gaussian_multiplier("unit", UNIT_COUNTS)
+    if schedule.units_share:
+        units = private_units(
+            transcript,
+            sample,
+            with_columns=schedule.units_of_columns,
+            noise_multiplier=budget.gaussian_multiplier("units", UNIT_COUNTS),
         )
-        coordinates = in_units(coordinates, levels.response_unit, d)
+        levels.response_unit = units[-1]
+        coordinates = in_units(coordinates, units)
 
     row_level = levels.rows(with_response, coordinates)
     white = first = private_whitening(

@@ -1,47 +1,87 @@
-"""The unit of a response, released: an estimator then works with y / s, as if s had been declared.
+"""Units of the response and of columns, released: an estimator then works with y/s and x_j/s_j.
 
-    s = 2^(k − 1),  2^k the lowest power of two that about a quarter of the |y| exceed
+    s = 2^(k − 1),  2^k the lowest power of two that about a quarter of the magnitudes exceed
 
-by a search of six counts, which replacing a row moves by 1 each
-(:func:`dpalgos.mechanisms.clip_levels.count_sensitivity`). Of normal responses of standard deviation 1 the
-quarter lies at 1.15, so that s is 1, and nothing changes where the declared unit was right.
+by a search of six counts for each of p columns at once, of which replacing a row moves every count by 1. Of
+normal values of standard deviation 1 the quarter lies at 1.15, so that s is 1, and nothing changes where the
+declared unit was right; s = 1/2 counts as right, too. Columns get a unit, up to 256, only if they are more
+than four times too large: where most values are small the others may be large but rare (an indicator), and a
+smaller unit would have them clipped.
 """
 
 import numpy as np
 
-from dpalgos.mechanisms.clip_levels import counts_needed, search_level
+from dpalgos.mechanisms.clip_levels import counts_needed, with_response
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.typing import FloatArray
 
-RESPONSES_ABOVE = "responses above a level"
-_LEVELS = 2.0 ** np.arange(-24, 40)
-UNIT_COUNTS = counts_needed(len(_LEVELS))
+UNITS = "values above a level"
+_POWERS = np.arange(-24, 40)
+UNIT_COUNTS = counts_needed(len(_POWERS))
 _ABOVE = 0.25  # of the rows
+_TOO_LARGE, _LARGEST = 4.0, 256.0  # the unit from which a column gets it; larger ones would cost digits
+_SURE = 16.0  # the rows over the noise of a count: errors are then four standard deviations away
+_SHARES = (0.01, 0.08)
 
 
-def response_unit(transcript: Transcript, sample: Sample, *, noise_multiplier: float) -> FloatArray:
-    """Return the unit s of the response, (R,), a power of two."""
-
-    def sizes(group: Group) -> FloatArray:
-        return np.asarray(np.abs(group.y)[:, None] * group.weights)
-
-    level = search_level(
-        transcript,
-        _LEVELS,
-        _ABOVE * sample.n_rows,
-        sample.grouped(sizes),
-        noise_multiplier=noise_multiplier,
-        label=RESPONSES_ABOVE,
-    )
-    # At the lowest level most responses are 0, which says nothing of the others.
-    return np.asarray(np.where(level > _LEVELS[0], level / 2, 1.0))
+def counts_sensitivity(n_columns: int) -> float:
+    """Return √p: replacing a row moves the count of each of p columns by one at most."""
+    return float(np.sqrt(n_columns))
 
 
-def in_units(coordinates: FloatArray | None, unit: FloatArray, n_features: int) -> FloatArray:
-    """Return coordinates (R, d + 1, d + 1) of rows [x, y], or none, with responses in a unit (R,)."""
-    if coordinates is None:
-        coordinates = np.broadcast_to(np.eye(n_features + 1), (len(unit), n_features + 1, n_features + 1))
-    scaled = coordinates.copy()
-    scaled[:, -1, -1] /= unit
-    return scaled
+def units_share(size: float, n_columns: int) -> float:
+    """Return the share of μ² at which counts of p columns are sure where ``size`` is nμ; 0: too much."""
+    share = UNIT_COUNTS * n_columns * (_SURE / size) ** 2
+    return 0.0 if share > _SHARES[1] else float(max(share, _SHARES[0]))
+
+
+def private_units(
+    transcript: Transcript, sample: Sample, *, with_columns: bool, noise_multiplier: float
+) -> FloatArray:
+    """Return units of the rows [x, y], (d + 1, R); those of columns are 1 unless they are asked for."""
+    first = 0 if with_columns else sample.n_features
+    p, n_levels = sample.n_features + 1 - first, len(_POWERS)
+
+    def powers(group: Group) -> FloatArray:
+        """Return the place among the levels of the lowest power of two that is not exceeded."""
+        mantissa, exponent = np.frexp(np.abs(with_response(group)[:, first:]))
+        lowest = np.where(mantissa == 0, _POWERS[0], exponent - (mantissa == 0.5))
+        return np.asarray(np.clip(lowest - _POWERS[0], 0, n_levels))
+
+    def part(group: Group, places: FloatArray) -> FloatArray:
+        return np.array(
+            [
+                [np.bincount(column, weights=w, minlength=n_levels + 1) for w in group.weights.T]
+                for column in places.T
+            ]
+        ).transpose(2, 0, 1)
+
+    in_each = sample.grouped(powers).total((n_levels + 1, p, transcript.n_replicates), part)
+    above = in_each[::-1].cumsum(axis=0)[-2::-1]
+    low, high = np.zeros(above.shape[1:], dtype=int), np.full(above.shape[1:], n_levels - 1)
+    for _ in range(UNIT_COUNTS):
+        middle = (low + high) // 2
+        released = transcript.gaussian(
+            np.take_along_axis(above, middle[None], axis=0)[0],
+            l2_sensitivity=counts_sensitivity(p),
+            noise_multiplier=noise_multiplier,
+            label=UNITS,
+        )
+        too_many = released > _ABOVE * sample.n_rows
+        low = np.where(too_many, np.minimum(middle + 1, high), low)
+        high = np.where(too_many, high, middle)
+    units = np.ones((sample.n_features + 1, transcript.n_replicates))
+    # At the lowest level most values are 0, which says nothing of the others.
+    units[first:] = np.where(high > 0, 2.0 ** (_POWERS[high] - 1), 1.0)
+    units[units == 0.5] = 1.0
+    columns = units[:-1]
+    columns[columns <= _TOO_LARGE] = 1.0
+    columns[:] = np.minimum(columns, _LARGEST)
+    return units
+
+
+def in_units(coordinates: FloatArray | None, units: FloatArray) -> FloatArray:
+    """Return coordinates (R, d + 1, d + 1) of rows [x, y], or none, after division by units (d + 1, R)."""
+    scaled = np.einsum("jr,jk->rjk", 1 / units, np.eye(len(units)))
+    return scaled if coordinates is None else np.asarray(coordinates @ scaled)

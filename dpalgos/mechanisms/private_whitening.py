@@ -30,6 +30,7 @@ from dpalgos.typing import FloatArray
 
 _CLIPPED = 0.01  # variance of entries of M_uu − I that clipping leaves
 _START_RIDGE = 3.0  # floors
+_ROUNDING = 1e-14  # of the largest eigenvalue, below which another is what rounding left
 _SECOND_FLOOR = 1.67  # floors of the noise in Q: in weaker directions steps would follow noise
 
 
@@ -76,11 +77,16 @@ class Whitening:
         return self.last_unit * np.sqrt(np.where(hidden, np.minimum(squared, unit**2), squared))
 
     @property
+    def units(self) -> FloatArray:
+        """The units in which the entries of z were taken where coordinates are no more than that, (R, p)."""
+        if self.coordinates is None:
+            return np.ones(self.moments.shape[:2])
+        return np.asarray(1 / np.einsum("rjj->rj", self.coordinates))
+
+    @property
     def last_unit(self) -> FloatArray:
         """The unit in which the last entry of z was taken, (R,)."""
-        if self.coordinates is None:
-            return np.ones(len(self.moments))
-        return np.asarray(1 / self.coordinates[:, -1, -1])
+        return self.units[:, -1]
 
     def ridge_start(self) -> tuple[FloatArray, FloatArray]:
         """Return a ridge regression of rows [x, y], (R, d, 1), and its noise's variance in white units, (R,).
@@ -147,6 +153,7 @@ def private_whitening(
     if within is not None:
         back = np.linalg.inv(within)
         whole, axes = np.linalg.eigh(back @ _of_spectrum(vectors, raised) @ back)
+        whole = np.maximum(whole, _ROUNDING * whole[:, -1:])
         # The symmetric root of M⁻¹ is a rotation away from Q^(−1/2) W₁, in which the directions are known.
         rotation = _of_spectrum(axes, whole**0.5) @ within @ matrix
         matrix, directions = _of_spectrum(axes, whole**-0.5), rotation @ vectors

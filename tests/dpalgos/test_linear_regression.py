@@ -225,8 +225,25 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
         found = dpalgos.estimate(
             "preconditioned_regression", X, scale * y, rng=np.random.default_rng(9), replicates=40, **ask
         )
-        assert "responses above a level" in {event.label for event in found.events}
+        assert "values above a level" in {event.label for event in found.events}
         errors[scale] = np.linalg.norm(found.estimate / scale - [[1.0], [-0.5], [0.3], [0.0]], axis=0).mean()
     assert errors[unit] < 1.3 * errors[1.0] < 0.3
     one = dpalgos.estimate("preconditioned_regression", X, unit * y, rng=np.random.default_rng(1), **ask)
     assert one.goodness()["residual_std"] == pytest.approx(unit, rel=0.3)
+
+
+def test_a_column_that_is_far_too_large_gets_a_unit_and_an_indicator_keeps_its_own():
+    rng = np.random.default_rng(8)
+    X = np.column_stack([rng.standard_normal((5000, 2)), rng.random(5000) < 0.1, np.ones(5000)])
+    coef, ask = np.array([1.0, -0.5, 0.3, 0.2]), {"epsilon": 1.0, "delta": 1e-6, "replicates": 20}
+    y = X @ coef + rng.standard_normal(5000)
+    errors = []
+    for scale in (1.0, 100.0):
+        wide = X * [scale, 1, 1, 1]
+        found = dpalgos.estimate("preconditioned_regression", wide, y, rng=np.random.default_rng(9), **ask)
+        known = found.estimate * [[scale], [1], [1], [1]]
+        errors.append(np.linalg.norm(known - coef[:, None], axis=0).mean())
+        units = found.diagnostics["units"][0]
+        np.testing.assert_array_equal(units[1:4], 1.0)
+        assert units[0] == 1.0 if scale == 1 else 32 <= units[0] <= 128
+    assert errors[1] < 1.3 * errors[0] < 0.5

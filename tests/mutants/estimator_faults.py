@@ -95,10 +95,10 @@ ESTIMATOR_FAULTS = {
         "an answer that is mostly noise is not shrunk": Fault(
             "_TOO_FEW", value("1e-9"), "test_an_answer_about_very_few_rows_is_near_zero"
         ),
-        "the search for the response's unit costs one count": Fault(
+        "the search for units costs one count": Fault(
             "preconditioned_regression",
             name("UNIT_COUNTS", "1"),
-            certified("preconditioned_regression: private unit-tight"),
+            certified("preconditioned_regression: private units-tight"),
         ),
         "levels for few rows are searched": Fault(
             "_FEW_ROWS",

@@ -228,10 +228,13 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/mechanisms/private_units.py": {
-        "the response's unit is what the rows say": Fault(
-            "response_unit",
+        "units are what the rows say": Fault(
+            "private_units",
             returns("{all} * (1 + np.abs(sample.response()).mean())"),
-            replayed("preconditioned_regression: private unit-tight"),
+            replayed("preconditioned_regression: private units-tight"),
+        ),
+        "counts of several columns move by one in all": Fault(
+            "counts_sensitivity", returns("1.0"), witness("preconditioned_regression: private units-tight")
         ),
     },
     "dpalgos/mechanisms/private_whitening.py": {
