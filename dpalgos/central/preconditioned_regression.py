@@ -7,14 +7,14 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: every released quantity is clipped to a level that is public or itself released. What
 should be public are *units* in which columns and response are of order one; they affect accuracy only. Where
-nμ ≥ 140 the response needs none, where nμ ≥ 140 √(d + 1) columns may be larger, too.
+nμ ≥ 140 the response needs none.
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
 ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
 and the shrinkage use released quantities only. All releases, with their shares of what the forms below leave:
 
     quantity                              sensitivity  share       made in             forms
-    values above a level                  √(d + 1)     .01 to .08  private_units       private units
+    values above a level                  √(d + 1)     .05 left    private_units       private units
     rows above a level                    1            .0175 left  search_level        not public levels
     second moments                        √2 C_A²/n    .2 left     private_whitening   all
     whitened rows above a level           1            .017        search_level        whitened twice
@@ -36,10 +36,11 @@ step.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ ≥ 140, y
-is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s], by counts of y alone;
-where nμ ≥ 140 √(d + 1), and there are no public rows, columns as well. Where nμ < 15 √d,
-counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and C = √d max(.07, nμ/200), and the
-start is shrunk by what noise explains. The combination follows from the released gradients and their noise
+is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s], for .01 to .08 of what
+is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. Where
+nμ < 15 √d, counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and
+C = √d max(.07, nμ/200), and the start is shrunk by what noise explains. The combination follows from the
+released gradients and their noise
 (:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves directions that
 the first's noise hides; ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor;
 directions that two whitenings leave unresolved have each its own. At last θ̄ is made no longer than the
@@ -166,8 +167,8 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
     )
     shrinkage: str | None = shrinkage_choice("james_stein")
     units: str | None = choice(
-        "'declared', 'private' (released; with clip='private'), or None: private where nμ(ε, δ) is at least "
-        "140 for the response, 140 √(d + 1) for columns",
+        "'declared'; 'private': released for response and columns (with clip='private'); or None: released "
+        "for the response alone where nμ(ε, δ) is at least 140",
         (None, "declared", "private"),
         default=None,
     )
@@ -222,8 +223,7 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
             return replace(chosen, units_share=_UNITS_SHARE, units_of_columns=shape is None)
         if self.units == "declared":
             return chosen
-        of_all = units_share(size, n_features + 1) if shape is None else 0.0
-        return replace(chosen, units_share=of_all or units_share(size, 1), units_of_columns=of_all > 0)
+        return replace(chosen, units_share=units_share(size))
 
 
 def witnesses(

@@ -30,9 +30,9 @@ def counts_sensitivity(n_columns: int) -> float:
     return float(np.sqrt(n_columns))
 
 
-def units_share(size: float, n_columns: int) -> float:
-    """Return the share of μ² at which counts of p columns are sure where ``size`` is nμ; 0: too much."""
-    share = UNIT_COUNTS * n_columns * (_SURE / size) ** 2
+def units_share(size: float) -> float:
+    """Return the share of μ² at which counts of responses are sure where ``size`` is nμ; 0: too much."""
+    share = UNIT_COUNTS * (_SURE / size) ** 2
     return 0.0 if share > _SHARES[1] else float(max(share, _SHARES[0]))
 
 

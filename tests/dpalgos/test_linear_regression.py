@@ -235,7 +235,10 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
 def test_a_column_that_is_far_too_large_gets_a_unit_and_an_indicator_keeps_its_own():
     rng = np.random.default_rng(8)
     X = np.column_stack([rng.standard_normal((5000, 2)), rng.random(5000) < 0.1, np.ones(5000)])
-    coef, ask = np.array([1.0, -0.5, 0.3, 0.2]), {"epsilon": 1.0, "delta": 1e-6, "replicates": 20}
+    coef, ask = (
+        np.array([1.0, -0.5, 0.3, 0.2]),
+        {"epsilon": 1.0, "delta": 1e-6, "replicates": 20, "units": "private"},
+    )
     y = X @ coef + rng.standard_normal(5000)
     errors = []
     for scale in (1.0, 100.0):
