@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 
 import dpalgos
 from data.errors import DataError
@@ -11,9 +12,12 @@ from data.tables.declared import table_schema
 from dpalgos import InputError
 from dpalgos.hardened_release import HardenedAnswer
 from flows.studies.find_study import find_study
+from reports.pages.release_page import render_release
 from tasks.faults import SpecError
+from tasks.release.record import record_of
 from tasks.release.release import release
 from tasks.release.table import AT_CENTERS, table_as_declared
+from tasks.report.coefficients import text_of
 from tests.tasks.analyst_tables import edited, study_of
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -98,6 +102,25 @@ def test_means_and_labels_of_text_are_released_without_another_line(
         table = people()
         means = [table["age"].mean(), *((table["region"] == r).mean() for r in ("south", "west"))]
         np.testing.assert_allclose(list(answer.estimate.values())[:3], means, rtol=0.02)
+
+
+def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
+    study(tmp_path, response="cost")
+    edited(tmp_path / "mine-release.toml", "[params]", "[params]\ndiagnostics = 0.1")
+    released = asked(tmp_path, ledger, interval=0.95)
+    frame = people()
+    exact = smf.ols("cost ~ age + region + smoker", frame).fit()
+    found = record_of(released)["release"]
+    assert found["fit"]["r_squared_low"] < exact.rsquared < found["fit"]["r_squared_high"]
+    assert found["fit"]["residual_std"] == pytest.approx(np.sqrt(exact.scale), rel=0.15)
+    bins = found["binned_fit"]
+    assert sum(bins["rows"]) == pytest.approx(len(frame), rel=0.05)
+    assert bins["observed"][-1] == pytest.approx(
+        frame.cost[frame.cost > frame.cost.quantile(0.9)].mean(), rel=0.15
+    )
+    assert "R²" in text_of([record_of(released)])
+    assert "How well it fits" in render_release(record_of(released)).decode()
+    assert record_of(asked(tmp_path, ledger, interval=0.95))["release"]["fit"] == found["fit"]  # replayed
 
 
 @pytest.mark.parametrize(
