@@ -11,7 +11,7 @@ FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench bench-accuracy docs serve clean clean-home lint
+.PHONY: setup run test test-all bench bench-accuracy docs dist serve clean clean-home lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
@@ -40,6 +40,10 @@ bench-accuracy: $(TEST_STAMP)
 docs: $(DOCS_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+# Every Python of the metadata that is installed here.
+dist: | $(BIN)/python
+	tests/try_dist.sh $(BIN)/python python3.11 python3.12 python3.13
 
 serve: $(RUNTIME_STAMP)
 	$(BIN)/python -m flows.server.serve
