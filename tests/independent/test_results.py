@@ -1,5 +1,7 @@
 """What results tables certify is recomputed from the events of the very runs that gave their rows."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -29,18 +31,18 @@ ROUNDING, GRID = 5e-3, 2e-4
 
 @pytest.fixture
 def events_of(monkeypatch):
-    """Events of the cells that were run, by what each was asked."""
-    found, asked = {}, []
+    """Events of the cells that were run, by what each was asked; cells side by side have a thread each."""
+    found, current = {}, threading.local()
     run_cell, estimate = tasks.run.block._run_cell, dpalgos.estimate
 
     def watched_cell(cell, block, draw):
-        asked.append(cell.question)
+        current.question = cell.question
         return run_cell(cell, block, draw)
 
     def watched_estimate(*arguments, **keywords):
         result = estimate(*arguments, **keywords)
-        if asked:  # the cell's own answer comes first; problems estimate targets beside it
-            found[asked.pop()] = result.events
+        if question := vars(current).pop("question", None):  # its own answer comes first, targets later
+            found[question] = result.events
         return result
 
     monkeypatch.setattr(tasks.run.block, "_run_cell", watched_cell)
