@@ -124,6 +124,25 @@ APPLICATION_FAULTS = {
             "prune_shared", condition("_ON_ITS_WAY", "True"), "test_inventory"
         )
     },
+    "flows/league/run.py": {
+        "an answer that is no number counts as perfect": Fault(
+            "Scale.error", argument("nan_to_num", "nan", "0.0"), "test_league"
+        ),
+        "a result that two machines have counts twice": Fault(
+            "merged", condition("known", "True"), "test_league"
+        ),
+    },
+    "reports/pages/league.py": {
+        "the page does not say where others are better": Fault(
+            "_leaders", operation("other", "own < other"), "test_league"
+        ),
+        "a method without an answer is as good as the best": Fault(
+            "ratios_of", argument("fillna", 0, "1.0"), "test_league"
+        ),
+    },
+    "flows/record/progress.py": {
+        "blocks under way count as nothing": Fault("Progress.within", name("work", "0.0"), "test_progress")
+    },
     "flows/studies/stored.py": {
         "a damaged result is served from the cache": Fault(
             "StoredResults.run", operation("at_hand", "record is None"), "test_stored"
