@@ -82,7 +82,14 @@ def render_league(
         "dpcost": version,
         "data": [],
     }
+    figures = {
+        f"figures/{drawn.name}.{ending}": content
+        for drawn in (part.figure for part in sections)
+        if drawn is not None
+        for ending, content in (("svg", drawn.svg), ("png", drawn.png or b""))
+    }
     return {
+        **figures,
         "report.html": render_html("league.jinja", TITLE, headline, **context),
         "report.md": render_markdown("league.jinja", **context),
         "results.json": json.dumps(results, indent=1, ensure_ascii=False).encode(),
@@ -178,7 +185,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> S
         steps=True,
     )  # fmt: skip
     title = f"{FAMILIES[family]}: performance profile"
-    drawn = picture(line_chart(lines, frame), f"league-{family}", title, "real", png=False) if lines else None
+    drawn = picture(line_chart(lines, frame), f"league-{family}", title, "real") if lines else None
     rows = [
         [name, num(math.exp(order[name])), *(f"{(own[name] <= tau).mean():.0%}" for tau in (1, 2, 10)),
          f"{(~np.isfinite(own[name])).mean():.0%}"]

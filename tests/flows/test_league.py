@@ -85,6 +85,8 @@ def test_the_page_says_first_where_others_are_better_and_names_what_an_attack_fo
     assert first < text.index("## Rules")
     assert "least\\_squares violates its claim" in text or "least_squares violates its claim" in text
     assert b"<svg" in files["report.html"]
+    assert "(figures/league-linear.png)" in text
+    assert files["figures/league-linear.png"]
 
 
 def test_results_of_several_machines_are_one_and_what_is_known_counts_once():
