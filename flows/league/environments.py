@@ -30,8 +30,3 @@ def interpreter(requirements: tuple[str, ...], folder: Path) -> Path:
         )
         done.write_text(frozen.stdout)
     return python
-
-
-def versions(requirements: tuple[str, ...], folder: Path) -> str:
-    """Return the versions that were asked for, or this project's."""
-    return ", ".join(requirements) or "this project"
