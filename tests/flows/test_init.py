@@ -198,7 +198,6 @@ def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is
     for text in (
         "Good for",
         "NOT FOR PUBLICATION: the exact answer",
-        "Smallest mean private error by ε",
         "flat",
     ):
         assert text in markdown

@@ -127,7 +127,7 @@ def test_a_forecast_of_a_large_table_is_that_of_a_small_one_at_more_budget(tmp_p
     file.write_text(text)
     spec = find_study(str(file))
     own = {(f.n, f.epsilon): f.error for f in advise(spec).forecasts if f.name == "preconditioned_regression"}
-    assert own[360_000, 0.5] < 0.4 * own[25_000, 0.5]
+    assert own[360_000, 0.5] < 0.5 * own[25_000, 0.5]
     assert all(np.isfinite(list(own.values())))
 
 

@@ -13,7 +13,7 @@ def test_the_report_speaks_of_simulated_data(tmp_path, home):
     assert set(rows["data_source"]) == {"simulated"}
     assert set(rows["dataset"]) == {"gaussian_mean"}
     assert set(rows.loc[rows["panel"] == "high-dimensional", "s"]) == {2}
-    told = [study.size_label, "simulated, anew in every repetition", "panel “high-dimensional”"]
+    told = [study.size_label, "simulated, anew in every repetition", "high-dimensional"]
     told += [panel.about for panel in study.panels] + [each.value for each in study.assumptions]
     for name in ("report.md", "report.html"):
         text = (tmp_path / "out" / name).read_text().partition("<script")[0]

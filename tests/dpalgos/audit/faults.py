@@ -227,7 +227,7 @@ FAULTS = [
     ),
     Fault("responses not truncated", "dp_linear_regression", without(ROW_MOMENTS, "truncate"), gross=True),
     Fault("entries not truncated", "dp_mean", without("dpalgos.central.dp_mean", "truncate"), gross=True),
-    Fault("noise used twice", "preconditioned_regression", noise=RepeatedNoise, gross=True),
+    Fault("noise used twice", "preconditioned_regression", noise=RepeatedNoise),
     Fault("bound from the data", "dp_linear_regression", changed_params(bound_from_the_data), gross=True),
     Fault("delta ignored, 1/2 in its place", "adassp", changed_params(delta_of_one_half), gross=True),
     Fault("delta ignored, √2/ε", "dp_mean", changed_params(pure_like), gross=True),
