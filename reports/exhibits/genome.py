@@ -79,7 +79,8 @@ def _map_figure(
     named = label.encode(x=x, y=alt.value(104), text="text:N")
     strips = []
     for title, answer, color, ink in rows:
-        shown = np.union1d(_largest(answer[order], _MOST_POINTS), np.flatnonzero(wanted))
+        largest = np.array(_largest(answer[order], _MOST_POINTS), dtype=int)  # none of a zero answer
+        shown = np.union1d(largest, np.flatnonzero(wanted))
         points = [
             {"i": int(i), "y": float(f"{answer[order][i]:.4g}"), "wanted": bool(wanted[i])} for i in shown
         ]

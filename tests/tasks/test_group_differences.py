@@ -9,6 +9,7 @@ import pytest
 
 from data.prepare.genotype_groups import GroupDifference
 from flows.studies.find_study import find_study
+from reports.exhibits.genome import _map_figure
 from tasks.problems.group_differences import SUPPORT_RECALL, groups_bytes, support_recall
 from tasks.problems.problem import HeadlineRun
 from tasks.run.block import compute_block
@@ -93,3 +94,11 @@ def test_snps_whose_place_is_not_known_are_mapped_in_their_order(block, tmp_path
     genome = mapped(block, design, tmp_path)
     assert genome.positions == [0] * 40
     assert genome.truth == pytest.approx(design.target, abs=1e-6)
+
+
+def test_an_answer_that_is_zero_everywhere_is_mapped():
+    genome = SimpleNamespace(chromosomes=["1"] * 40, positions=list(range(40)), s=5)
+    truth, look = np.linspace(0, 1, 40), SimpleNamespace(color="#000", ink="#000")
+    zero = (SimpleNamespace(brief="zero", look=look), np.zeros(40))
+    _, drawn = _map_figure(genome, truth, [zero]).vconcat
+    assert len(drawn.layer[1].data.values) == genome.s  # the places that are wanted alone
