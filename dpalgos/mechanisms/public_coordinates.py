@@ -17,8 +17,9 @@ public rows) say that the question is idle:
 * nμ ≥ 4,000, so that private moments are good enough, or a share that would be above .2;
 * fewer public rows than five per column;
 * S_pub with a trace below .55 d (heavy tails) or an eigenvalue below .04 (a direction that hardly varies);
-* no direction in which they vary less than .3 of the noise in the moments of x, or than .0075 of it over the
-  share: what it can win must exceed what it costs.
+* no direction in which they vary less than .3 of the noise in the moments of x, or .0075 of it per share.
+
+The last rule asks that what the question can win exceeds what it costs.
 
 The thresholds were chosen on six tables (n = 6,366 to 20,640, d = 6 to 17). A right shape may be refused, and
 a nearly right one, with one of several columns shuffled, may be used. In logistic regressions right shapes
