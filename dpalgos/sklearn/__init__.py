@@ -6,7 +6,6 @@ units by ``bounds``, or by ``center`` and ``scale`` (a scaler fitted to X is not
 floating-point noise, for research; ``dpcost release`` draws hardened noise.
 """
 
-from dpalgos.sklearn.base import PublicScaler
 from dpalgos.sklearn.models import (
     DPBoundedMean,
     DPLinearRegression,
@@ -17,6 +16,7 @@ from dpalgos.sklearn.models import (
     DPSparseLinearRegression,
     DPSparseMean,
 )
+from dpalgos.sklearn.units import PublicScaler
 
 __all__ = [
     "DPBoundedMean",

@@ -11,7 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpalgos.errors import InputError
-from dpalgos.sklearn.base import PrivateModel, UnitModel, Units, public_units, refuse_fit_arguments
+from dpalgos.sklearn.base import PrivateModel, UnitModel, refuse_fit_arguments
+from dpalgos.sklearn.units import Units, public_units
 from dpalgos.typing import FloatArray
 
 _NEAR = 0.9  # of the bound

@@ -1,0 +1,30 @@
+"""Columns of categories with declared levels, as columns of 0 and 1."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpalgos.errors import InputError
+
+
+def coded_levels(X: Any, levels: Mapping[str, Sequence[Any]]) -> Any:
+    """Return a data frame with a column of 0 and 1 for each level but the first, in the column's place."""
+    if not hasattr(X, "columns"):
+        raise InputError(f"levels by column needs X as a data frame, got {type(X).__name__}; pass a frame")
+    columns: dict[str, Any] = {}
+    for name in levels:
+        if name not in X.columns or isinstance(levels[name], str) or len(set(levels[name])) < 2:
+            raise InputError(
+                "levels must be like {'region': ['a', 'b']}, two or more of columns of X, got "
+                f"{name!r}: {levels[name]!r}"
+            )
+    for name in X.columns:
+        values = np.asarray(X[name])
+        if name not in levels:
+            columns[name] = values
+            continue
+        if not np.isin(values, list(levels[name])).all():
+            raise InputError(f"column {name!r} must hold its declared levels only; declare the others, too")
+        columns |= {f"{name}={level}": (values == level) * 1.0 for level in levels[name][1:]}
+    return type(X)(columns, index=X.index)
