@@ -37,19 +37,18 @@ step.
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ ≥ 140, y
 is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s], for .01 to .08 of what
-is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. Where
-nμ < 15 √d, counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and
-C = √d max(.07, nμ/200), and the start is shrunk by what noise explains. The combination follows from the
-released gradients and their noise
-(:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves directions that
-the first's noise hides; ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor;
-directions that two whitenings leave unresolved have each its own. At last θ̄ is made no longer than the
-released second moment of y allows, or than 1 where noise hides that. ``public_X``, public rows without
-responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where public numbers
-say that it may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings,
-which know more. ``clip`` (:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"``
-has constants found on the California housing data, hence no independent evidence there; a pair ``(C_A, C)``
-is public.
+is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. Where nμ < 15
+√d, counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and C = √d max(.07, nμ/200), and
+the start is shrunk by what noise explains. The combination follows from the released gradients and their
+noise (:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves
+directions that the first's noise hides; ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one
+James–Stein factor; directions that two whitenings leave unresolved have each its own. At last θ̄ is made no
+longer than the released second moment of y allows, or than 1 where noise hides that. ``public_X``, public
+rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where
+public numbers say that it may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with
+two whitenings, which know more. ``clip`` (:mod:`dpalgos.mechanisms.clip_levels`): by default levels are
+searched; ``"rule"`` has constants found on the California housing data, hence no independent evidence there;
+a pair ``(C_A, C)`` is public.
 
 An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
 combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.

@@ -64,7 +64,7 @@ from dpalgos.mechanisms.for_intervals.mean_residual import (
     FAR,
     RESIDUAL,
     InterceptShift,
-    release_far_rows,
+    far_rows_stand_out,
     release_mean_residual,
 )
 from dpalgos.mechanisms.for_intervals.score_curvature import (
@@ -188,7 +188,7 @@ class RegressionInterval(IntervalParams):
             tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
             hidden = error.moved(tail, steps.level, moments, n_rows)
             if scores.family.is_linear:
-                shift = release_far_rows(transcript, budget, at, curvature, moments)
+                shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
         bent = _bent(scores.family, curvature, center, outer, middle)
         margin = _MARGIN if scores.family.is_linear else _BENT_MARGIN
         variance = margin * error.variance + shift.variance

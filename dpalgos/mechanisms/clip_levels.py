@@ -18,7 +18,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level, counts_above
 from dpalgos.steps.moments import row_norms
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 
 def count_sensitivity() -> float:
@@ -49,21 +49,46 @@ def search_level(
     replicate = np.arange(transcript.n_replicates)
     levels = np.broadcast_to(candidates.reshape(len(candidates), -1), (len(candidates), len(replicate)))
     above = counts_above(norms, levels)
-    low = np.zeros(len(replicate), dtype=int)
-    high = np.full(len(replicate), len(candidates) - 1)
-    for _ in range(counts_needed(len(candidates))):
+    found = search_by_counts(
+        transcript,
+        lambda middle: above(middle[0])[None],
+        (len(candidates), 1, len(replicate)),
+        wanted,
+        l2_sensitivity=count_sensitivity(),
+        noise_multiplier=noise_multiplier,
+        label=label,
+    )[0]
+    transcript.note(at_the_last_level(label), found == len(candidates) - 1)
+    return np.asarray(levels[found, replicate])
+
+
+def search_by_counts(
+    transcript: Transcript,
+    above: Callable[[IntArray], FloatArray],
+    shape: tuple[int, int, int],
+    wanted: FloatArray,
+    *,
+    l2_sensitivity: float,
+    noise_multiplier: float,
+    label: str,
+) -> IntArray:
+    """Release which is the lowest candidate that at most about ``wanted`` (R,) rows exceed, by bisection.
+
+    ``shape`` is (m, p, R), for m candidates and p searches at once; ``above`` brings numbers of candidates
+    (p, R), which are returned at the end, to counts of rows (p, R), which replacing a row moves by
+    ``l2_sensitivity``.
+    """
+    m, *searches = shape
+    low, high = np.zeros(searches, dtype=int), np.full(searches, m - 1)
+    for _ in range(counts_needed(m)):
         middle = (low + high) // 2
         released = transcript.gaussian(
-            above(middle)[None, :],
-            l2_sensitivity=count_sensitivity(),
-            noise_multiplier=noise_multiplier,
-            label=label,
-        )[0]
+            above(middle), l2_sensitivity=l2_sensitivity, noise_multiplier=noise_multiplier, label=label
+        )
         too_many = released > wanted
         low = np.where(too_many, np.minimum(middle + 1, high), low)
         high = np.where(too_many, high, middle)
-    transcript.note(at_the_last_level(label), high == len(candidates) - 1)
-    return np.asarray(levels[high, replicate])
+    return high
 
 
 N_COUNTS = counts_needed(16)  # of one search of a preconditioned regression

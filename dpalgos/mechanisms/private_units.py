@@ -11,7 +11,7 @@ smaller unit would have them clipped.
 
 import numpy as np
 
-from dpalgos.mechanisms.clip_levels import counts_needed, with_response
+from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts, with_response
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.typing import FloatArray
@@ -39,7 +39,7 @@ def units_share(size: float) -> float:
 def private_units(
     transcript: Transcript, sample: Sample, *, with_columns: bool, noise_multiplier: float
 ) -> FloatArray:
-    """Return units of the rows [x, y], (d + 1, R); those of columns are 1 unless they are asked for."""
+    """Release units of the columns of X, if wanted, and of y: (d + 1, R), 1 where none was released."""
     first = 0 if with_columns else sample.n_features
     p, n_levels = sample.n_features + 1 - first, len(_POWERS)
 
@@ -59,21 +59,18 @@ def private_units(
 
     in_each = sample.grouped(powers).total((n_levels + 1, p, transcript.n_replicates), part)
     above = in_each[::-1].cumsum(axis=0)[-2::-1]
-    low, high = np.zeros(above.shape[1:], dtype=int), np.full(above.shape[1:], n_levels - 1)
-    for _ in range(UNIT_COUNTS):
-        middle = (low + high) // 2
-        released = transcript.gaussian(
-            np.take_along_axis(above, middle[None], axis=0)[0],
-            l2_sensitivity=counts_sensitivity(p),
-            noise_multiplier=noise_multiplier,
-            label=UNITS,
-        )
-        too_many = released > _ABOVE * sample.n_rows
-        low = np.where(too_many, np.minimum(middle + 1, high), low)
-        high = np.where(too_many, high, middle)
+    found = search_by_counts(
+        transcript,
+        lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
+        (n_levels, p, transcript.n_replicates),
+        _ABOVE * sample.n_rows,
+        l2_sensitivity=counts_sensitivity(p),
+        noise_multiplier=noise_multiplier,
+        label=UNITS,
+    )
     units = np.ones((sample.n_features + 1, transcript.n_replicates))
     # At the lowest level most values are 0, which says nothing of the others.
-    units[first:] = np.where(high > 0, 2.0 ** (_POWERS[high] - 1), 1.0)
+    units[first:] = np.where(found > 0, 2.0 ** (_POWERS[found] - 1), 1.0)
     units[units == 0.5] = 1.0
     columns = units[:-1]
     columns[columns <= _TOO_LARGE] = 1.0

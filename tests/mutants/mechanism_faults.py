@@ -183,7 +183,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/mechanisms/clip_levels.py": {
         "the radius is found without noise": Fault(
-            "search_level",
+            "search_by_counts",
             call("gaussian", "({all}, {0})[1]"),
             replayed("clipped_mean: private radius-tight"),
         ),

@@ -78,17 +78,16 @@ def release_mean_residual(
     )
 
 
-def release_far_rows(
+def far_rows_stand_out(
     transcript: Transcript,
     budget: SplitBudget,
     at: ScoresAt,
     curvature: ScoreCurvature,
     moments: FloatArray,
-) -> InterceptShift:
-    """Release a count of far rows alone: where it stands out no coefficient has an interval."""
+) -> BoolArray:
+    """Release a count of far rows alone, and return where it exceeds its noise by far, (R,)."""
     far, noise = _count_far_rows(transcript, budget, at, _cut_level(budget, at, curvature, moments))
-    nothing = np.zeros((at.sample.n_features, at.sample.n_replicates))
-    return InterceptShift(moved=nothing, gross=far > _GROSS * noise)
+    return np.asarray(far > _GROSS * noise)
 
 
 def _cut_level(
