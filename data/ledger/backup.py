@@ -9,12 +9,10 @@ says that it does not matter.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -22,13 +20,10 @@ from data.errors import LedgerBroken, LedgerError, LedgerUnavailable, StoreError
 from data.ledger import key
 from data.ledger.book import Book, VerifyReport
 from data.ledger.charges import RELEASED
-from data.ledger.database import BUDGETS, CHARGES, TABLES, Database, SQLiteDatabase
-from data.ledger.earlier import BEFORE, EARLIER, EARLIER_HEAD
-from data.ledger.migration import migrate
+from data.ledger.database import BEFORE, BUDGETS, CHARGES, TABLES, Database, SQLiteDatabase
 from data.store.folders import atomic_write, read_small
 
 _LARGEST = 10**9  # bytes
-_EARLIER_FORMAT = "dpcost ledger, backup 1"  # JSON
 _UNREADABLE = (ValueError, TypeError, LookupError, RecursionError, sqlite3.Error, sa.exc.DBAPIError)
 _KEY = sa.Table("dpcost_key", sa.MetaData(), sa.Column("digits", sa.Text, nullable=False))
 
@@ -154,31 +149,14 @@ def _opened(path: Path) -> Iterator[tuple[Book, str]]:
         raise LedgerError(f"{path} cannot be read ({error.strerror}); check the path") from None
     with _in_memory() as connection:
         try:
-            if content.startswith(b"{"):
-                digits = _take_over(connection, json.loads(content), path)
-            else:
-                connection.connection.driver_connection.deserialize(content)  # type: ignore[union-attr]
-                (digits,) = connection.execute(sa.select(_KEY.c.digits)).scalars()
+            connection.connection.driver_connection.deserialize(content)  # type: ignore[union-attr]
+            (digits,) = connection.execute(sa.select(_KEY.c.digits)).scalars()
             book = Book(connection, key.keys_of(digits).id, str(path))
         except LedgerError:
             raise
         except _UNREADABLE:
             raise LedgerError(f"{path} is no backup of a ledger, or is damaged; name another file") from None
         yield book, digits
-
-
-def _take_over(connection: sa.Connection, backup: dict[str, Any], path: Path) -> str:
-    """Fill the tables with a backup of an earlier version, and return its key."""
-    if backup["format"] != _EARLIER_FORMAT:
-        raise ValueError
-    digits = str(backup["key"])
-    for table, rows in ((EARLIER, backup["entries"]), (EARLIER_HEAD, [backup["head"]])):
-        table.create(connection)
-        for row in rows:
-            connection.execute(sa.insert(table).values(dict(zip(table.c.keys(), row, strict=True))))
-    TABLES.create_all(connection)
-    migrate(connection, key.keys_of(digits), str(path))
-    return digits
 
 
 @contextmanager

@@ -24,14 +24,13 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
+    Holder,
     PrivacyCost,
     Question,
     TotalBudget,
     canonical_json,
 )
-from data.ledger.database import BUDGETS, CHARGES
-from data.ledger.earlier import BEFORE
-from data.ledger.holder import Holder
+from data.ledger.database import BEFORE, BUDGETS, CHARGES
 
 START = "0" * 64
 MAX_PROBLEMS = 20

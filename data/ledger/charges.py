@@ -1,4 +1,4 @@
-"""What the ledger keeps: budgets, questions, costs and charges, as frozen records; and their JSON."""
+"""What the ledger keeps, as frozen records: budgets, questions, costs, and charges with their holders."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import hashlib
 import json
 import math
 import numbers
+import os
+import socket
+import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from data.errors import LedgerError
-from data.ledger.holder import Holder
 
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
@@ -65,6 +68,58 @@ class PrivacyCost:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """The thread of a process that was charged, and alone may store the answer.
+
+    The number of a process is used again; together with its start time and the boot of the machine it is not.
+    """
+
+    pid: int
+    start_time: str  # in the system's own notation
+    boot_id: str
+    host: str
+    thread: int
+
+    @classmethod
+    def here(cls) -> Holder:
+        pid, thread = os.getpid(), threading.get_ident()
+        return cls(
+            pid=pid, start_time=start_time(pid), boot_id=_boot_id(), host=socket.gethostname(), thread=thread
+        )
+
+    @classmethod
+    def of(cls, written: dict[str, Any]) -> Holder:
+        return cls(**written["process"], thread=written["thread"])
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The holder as a charge's row has it."""
+        process = asdict(self)
+        return {"thread": process.pop("thread"), "process": process}
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it runs on another machine, where its state is unknown here."""
+        return self.host != socket.gethostname()
+
+    @property
+    def is_this_process(self) -> bool:
+        return replace(Holder.here(), thread=self.thread) == self
+
+    def may_answer(self) -> bool:
+        """Return whether another thread or process may still be drawing the answer.
+
+        The asking thread itself is not: it would not ask. Of another machine nothing is known, so: yes.
+        """
+        if self.is_remote:
+            return True
+        if self.is_this_process:
+            others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+            return self.thread in others
+        return self.boot_id == _boot_id() and self.start_time == start_time(self.pid)
+
+
 @dataclass(frozen=True)
 class Charge:
     """One charge. Once returned by `Ledger.charge`, it is on the disk."""
@@ -88,6 +143,21 @@ class Charge:
 
     def may_be_answered(self) -> bool:
         return self.state == PENDING and self.holder.may_answer()
+
+
+def start_time(pid: int) -> str:
+    """Return when a process started; empty if it is gone or has exited and waits to be collected."""
+    try:
+        # The command name, in brackets, may itself hold blanks and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+@cache
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def require_name(what: str, name: str) -> None:

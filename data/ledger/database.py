@@ -24,7 +24,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.pool import NullPool
 
 from data.errors import LedgerError, LedgerUnavailable
-from data.ledger.earlier import EARLIER
 from data.store.folders import private_folder, require_local_disk
 
 # Takes over what an earlier version wrote, in a transaction.
@@ -59,6 +58,26 @@ CHARGES = sa.Table(
     sa.Column("seal", sa.Text, nullable=False),
     sa.UniqueConstraint("question", "attempt"),
 )
+
+# What an earlier version wrote: one chain of entries, and its head.
+_EARLIER_TABLES = sa.MetaData()
+EARLIER = sa.Table(
+    "dpcost_ledger",
+    _EARLIER_TABLES,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    *(
+        sa.Column(name, sa.Text, nullable=False)
+        for name in ("kind", "dataset", "subject", "digest", "previous", "hash", "body")
+    ),
+)
+EARLIER_HEAD = sa.Table(
+    "dpcost_ledger_head",
+    _EARLIER_TABLES,
+    sa.Column("n_entries", sa.BigInteger, nullable=False),
+    *(sa.Column(name, sa.Text, nullable=False) for name in ("hash", "key_id", "mac")),
+)
+# Where its entries stay once they were taken over (data.ledger.migration).
+BEFORE = EARLIER.to_metadata(sa.MetaData(), name="dpcost_ledger_before")
 
 _VERIFY = "run dpcost ledger verify"
 _BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"

@@ -30,6 +30,7 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
+    Holder,
     PrivacyCost,
     Question,
     TotalBudget,
@@ -39,7 +40,6 @@ from data.ledger.charges import (
     require_privacy,
 )
 from data.ledger.database import Database, PostgreSQLDatabase, SQLiteDatabase
-from data.ledger.holder import Holder
 from data.ledger.migration import migrate
 from data.store import folders as store
 

@@ -23,13 +23,13 @@ from data.ledger.charges import (
     PENDING,
     RELEASED,
     Charge,
+    Holder,
     PrivacyCost,
     Question,
     TotalBudget,
     canonical_json,
 )
-from data.ledger.earlier import BEFORE, EARLIER, EARLIER_HEAD
-from data.ledger.holder import Holder
+from data.ledger.database import BEFORE, EARLIER, EARLIER_HEAD
 from data.ledger.key import Keys
 
 

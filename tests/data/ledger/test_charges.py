@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from data.errors import AnswerLost, AnswerPending, BudgetExhausted, LedgerError
-from data.ledger import PrivacyCost, holder, open_ledger
-from data.ledger.charges import Charge
-from data.ledger.holder import Holder, start_time
+from data.ledger import PrivacyCost, charges, open_ledger
+from data.ledger.charges import Charge, Holder, start_time
 from tests.data.ledger.charging import COST
 
 
@@ -17,7 +16,7 @@ def dead(monkeypatch):
     """Make every process that held a charge appear dead."""
 
     def die():
-        monkeypatch.setattr(holder, "_boot_id", lambda: "the next boot")
+        monkeypatch.setattr(charges, "_boot_id", lambda: "the next boot")
 
     return die
 
@@ -175,7 +174,7 @@ def test_the_waiting_ends(place, ledger, fits, ask):
 def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger, fits, ask, monkeypatch):
     first = ledger.charge(ask(), COST, fits)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(holder.socket, "gethostname", lambda: "elsewhere")
+        elsewhere.setattr(charges.socket, "gethostname", lambda: "elsewhere")
         other = place.ledger(answer_timeout=0.1)
         with pytest.raises(AnswerLost):
             other.charge(ask(), COST, fits)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from data.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
-from data.ledger import Ledger, Question, holder
+from data.ledger import Ledger, Question, charges
 from tests.data.ledger.charging import COST
 
 EPSILON, TOTAL = 1 / 8, 1.0
@@ -29,8 +29,8 @@ class Ledgers(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.home, self.boot, self.heads = self.folder / "home", 0, []
-        self.original = holder._boot_id
-        holder._boot_id = lambda: f"boot {self.boot}"
+        self.original = charges._boot_id
+        charges._boot_id = lambda: f"boot {self.boot}"
         self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
         self.bound, self.backup = {}, None
 
@@ -128,7 +128,7 @@ class Ledgers(RuleBasedStateMachine):
         assert all(ledger.verify(head).ok for head in self.heads[-3:])
 
     def teardown(self):
-        holder._boot_id = self.original
+        charges._boot_id = self.original
         shutil.rmtree(self.folder)
 
 
