@@ -121,7 +121,6 @@ class Source:
 
     @property
     def files(self) -> tuple["Source", ...]:
-        """This file and its companions."""
         return (self, *self.companions)
 
     @property

@@ -67,6 +67,5 @@ def _plain_text(app: Sphinx, what: str, name: str, obj: object, options: object,
 
 
 def setup(app: Sphinx) -> None:
-    """Write the generated pages before Sphinx looks for pages."""
     app.connect("builder-inited", lambda app: write_pages(HERE, EXTRA / "gallery"))
     app.connect("autodoc-process-docstring", _plain_text, priority=100)  # before numpydoc's

@@ -156,7 +156,6 @@ def when(stamp: str) -> str:
 
 @cache
 def macros() -> Any:
-    """Return the template's macros, by name."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined)

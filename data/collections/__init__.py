@@ -10,7 +10,6 @@ from types import ModuleType
 
 
 def collections() -> dict[str, ModuleType]:
-    """Return the collections by name."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     return {name: importlib.import_module(f"{__name__}.{name}") for name in names}
 

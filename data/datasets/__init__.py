@@ -98,7 +98,6 @@ def _place(path: tuple[int | str, ...]) -> str:
 
 
 def parser(name: str, layout: str) -> Callable[..., Any]:
-    """Return the function that reads a layout of a dataset."""
     parsers: dict[str, Callable[..., Any]] = load(name).PARSERS
     if layout not in parsers:
         raise DataError(f"data/datasets/{name}.py has no parser for layout {layout!r}; add it to PARSERS")

@@ -259,7 +259,6 @@ class _Bounded:
 
 
 def _copy_packaged(url: str, handle: BinaryIO) -> None:
-    """Copy a file that an installed package contains, without the network."""
     package, _, path = url.removeprefix(PACKAGED).partition("/")
     try:
         with files(package).joinpath(path).open("rb") as packaged:

@@ -92,7 +92,6 @@ def open_zip_member(archive: Path, member: str) -> Iterator[BinaryIO]:
 
 
 def damaged(archive: Path) -> CorruptSource:
-    """Return the error about an archive that cannot be read to its end."""
     return CorruptSource(f"{archive.name} is a truncated or damaged archive; get it again")
 
 

@@ -29,7 +29,6 @@ _KEY = sa.Table("dpcost_key", sa.MetaData(), sa.Column("digits", sa.Text, nullab
 
 
 def write_backup(book: Book, home: Path, path: Path) -> VerifyReport:
-    """Write a ledger into a file; see `Ledger.backup`."""
     if book.connection is None:
         raise LedgerError("there is no ledger to back up yet; start with: dpcost ledger open NAME")
     report = book.verify()
@@ -61,7 +60,6 @@ def write_backup(book: Book, home: Path, path: Path) -> VerifyReport:
 def restore_backup(
     database: Database, home: Path, path: Path, *, noted: str | None, forget_newer: bool
 ) -> None:
-    """Put a backup in the place of the ledger; see `Ledger.restore`."""
     with _opened(path) as (backup, digits):
         if problems := backup.problems():
             raise LedgerBroken(f"the backup {path} is not as it was written: {problems[0]}; take another")

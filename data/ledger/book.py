@@ -114,7 +114,6 @@ class Book:
         self._execute(of_budget.values(last=budget["last"], seal=budget["seal"]))
 
     def release(self, charge: Charge, answer: Mapping[str, Any]) -> None:
-        """Write the answer to a pending charge."""
         same = {"question": charge.question.id, "attempt": charge.attempt, "state": PENDING}
         (row,) = [row for row in self._charges if same.items() <= row.items()]
         row |= {"state": RELEASED, "answer": canonical_json(answer), "ended": now()}
@@ -123,7 +122,6 @@ class Book:
         self._execute(of_charge.values({name: row[name] for name in _SEALED_LATER}))
 
     def require_whole(self) -> None:
-        """Refuse a ledger in which anything is not as it was written."""
         if problems := self.problems():
             raise LedgerBroken(
                 f"the ledger {self._location} is not as it was written: {problems[0]}; nothing was written: "
@@ -181,7 +179,6 @@ def _rows(connection: sa.Connection, statement: sa.Select[Any]) -> list[dict[str
 
 
 def _row_of(charge: Charge) -> dict[str, Any]:
-    """Return the columns of a charge that do not depend on other rows."""
     asked, cost = asdict(charge.question), charge.cost
     return {
         "dataset": asked.pop("dataset"),

@@ -94,7 +94,6 @@ class Holder:
 
     @property
     def written(self) -> dict[str, Any]:
-        """The holder as a charge's row has it."""
         process = asdict(self)
         return {"thread": process.pop("thread"), "process": process}
 
@@ -206,7 +205,6 @@ def _merged(digits: str) -> float | int:
 
 
 def _plain_scalar(value: Any) -> Any:
-    """Return a number of numpy's as Python's, for JSON."""
     if not isinstance(value, numbers.Real):
         raise TypeError
     return int(value) if isinstance(value, numbers.Integral) else float(value)

@@ -144,8 +144,7 @@ class Database(ABC):
     def _begin(self, connection: sa.Connection, *, write: bool) -> None: ...
 
     @abstractmethod
-    def _advice(self, error: DBAPIError, phase: str) -> str:
-        """Return what is wrong and what to do."""
+    def _advice(self, error: DBAPIError, phase: str) -> str: ...
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
@@ -222,7 +221,6 @@ class SQLiteDatabase(Database):
             ) from None
 
     def free_reserve(self) -> bool:
-        """Delete that file, and say whether it was there."""
         try:
             self._reserve.unlink()
         except OSError:
@@ -243,7 +241,6 @@ class SQLiteDatabase(Database):
             return not fault.transient
 
     def set_aside(self) -> None:
-        """Rename the file, for its owner to look at."""
         names = (self._path.with_name(f"{self._path.name}.damaged-{number}") for number in count(1))
         self._path.rename(next(name for name in names if not name.exists()))
 

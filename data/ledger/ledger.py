@@ -88,7 +88,6 @@ class Ledger:
         return self._database.location
 
     def fingerprinter(self) -> content.Fingerprinter:
-        """Return a reader of a table that makes its fingerprint with the ledger's key."""
         return content.Fingerprinter(key.load_keys(self._home, create=False).fingerprint)
 
     def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
@@ -179,7 +178,6 @@ class Ledger:
                 raise LedgerError(f"charge {charge.id} has another answer already; show that one")
 
     def budget(self, name: str) -> TotalBudget:
-        """Return the total budget of a dataset, or refuse a name that was never opened."""
         with self._reading() as book:
             return _budget_of(book, name)
 
@@ -304,7 +302,6 @@ def _charge_of(book: Book, charge_id: str) -> Charge:
 
 
 def _require_content(book: Book, question: Question, *, allow_new_content: bool) -> None:
-    """Refuse data that are bound to another dataset, or a dataset that was charged for other data."""
     names = book.names_of(question.content)
     if question.dataset in names:
         return

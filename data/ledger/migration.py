@@ -34,7 +34,6 @@ from data.ledger.key import Keys
 
 
 def migrate(connection: sa.Connection, keys: Keys, location: str) -> None:
-    """Take over the tables of an earlier version, or refuse them."""
     if sa.inspect(connection).has_table(BEFORE.name):
         raise LedgerBroken(
             f"the ledger {location} was charged by an earlier version of dpcost after this one took it over; "
@@ -88,8 +87,6 @@ def _charge(dataset: str, body: dict[str, Any], events: list[sa.Row[Any]]) -> Ch
 
 
 def _checked_entries(connection: sa.Connection, keys: Keys, location: str) -> list[sa.Row[Any]]:
-    """Return all entries, or refuse a chain that is not as it was written."""
-
     def code(*parts: object) -> str:
         try:
             return hmac.digest(keys.chain, canonical_json(parts).encode(), "sha256").hex()

@@ -115,7 +115,6 @@ def _start(simulations: range, seed: int) -> _Flocks:
 
 
 def _draw(rng: np.random.Generator, steps: int) -> dict[str, npt.NDArray[np.generic]]:
-    """Draw everything random about a simulation."""
     f = rng.beta(0.22, 0.22)
     speed, separation = rng.uniform(*SPEEDS), rng.uniform(*SEPARATIONS)
     shares = rng.random(N_BOIDS) < f
@@ -142,7 +141,6 @@ def _draw(rng: np.random.Generator, steps: int) -> dict[str, npt.NDArray[np.gene
 
 
 def _film(flocks: _Flocks) -> Float:
-    """Run the simulations and return their frames, simulation by simulation."""
     n_simulations = flocks.place.shape[1]
     frames = np.empty((n_simulations, FRAMES, N_BOIDS, len(FEATURES)), dtype=np.float32)
     place, velocity, pairs = flocks.place, flocks.velocity, _Pairs(n_simulations)

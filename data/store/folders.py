@@ -73,7 +73,6 @@ def home() -> Path:
 
 
 def store_dir(home: Path) -> Path:
-    """Return the folder of raw files and Parquet tables below `home`."""
     return home / "store"
 
 
@@ -84,7 +83,6 @@ def mirror_from_environment() -> Path | None:
 
 
 def totals(home: Path) -> dict[str, dict[str, int]]:
-    """Return how many files and bytes each part of a home holds."""
     kinds = {"data": home / "store", "cache": home / "cache", "server": home / "prefect"}
     return {kind: _total(folder) for kind, folder in kinds.items()}
 
@@ -197,7 +195,6 @@ def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Refuse a path of a link, a folder, a pipe or a device."""
     if not path.name or "\0" in str(path):
         raise StoreError(f"the path of a file is needed, got {str(path)!r}; add the file's name")
     with suppress(OSError):  # there is nothing yet

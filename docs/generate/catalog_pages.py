@@ -24,7 +24,6 @@ MODELS = {
 
 
 def pages() -> dict[str, str]:
-    """Return the pages and their lists."""
     written = {
         "api/index.rst": _list("Estimators", "How each estimator is called."),
         "theory/index.rst": _list(
@@ -39,12 +38,10 @@ def pages() -> dict[str, str]:
 
 
 def heading(text: str, line: str = "=") -> str:
-    """Return a heading in reStructuredText."""
     return f"{text}\n{line * len(text)}\n"
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]], widths: str = "auto") -> str:
-    """Return a list table."""
     head = f".. list-table::\n   :header-rows: 1\n   :widths: {widths}\n\n"
     body = ""
     for row in (columns, *rows):
@@ -67,7 +64,6 @@ def _list(title: str, sentence: str) -> str:
 
 
 def api_page(entry: Estimator) -> str:
-    """Return how an estimator is called."""
     rows = []
     for each in describe(entry.parameters):
         default = "required" if each["required"] else f"``{each['default']!r}``"
@@ -137,7 +133,6 @@ def call(entry: Estimator) -> str:
 
 
 def theory_page(entry: Estimator) -> str:
-    """Return the docstring of the estimator's module."""
     module = sys.modules[entry.function.__module__]
     first, _, rest = inspect.cleandoc(module.__doc__ or "").partition("\n\n")
     place = Path(inspect.getfile(module)).relative_to(PROJECT)

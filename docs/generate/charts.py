@@ -24,7 +24,6 @@ CAPTION = (
 
 
 def error_chart(entry: Estimator) -> str:
-    """Return the chart as SVG."""
     rows = [(n, "without privacy", error) for n, error in _open_errors(entry.task == "mean")]
     rows += [(n, "zero", float(np.linalg.norm(_truth(entry.task == "mean")))) for n in SIZES]
     for epsilon in EPSILONS if entry.private else (None,):

@@ -74,7 +74,6 @@ def _headline(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def pages() -> dict[str, str]:
-    """Return the table of decisions and a table of errors for each question."""
     rows = pd.read_csv(FILE, keep_default_na=False, na_values={"epsilon": "", "mean": "", "se": ""})
     questions = {
         question: rows[(rows.study == study) & ((rows.panel == panel) | (panel is None))]
@@ -91,7 +90,6 @@ def pages() -> dict[str, str]:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a Markdown table."""
     columns = tuple(columns)
     return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ("---",) * len(columns), *rows)) + "\n"
 

@@ -34,7 +34,6 @@ def copy_reports(folder: Path) -> None:
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Return the table of the copied pages."""
     rows = []
     for manifest in sorted(folder.glob("*/manifest.json")):
         ran, study = json.loads(manifest.read_text()), manifest.parent.name

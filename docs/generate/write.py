@@ -26,7 +26,6 @@ def write_pages(docs: Path, reports: Path) -> None:
 
 
 def _news(project: Path) -> str:
-    """Return the fragments of the next release as one text."""
     options = ["--draft", "--version", "Next release", "--date", "to come"]
     command = [sys.executable, "-m", "towncrier", "build", *options]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout

@@ -89,7 +89,6 @@ class FormulaResult:
         )
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook."""
         table = self.table().to_html(index=False, float_format="%.4g")
         return f"<p>{escape(self.design.formula)}</p>{table}<p>{escape(self._footnote)}</p>"
 

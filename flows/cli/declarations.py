@@ -77,7 +77,6 @@ def _number(text: str, where: str) -> float:
 
 
 def of_a_label(response: str) -> Declarations:
-    """Return the declaration of a response of 0 and 1."""
     return {response: {"lower": "0", "upper": "1", "source": toml("a label is 0 or 1")}}
 
 

@@ -43,7 +43,6 @@ _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEV
 
 
 def check_engine(engine: str) -> None:
-    """Refuse an engine that does not exist or is not installed."""
     if engine == "local":
         return
     if engine != "dask" and not re.fullmatch(r"dask://[^:/]+:\d{1,5}", engine):
@@ -108,7 +107,6 @@ def launch(
     engine: str = "local",
     out: Path | None = None,
 ) -> str:
-    """Run studies one after another and return the path of the index page."""
     check_engine(engine)
     studies = with_evidence(list(dict.fromkeys(studies)))
     names = [study if study == SCORECARD else find_study(study).name for study in studies]
@@ -168,7 +166,6 @@ def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractCont
 
 
 def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> str:
-    """Run studies on a server that answers, and return the path of the index page."""
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 

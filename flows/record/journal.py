@@ -135,7 +135,6 @@ def recorded(study: str, profile: str = "", *, own_data: bool = False) -> Iterat
 
 
 def is_held(home: Path) -> bool:
-    """Say whether a process holds the home's lock for a run."""
     if home.resolve() in _HELD:
         return True
     try:

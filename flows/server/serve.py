@@ -90,7 +90,6 @@ def _serve(home: Path, listen: Callable[[], socket.socket], hosts: list[str]) ->
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:
-    """Return a socket that listens on the port, before anything is started."""
     try:
         return socket.create_server((options.host, options.port))
     except (OSError, OverflowError) as error:

@@ -48,7 +48,6 @@ class PrintedTable:
 
 
 def table_of(models: Sequence[Model]) -> PrintedTable:
-    """Return one model with all its numbers, or several side by side."""
     return _one(models[0]) if len(models) == 1 else _side_by_side(models)
 
 

@@ -23,7 +23,6 @@ class PublishedRun:
 
     @property
     def shown(self) -> Card:
-        """The card as the site's index shows it."""
         return replace(self.card, href=f"{self.folder}/report.html", source=self.source, commit=self.commit)
 
 
@@ -51,7 +50,6 @@ def _reversed(when: str) -> str:
 
 
 def render_site(runs: Sequence[PublishedRun]) -> dict[str, bytes]:
-    """Return the index page of a site."""
     return render_index([run.shown for run in runs])
 
 

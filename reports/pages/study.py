@@ -77,7 +77,6 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
 
 
 def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
-    """Return what both layouts show."""
     page, head, size = view.page, view.headline, view.headline_size
     manifest = page.manifest
     comparisons = noise_comparisons(view.series(head), size) if head and size else ()

@@ -166,7 +166,6 @@ def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
 
 
 def data_sentence(page: StudyPage) -> str:
-    """State whether the data are real, simulated, or a stand-in."""
     text, simulated = said("about_data", data=page.dataset), page.dataset.simulated_too
     if not simulated:
         return text
@@ -175,7 +174,6 @@ def data_sentence(page: StudyPage) -> str:
 
 
 def guides_of(page: StudyPage, where: Setting) -> tuple[Guide, ...]:
-    """Return the theory lines of a setting."""
     return tuple(
         guide
         for guide in page.guides
@@ -255,7 +253,6 @@ class NoiseComparison:
 
 
 def noise_comparisons(series: Sequence[Series], x: float) -> tuple[NoiseComparison, ...]:
-    """Compare the printed noise with the tight one at one size, estimator by estimator."""
     tight = {(s.info.name, s.form): s.mean_at(x) for s in series if s.calibration == "tight"}
     out = []
     for s in series:

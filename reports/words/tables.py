@@ -79,7 +79,6 @@ class ErrorTable:
 
     @property
     def any_flagged(self) -> bool:
-        """Whether δ times the size reaches one anywhere."""
         return any(column.flagged for column in self.columns)
 
 

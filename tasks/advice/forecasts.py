@@ -58,7 +58,6 @@ class Forecast:
 
     @property
     def name(self) -> str:
-        """Estimator, form and number of steps."""
         steps = f"T = {self.steps}" if self.steps else ""
         return ", ".join(part for part in (self.estimator, self.form, steps) if part)
 
@@ -168,7 +167,6 @@ class _Curve:
         return n * gaussian_mu(epsilon, delta_at(self.tables.spec.headline.delta, n))
 
     def run(self, table: MadeUpTable, with_intervals: bool) -> None:
-        """Add the errors on one more table."""
         name, found = self.item.name, []
         for strength in self.strengths:
             try:

@@ -230,7 +230,6 @@ class Block:
 
     @property
     def key(self) -> str:
-        """The block's name within its study."""
         return self.replicates.key
 
     @property

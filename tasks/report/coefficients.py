@@ -44,7 +44,6 @@ def table_format(file: Path) -> str:
 
 
 def text_of(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of releases as text."""
     return render([_model(record) for record in records], "txt").decode()
 
 

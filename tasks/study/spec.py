@@ -255,7 +255,6 @@ class StudySpec(Strict):
         return tuple(dict.fromkeys(problem.source for _, problem in self._on_data(profile)))
 
     def about(self, dataset: str) -> Dataset:
-        """Return what is public about a dataset that the study reads."""
         return next(problem.about for _, problem in self._on_data() if problem.source == dataset)
 
     def check_rows(self, table: DatasetRef) -> None:

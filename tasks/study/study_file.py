@@ -76,7 +76,6 @@ def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
 
 
 def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
-    """Return a file's content without its version, or refuse another version."""
     version = plain.pop("version", 1)
     if isinstance(version, bool) or version != STUDY_FILE_VERSION:
         newer = isinstance(version, int) and version > STUDY_FILE_VERSION
