@@ -1,8 +1,8 @@
 """Private generalized linear models by whitening first and then a few clipped Newton-like steps (ours).
 
     W = M_xx^(−1/2),  M = the released second moments of clipped rows z = [x, 1]     (whitening)
-    θ ← θ + (H(θ) + λ I)⁻¹ ( mean_i clip(u_i (y_i − ψ'(u_i'θ))', C) + noise ),  u_i = W x_i   (T steps)
-    β̂ = W θ̄,  θ̄ the share-weighted mean of the last iterates, shrunk by James–Stein
+    θ ← θ + .85 (H(θ) + λ I)⁻¹ ( mean_i clip(u_i (y_i − ψ'(u_i'θ))', C) + noise ),  u_i = W x_i   (T steps)
+    β̂ = W θ̄,  θ̄ a combination of the last four steps, shrunk by James–Stein
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: a row counts by its score, clipped to a level that is public or itself released, so that heavy
@@ -17,7 +17,7 @@ and the shrinkage use released quantities only. All releases, with their shares 
     rows above a level                    1            .02 left  search_level        not levels
     scores above a level                  1            .1 left   search_level        not levels
     responses above a level               1            .02 left  search_level        poisson
-    second moments                        √2 C_A²/n    .15 left  private_whitening   all
+    second moments                        √2 C_A²/n    .2 left   private_whitening   all
     preconditioned score                  2C/n         the rest  scored_steps        all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
     those of intervals.regression         its own      .152      note_interval       interval and not least
@@ -34,14 +34,16 @@ What follows is heuristics, and affects accuracy only.
 H(θ) is the curvature of the loss if rows were normal with the released moments
 (`dpalgos.models.normal_curvature`), λ = ½ √d times the noise's standard deviation, so that noise alone
 cannot throw θ far (0 for Gaussian responses, which have no unit). For families without a bound on ψ''
-(Poisson) the first θ predicts the released upper quartile of the responses everywhere, and steps are at
-most 1 long.
+(Poisson) the first θ predicts about the lower end of the power of two in which the released upper quartile of
+the responses lies, by a ridge regression of 1 on x, and steps are at most 1 long. Where rows of a rare group
+are clipped, curvature is larger than H says, and full steps would swing about the answer; the combination
+(:func:`dpalgos.steps.denoising.combined_steps`) is the one whose released scores are small.
 
 The clip levels
-    ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−1/4) for the rows
-    and 16 √D/μ for the scores of D = d (or d K) coordinates: a row beyond the level biases the mean by about
-    C/n, noise moves it by 2C√D/(nμ). Each is found by a binary search of noisy counts, the scores' at the
-    first step and, more finely, at the second.
+    ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows,
+    but at least four times the noise of their count, and 16 √D/μ for the scores of D = d (or d K)
+    coordinates: a row beyond the level biases the mean by about C/n, noise moves it by 2C√D/(nμ). Each is
+    found by a binary search of noisy counts, the scores' at the first step and, more finely, at the second.
     ``"rule"``: C_A = 2 √(d + 1), C = 1.5 √(d v) (nμ/489)^(1/4), v the variance of a response at θ = 0: for
     columns and responses of order one.
     a pair ``(C_A, C)`` of public levels.
@@ -89,11 +91,12 @@ from dpalgos.params import checked, choice, count
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import james_stein, shrinkage_choice
+from dpalgos.steps.denoising import combined_steps, james_stein, shrinkage_choice
 from dpalgos.typing import FloatArray
 
-_ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.15
-_N_STEPS, _GROWTH, _N_AVERAGED = 6, 1.4, 3
+_ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.2
+_N_STEPS, _GROWTH, _STEP_SIZE, _N_COMBINED = 6, 1.4, 0.85, 4
+_N_CENTERED = 3  # steps at which an interval is centered
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -216,22 +219,22 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     scores = WhitenedScores(sample, family, whitening.matrix)
     theta = np.zeros(scores.shape)
     if params.needs_start:
-        constant = _predictor(family, levels.typical_response())
-        theta = center * constant / np.maximum((center**2).sum(axis=0), 0.5)
-    steps, variances = scored_steps(transcript, budget, scores, levels, center, theta, _N_STEPS)
+        one, _ = whitening.ridge_start()
+        start = np.linalg.solve(whitening.matrix, one)[..., 0].T
+        theta = start * _predictor(family, levels.typical_response())
+    steps, full = scored_steps(transcript, budget, scores, levels, center, theta, _N_STEPS, _STEP_SIZE)
     if params.interval is not None:
         middle = (center * steps.end).sum(axis=0)
-        params.note_interval(transcript, budget, scores, whitening, steps.last(_N_AVERAGED), middle)
+        params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)
 
-    # A full step forgets the iterate before it: the noises of the averaged ones are independent.
-    weights = step_weights(_N_AVERAGED)
-    averaged = np.einsum("t,t...->...", weights, steps.iterates[-_N_AVERAGED:])
+    known, before = np.ones((sample.n_replicates, 1)), full.noise_stds[-_N_COMBINED - 1] ** 2
+    combined, variance = combined_steps(full.last(_N_COMBINED), _STEP_SIZE, known, before)
     if params.shrinkage == "james_stein":
-        variance = weights**2 @ variances[-_N_AVERAGED:]
-        averaged = james_stein(averaged.reshape(-1, sample.n_replicates), variance).reshape(averaged.shape)
+        combined = james_stein(combined, variance[0])
+    answer: FloatArray = combined.reshape(scores.shape)
     if params.diagnostics is not None:
-        release_binned_fit(transcript, budget, scores, averaged, steps.level)
-    return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, averaged))
+        release_binned_fit(transcript, budget, scores, answer, steps.level)
+    return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, answer))
 
 
 def _predictor(family: Family, mean: FloatArray) -> FloatArray:

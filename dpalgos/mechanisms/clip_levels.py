@@ -100,6 +100,7 @@ _BOUNDED_LEVELS = np.geomspace(0.2, 3.2, 16)  # times √d and the largest resid
 _UNBOUNDED_LEVELS = 1e-3 * 2.0 ** (np.arange(64) / 2)  # times √d
 _FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
 _RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
+_TOLD = 4.0  # times the noise of a count: so many rows it can tell from none
 _REFERENCE_SIZE = 489  # the nμ at which the factors are meant
 
 
@@ -266,8 +267,14 @@ class GLMLevels(_Levels):
         clip, root = self._clip, np.sqrt(self._sample.n_features + 1)
         if clip != "private":
             return self._public(clip[0] if isinstance(clip, tuple) else 2 * root)
-        wanted, norms = self._wanted(100, 0.5), self._norms(with_one, coordinates)
-        return self._searched(root * _GLM_ROW_LEVELS, wanted, norms, "rows", ROWS_ABOVE)
+        norms = self._norms(with_one, coordinates)
+        return self._searched(root * _GLM_ROW_LEVELS, self._wanted_far(), norms, "rows", ROWS_ABOVE)
+
+    def _wanted_far(self) -> FloatArray:
+        """Return how many rows to clip: fewer the more budget, but as many as their noisy count can tell."""
+        told = _TOLD * self._budget.gaussian_multiplier("rows", counts_needed(len(_GLM_ROW_LEVELS)))
+        wanted = 100 * self._root / self.mu * self._scale**-0.9
+        return np.asarray(np.minimum(np.maximum(wanted, told), 0.5 * self._sample.n_rows))
 
     def scores(self, at: ScoresAt, step: int) -> FloatArray:
         """Return the level C for step ``step``, (R,)."""
@@ -292,14 +299,15 @@ class GLMLevels(_Levels):
         return self._step_level
 
     def typical_response(self) -> FloatArray:
-        """Return about the upper quartile of the responses, at least 1, (R,)."""
+        """Return the power of two below the upper quartile of the responses, at least 1, (R,)."""
 
         def responses(group: Group) -> FloatArray:
             return np.asarray(group.y[:, None] * group.weights)
 
         quarter = 0.25 * self._sample.n_rows
         norms = self._sample.grouped(responses)
-        return 0.5 + self._searched(_RESPONSE_LEVELS, quarter, norms, "start", "responses above a level")
+        found = self._searched(_RESPONSE_LEVELS, quarter, norms, "start", "responses above a level")
+        return np.maximum((found + 0.5) / 2, 1.0)
 
     def _searched(
         self,

@@ -49,14 +49,16 @@ def scored_steps(
     center: FloatArray,
     theta: FloatArray,
     n_steps: int,
-) -> tuple[ReleasedSteps, FloatArray]:
-    """Release ``n_steps`` scores, the first at θ (d, R) or (d, K, R); also return the iterates' variances.
+    step_size: float = 1.0,
+) -> tuple[ReleasedSteps, ReleasedSteps]:
+    """Release ``n_steps`` scores, the first at θ (d, R) or (d, K, R); also return full Newton-like steps.
 
-    ``center`` (d, R) is the mean white row, ``budget`` has a part "step t" for each step t. Steps are at most
-    1 long where ψ'' has no bound.
+    ``center`` (d, R) is the mean white row, ``budget`` has a part "step t" for each step t. An iterate moves
+    by ``step_size`` of a full step, and by at most 1 where ψ'' has no bound. Full steps are those of flat θ,
+    as "gradients", with the standard deviation of their noise.
     """
     family, sample = scores.family, scores.sample
-    points, gradients, stds, variances = [], [], [], []
+    points, gradients, stds, full, full_stds = [], [], [], [], []
     for t in range(n_steps):
         at = scores.at(theta)
         level = levels.scores(at, t)
@@ -72,12 +74,15 @@ def scored_steps(
         # Gaussian responses have no unit, and a constant curvature.
         ridge = 0 * noise_std if family.is_linear else np.sqrt(sample.n_features) / 2 * noise_std
         step, amplification = newton_step(family, theta, center, released.reshape(theta.shape), ridge)
+        full.append(step.reshape(released.shape))
+        full_stds.append(amplification * noise_std)
+        step = step_size * step
         if not np.isfinite(family.curvature_bound):
             step = step / np.maximum(np.linalg.norm(step, axis=0), 1)
         points.append(theta)
         gradients.append(released.reshape(theta.shape))
         stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
-        variances.append((amplification * noise_std) ** 2)
         theta = theta + step
     steps = ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
-    return steps, np.array(variances)
+    flat, end = np.array(points).reshape(n_steps, *released.shape), theta.reshape(released.shape)
+    return steps, ReleasedSteps(flat, np.array(full), np.array(full_stds), level, end)

@@ -102,6 +102,22 @@ def test_share_of_the_deviance_explained_on_tables_of_people(epsilon, visits, af
     assert error <= coef_error
 
 
+def test_rare_groups_do_not_keep_steps_from_their_end():
+    """In standard units 1.5 % of these people are in poor health, eight standard deviations away."""
+    visits = sm.datasets.randhie.load_pandas().data
+    X = sm.add_constant(((visits - visits.mean()) / visits.std()).drop(columns="mdvis").to_numpy())
+    y, rng = visits["mdvis"].to_numpy(float), np.random.default_rng(0)
+    best = dpalgos.estimate("glm", X, y, rng=rng, family="poisson").estimate[:, None]
+    errors = {}
+    for epsilon in (0.5, 1.0):
+        ours = dpalgos.estimate(
+            NAME, X, y, rng=rng, replicates=20, family="poisson", epsilon=epsilon, delta=len(X) ** -2.0
+        )
+        errors[epsilon] = np.linalg.norm(ours.estimate - best, axis=0).mean()
+    assert errors[0.5] <= 0.13
+    assert errors[1.0] <= 0.09
+
+
 def explained(family, table, names, units, response, epsilon, replicates=6):
     """The mean over replicates of the share of explained deviance, and of the coefficients' error."""
     columns = [
