@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from importlib import import_module
+from traceback import walk_stack
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ class Traced(Transcript):
         self.functions = {}
 
     def record(self, *events):
-        names = {frame.function for frame in inspect.stack()}
+        names = {frame.f_code.co_name for frame, _ in walk_stack(None)}
         for event in events:
             self.functions.setdefault(label(event), set()).update(names)
         super().record(*events)
