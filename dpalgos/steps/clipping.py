@@ -21,8 +21,8 @@ def at_the_last_level(label: str) -> str:
 
 
 def row_lengths(X: FloatArray) -> FloatArray:
-    """Return the ℓ2 norms of the rows of X (n, d), (n,), in double precision and without arrays of (n, d)."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=float)))
+    """Return the ℓ2 norms of the rows of X (..., d), (...), in double precision and without arrays like X."""
+    return np.asarray(np.sqrt(np.einsum("...j,...j->...", X, X, dtype=float)))
 
 
 def clip_rows_l2(X: FloatArray, bound: float) -> FloatArray:

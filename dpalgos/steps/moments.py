@@ -8,7 +8,7 @@ X'X and X'y move by what rows and responses within the bounds can move them. Eve
 factor, also where that is 1, so that the time does not tell how many rows are long.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
@@ -22,6 +22,7 @@ _SHORT = 16  # columns of which all products of pairs are worth forming
 # Up to so many columns the general product of a tall matrix with itself takes less time than the symmetric
 # one: a fifth with 5 columns, as much with 16.
 _NARROW = 12
+_IN_CACHE = 2**14  # numbers
 
 
 def svec(matrices: FloatArray) -> FloatArray:
@@ -51,7 +52,7 @@ def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
     """
     if matrices is None:
         return row_lengths(Z)[:, None]
-    return np.stack([row_lengths(Z @ matrix) for matrix in matrices], axis=1)
+    return np.concatenate([row_lengths(Z @ matrices[some]) for some in _together(Z, len(matrices))]).T
 
 
 def clipped_row_sums(
@@ -63,12 +64,19 @@ def clipped_row_sums(
     at most ``level`` as computed, whatever W is.
     """
     sums = np.empty((Z.shape[1], *factors.shape[1:]))
-    for r, matrix in enumerate(matrices):
-        rows, own = Z @ matrix, factors[..., r]
-        sizes = row_lengths(own) if own.ndim == 2 else np.abs(own)
-        clipped = clip_factor(row_lengths(rows) * sizes, level[r])
-        sums[..., r] = rows.T @ (own * (clipped[:, None] if own.ndim == 2 else clipped))
+    for some in _together(Z, len(matrices)):
+        rows, own = Z @ matrices[some], np.moveaxis(factors[..., some], -1, 0)
+        sizes = row_lengths(own) if own.ndim == 3 else np.abs(own)
+        clipped = clip_factor(row_lengths(rows) * sizes, level[some, None])[..., None]
+        made = rows.swapaxes(1, 2) @ ((own if own.ndim == 3 else own[..., None]) * clipped)
+        sums[..., some] = np.moveaxis(made, 0, -1).reshape(sums[..., some].shape)
     return sums
+
+
+def _together(Z: FloatArray, n_replicates: int) -> Iterator[slice]:
+    """Yield slices of replicates whose rows Z are whitened in one product: many where rows are few."""
+    step = max(1, _IN_CACHE // Z.size)
+    return (slice(start, start + step) for start in range(0, n_replicates, step))
 
 
 def clipped_row_moments(
