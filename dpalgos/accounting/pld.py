@@ -73,7 +73,8 @@ def sampled_gaussian_losses(multiplier: float, rate: float, interval: float) -> 
     most = int(np.ceil(float(_loss(np.array([s + _FAR]), s, rate)[0]) / interval))
     places = np.arange(-most, most + 1)
     x = _where_loss_is(places * interval, s, rate)
-    on_first, on_second = ((1 - rate) * _between(x) + rate * _between(x - shift) for shift in (s, -s))
+    nobody = (1 - rate) * _between(x) if rate < 1 else 0.0
+    on_first, on_second = (nobody + rate * _between(x - shift) for shift in (s, -s))
     # Split between the ends of a cell: p = low + high and r = low e^−ε + high e^−(ε + interval).
     gap = -np.expm1(-interval)
     losses = places[:-1] * interval
@@ -128,13 +129,9 @@ def _log_root(size: FloatArray, s: float, rate: float) -> FloatArray:
 
 def _between(x: FloatArray) -> FloatArray:
     """Return the standard normal's probability between neighboring points, with all digits in both tails."""
-    return np.asarray(
-        np.where(
-            x[:-1] > 0,
-            scipy.special.ndtr(-x[:-1]) - scipy.special.ndtr(-x[1:]),
-            scipy.special.ndtr(x[1:]) - scipy.special.ndtr(x[:-1]),
-        )
-    )
+    beyond = scipy.special.ndtr(-np.abs(x))
+    up_to = np.where(x[1:] > 0, 1 - beyond[1:], beyond[1:])
+    return np.where(x[:-1] > 0, beyond[:-1] - beyond[1:], up_to - beyond[:-1])
 
 
 class EventCost(NamedTuple):
@@ -170,8 +167,8 @@ def _dominating_pair(cost: EventCost, interval: float) -> "PrivacyLossDistributi
     kind, parameter, count, rate = cost
     if kind == "sampled":
         return sampled_gaussian_losses(parameter, rate, interval).self_compose(count)
-    if kind == "gaussian":
-        return pld.from_gaussian_mechanism(parameter / np.sqrt(count), value_discretization_interval=interval)
+    if kind == "gaussian":  # of all rows, and together as one release of less noise
+        return sampled_gaussian_losses(parameter / np.sqrt(count), 1.0, interval)
 
     ups = np.arange(count + 1)
     losses = np.ceil(parameter * (2 * ups - count) / interval).astype(int)
