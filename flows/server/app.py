@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -51,7 +52,7 @@ def guarded(
     folder.mkdir(parents=True, exist_ok=True)
     ours = Starlette(
         routes=[
-            Route(SIGN_IN, _SignIn(authentication), methods=["GET", "POST"]),
+            Route(SIGN_IN, partial(_sign_in, authentication), methods=["GET", "POST"]),
             Route("/reports", lambda request: RedirectResponse("/reports/")),
             Route("/site", lambda request: RedirectResponse("/site/")),
             Mount("/reports", StaticFiles(directory=folder, html=True)),
@@ -87,27 +88,18 @@ def guarded(
     return TrustedHostMiddleware(application, allowed_hosts=list(hosts), www_redirect=False)
 
 
-class _SignIn:
-    """Asks for the password once, and leaves a cookie that does not hold it."""
-
-    def __init__(self, authentication: str) -> None:
-        self._authentication = authentication
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        given, said = "", "The password of this server:"
-        if request.method == "POST":
-            given, said = (
-                parse_qs((await request.body()).decode(errors="replace")).get("password", [""])[0],
-                ("That was not the password of this server:"),
-            )
-        whole, password = self._authentication, self._authentication.partition(":")[2]
-        answer: Response = HTMLResponse(_FORM.format(said=said), 200 if not given else 401)
-        if given and any(hmac.compare_digest(given.encode(), known.encode()) for known in (whole, password)):
-            to = request.query_params.get("to", "")
-            answer = RedirectResponse(to if to.startswith(_GUARDED) else "/reports/", 303)
-            answer.set_cookie(COOKIE, _token(whole), httponly=True, samesite="strict")
-        await answer(scope, receive, send)
+async def _sign_in(authentication: str, request: Request) -> Response:
+    """Ask for the password, and leave a cookie that does not hold it."""
+    if request.method != "POST":
+        return HTMLResponse(_FORM.format(said="The password of this server:"))
+    given = parse_qs((await request.body()).decode(errors="replace")).get("password", [""])[0]
+    accepted = (authentication, authentication.partition(":")[2])
+    if not given or not any(hmac.compare_digest(given.encode(), each.encode()) for each in accepted):
+        return HTMLResponse(_FORM.format(said="That was not the password of this server:"), 401)
+    to = request.query_params.get("to", "")
+    answer = RedirectResponse(to if to.startswith(_GUARDED) else "/reports/", 303)
+    answer.set_cookie(COOKIE, _token(authentication), httponly=True, samesite="strict")
+    return answer
 
 
 def _token(authentication: str) -> str:

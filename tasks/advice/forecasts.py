@@ -99,10 +99,8 @@ def advise(
     what random rows cost without privacy. ``progress`` is told the number of tables made up so far.
     """
     head, panel = spec.headline, with_least_noise(spec)
-    grid, tables = (
-        spec.grid_of(panel),
-        MadeUpTables(spec=spec, panel=panel, delta=delta_at(head.delta, head.n)),
-    )
+    grid = spec.grid_of(panel)
+    tables = MadeUpTables(spec=spec, panel=panel, delta=delta_at(head.delta, head.n))
     curves = [
         _Curve(item, tables, steps)
         for item in spec.estimators_of(panel)
@@ -197,10 +195,8 @@ class _Curve:
         else:
             here = chance * (1 - self.share) / round(self.share * self.tables.n_rows)
             noise = np.sqrt(np.maximum(errors**2 - here[:, None], (_LEAST_NOISE * errors) ** 2))
-            at, strengths = (
-                math.log(self._strength(n, epsilon)),
-                np.log(np.array(self.strengths, dtype=float)),
-            )
+            at = math.log(self._strength(n, epsilon))
+            strengths = np.log(np.array(self.strengths, dtype=float))
             noise = np.array([_interpolated(at, strengths, each) for each in noise])
             errors = np.sqrt(noise**2 + chance * left / n)
         known = errors[np.isfinite(errors)]

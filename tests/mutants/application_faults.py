@@ -157,7 +157,7 @@ APPLICATION_FAULTS = {
     "flows/server/app.py": {
         "the reports are shown to anyone": Fault("_has_signed_in", returns("True"), "test_app"),
         "another site may change what it likes": Fault("_is_foreign", returns("False"), "test_app"),
-        "a sign-in leads to another site": Fault("_SignIn.__call__", call("startswith", "to"), "test_app"),
+        "a sign-in leads to another site": Fault("_sign_in", call("startswith", "to"), "test_app"),
     },
     "reports/analysis/results.py": {
         "the standard error is the standard deviation": Fault(
