@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any, ParamSpec
 from uuid import UUID
@@ -24,7 +25,7 @@ from flows.record.journal import from_server
 from flows.record.progress import say
 from reports.analysis.results import compare_results
 from tasks.faults import SpecError
-from tasks.report.artifact import spent_budget, summary_markdown
+from tasks.report.manifest import budget_split
 from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
@@ -90,6 +91,19 @@ def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
     )
 
 
+def summary_markdown(report: Path, headline: str, address: str = "") -> str:
+    """Return a report's headline, its first table and where the whole of it is.
+
+    That is at ``address``, of the report's folder on a server, or in a file: no browser follows a link from a
+    server's page to one.
+    """
+    lines = report.with_name("report.md").read_text(encoding="utf-8").splitlines()
+    after = dropwhile(lambda line: not line.startswith("|"), lines)
+    table = "\n".join(takewhile(lambda line: line.startswith("|"), after))
+    whole = f"[The whole report]({address}/{report.name})" if address else f"The whole report: `{report}`"
+    return f"{headline}\n\n{whole}\n\n{table}\n"
+
+
 @_best_effort
 def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
     """Attach what the private estimators spent at the headline's setting, and on what."""
@@ -100,6 +114,34 @@ def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
             table=rows,
             description="Privacy spent at the headline's setting. Research runs charge no ledger.",
         )
+
+
+def spent_budget(spec: StudySpec, results: pd.DataFrame, cells: list[Cell]) -> list[dict[str, str]]:
+    """Return a row of plain words for each of some private cells, those at the headline's setting."""
+    split, by_cell = budget_split(spec), results.drop_duplicates("cell").set_index("cell")
+    rows = []
+    for cell in cells:
+        if cell.key not in by_cell.index:
+            continue
+        row, shares = by_cell.loc[cell.key], split.get((cell.estimator, cell.form), {})
+        rows.append(
+            {
+                "estimator": cell.estimator,
+                "panel": cell.panel,
+                "form": cell.form,
+                "noise": cell.calibration,
+                "ε asked": f"{cell.epsilon:g}",
+                "δ": f"{cell.delta:.3g}",
+                "ε certified": _number(row["certified_epsilon"]),
+                "ε of the estimator alone": _number(row["estimator_epsilon"]),
+                "spent on": ", ".join(f"{label} {share:.0%}" for label, share in shares.items()),
+            }
+        )
+    return rows
+
+
+def _number(value: Any) -> str:
+    return "no answer" if pd.isna(value) else f"{value:.4g}"
 
 
 def last_results(folder: Path, settings: dict[str, Any]) -> pd.DataFrame | None:

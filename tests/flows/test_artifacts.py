@@ -6,10 +6,9 @@ import pandas as pd
 import pytest
 
 from flows.record import artifacts
-from flows.record.artifacts import ProgressArtifact, last_results, show_drift
+from flows.record.artifacts import ProgressArtifact, last_results, show_drift, spent_budget, summary_markdown
 from flows.studies.find_study import find_study
 from reports.analysis.results import to_parquet_bytes
-from tasks.report.artifact import spent_budget
 from tests.tasks.blocks import results_table
 
 HOUSING = find_study("housing")
@@ -127,3 +126,27 @@ def test_the_budget_names_every_private_cell_at_the_headline_and_what_it_was_spe
     assert {row["ε of the estimator alone"] for row in rows} == {"no answer"}
     assert all("%" in row["spent on"] for row in rows), rows
     assert spent_budget(HOUSING, results[:0], cells) == []
+
+
+PAGE = """# A study
+
+Words.
+
+![A chart](figures/main.png)
+
+| Estimator | error |
+| :-- | --: |
+| OLS | 0.1 |
+
+| another | table |
+"""
+
+
+def test_the_server_shows_the_headline_the_first_table_and_where_the_whole_report_is(tmp_path):
+    (tmp_path / "report.md").write_text(PAGE)
+    report = tmp_path / "report.html"
+    text = summary_markdown(report, "It costs little.", "http://127.0.0.1:4200/reports/housing")
+    whole = "[The whole report](http://127.0.0.1:4200/reports/housing/report.html)"
+    table = "| Estimator | error |\n| :-- | --: |\n| OLS | 0.1 |"
+    assert text == f"It costs little.\n\n{whole}\n\n{table}\n"
+    assert f"`{report}`" in summary_markdown(report, "It costs little.")
