@@ -5,7 +5,7 @@ import pytest
 from data.store.folders import sha256_file
 from flows.studies.find_study import check_cell, find_study
 from flows.studies.results import folder_of_run, last_manifest, rebuild_reports, rerun_options
-from reports.analysis.results import compare_results, describe_differences, to_parquet_bytes
+from reports.analysis.results import to_parquet_bytes
 from tasks.faults import SpecError
 from tasks.run.collect import read_results
 from tests.tasks.blocks import results_table as table
@@ -128,27 +128,3 @@ def test_results_are_read_from_a_folder_or_a_file(tmp_path):
         read_results(path)
     with pytest.raises(SpecError, match="holds no results"):
         read_results(path / "below")
-
-
-def test_a_table_is_identical_to_itself_in_any_order():
-    first = table([1.0, 2.0])
-    differences = compare_results(first, first.iloc[::-1])
-    assert differences["identical"]
-    assert describe_differences(differences) == "identical in all 1 cells"
-
-
-def test_differences_beyond_the_error_bars_are_told():
-    first = table([1.0, 1.1, 0.9, 1.0])
-    within = compare_results(first, table([1.0, 1.1, 0.9, 1.05]))
-    assert not within["identical"]
-    assert within["different"] == []
-    beyond = compare_results(first, table([2.0, 2.1, 1.9, 2.0]))
-    assert [row["cell"] for row in beyond["different"]] == ["ols:public:n=100"]
-    assert "standard error" in describe_differences(beyond)
-
-
-def test_missing_cells_and_failures_are_told():
-    both = compare_results(table([1.0]), table([1.0], cell="ols:public:n=200"))
-    assert (both["only_first"], both["only_second"]) == (["ols:public:n=100"], ["ols:public:n=200"])
-    failed = compare_results(table([1.0]), table([1.0], status="failed"))
-    assert failed["different"][0]["reasons"] == ["status ok → failed"]

@@ -9,10 +9,13 @@ from reports.analysis.results import (
     COLUMNS,
     SUMMARY_COLUMNS,
     ResultsError,
+    compare_results,
+    describe_differences,
     summarize,
     to_parquet_bytes,
     validate_results,
 )
+from tests.tasks.blocks import results_table
 
 
 @pytest.fixture
@@ -131,3 +134,27 @@ def test_one_replicate_has_no_standard_error(standin_results):
     out = summarize(standin_results)
     assert out["se"].isna().all()
     assert out.loc[out["n_ok"] > 0, "mean"].notna().all()
+
+
+def test_a_table_is_identical_to_itself_in_any_order():
+    first = results_table([1.0, 2.0])
+    differences = compare_results(first, first.iloc[::-1])
+    assert differences["identical"]
+    assert describe_differences(differences) == "identical in all 1 cells"
+
+
+def test_differences_beyond_the_error_bars_are_told():
+    first = results_table([1.0, 1.1, 0.9, 1.0])
+    within = compare_results(first, results_table([1.0, 1.1, 0.9, 1.05]))
+    assert not within["identical"]
+    assert within["different"] == []
+    beyond = compare_results(first, results_table([2.0, 2.1, 1.9, 2.0]))
+    assert [row["cell"] for row in beyond["different"]] == ["ols:public:n=100"]
+    assert "standard error" in describe_differences(beyond)
+
+
+def test_missing_cells_and_failures_are_told():
+    both = compare_results(results_table([1.0]), results_table([1.0], cell="ols:public:n=200"))
+    assert (both["only_first"], both["only_second"]) == (["ols:public:n=100"], ["ols:public:n=200"])
+    failed = compare_results(results_table([1.0]), results_table([1.0], status="failed"))
+    assert failed["different"][0]["reasons"] == ["status ok → failed"]
