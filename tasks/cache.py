@@ -32,6 +32,21 @@ from data.store.shared import (
 )
 from tasks.faults import SpecError
 
+Record = dict[str, Any]
+
+SERIALIZER = {
+    "type": "json",
+    "jsonlib": "json",
+    "object_encoder": "prefect.serializers.prefect_json_object_encoder",
+    "object_decoder": "prefect.serializers.prefect_json_object_decoder",
+    "dumps_kwargs": {},
+    "loads_kwargs": {},
+}
+
+SHARED_RECORDS = "cache/records/"  # where the shared store has them
+
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class CacheKey:
@@ -81,22 +96,6 @@ def is_current(record: dict[str, Any]) -> bool:
 
 def is_key(name: str) -> bool:
     return re.fullmatch(r"[a-z]+-[0-9a-f]{32}", name) is not None
-
-
-Record = dict[str, Any]
-
-SERIALIZER = {
-    "type": "json",
-    "jsonlib": "json",
-    "object_encoder": "prefect.serializers.prefect_json_object_encoder",
-    "object_decoder": "prefect.serializers.prefect_json_object_decoder",
-    "dumps_kwargs": {},
-    "loads_kwargs": {},
-}
-
-SHARED_RECORDS = "cache/records/"  # where the shared store has them
-
-_log = logging.getLogger(__name__)
 
 
 def written(

@@ -90,10 +90,6 @@ class Book:
         """Return the charges with some values, e.g. of a ``dataset`` or a ``question``, in order."""
         return [_charge_of(row) for row in self._charges if wanted.items() <= row.items()]
 
-    def names_of(self, content: str) -> set[str]:
-        """Return the datasets that were charged for the rows of a fingerprint."""
-        return {row["dataset"] for row in self._charges if row["content"] == content}
-
     def open(self, budget: TotalBudget) -> None:
         row = asdict(budget) | {"number": len(self._budgets) + 1, "key_id": self._key_id, "last": START}
         row["seal"] = _budget_seal(row)

@@ -140,9 +140,6 @@ class Charge:
         """The ε that was charged: the question's, or what an earlier version charged in its place."""
         return float(self.cost.facts.get("charged_epsilon", self.question.epsilon))
 
-    def may_be_answered(self) -> bool:
-        return self.state == PENDING and self.holder.may_answer()
-
 
 def start_time(pid: int) -> str:
     """Return when a process started; empty if it is gone or has exited and waits to be collected."""

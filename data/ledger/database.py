@@ -171,7 +171,6 @@ class SQLiteDatabase(Database):
     def __init__(self, path: Path, migrate: Migrate, *, lock_timeout: float) -> None:
         self._path, self._migrate = path.resolve(), migrate
         self.location, self.name = str(self._path), path.name
-        # Without `isolation_level`, Python begins no transactions of its own.
         self._engine = sa.create_engine(
             "sqlite://",
             creator=lambda: _connection(f"{self._path.as_uri()}?mode=rwc", timeout=lock_timeout),

@@ -268,7 +268,8 @@ def find_existing_charge(earlier: Sequence[Charge], *, waited: bool, again: bool
     if not earlier:
         return None
     last = earlier[-1]
-    if last.state == RELEASED or (last.may_be_answered() and not (waited and last.holder.is_remote)):
+    may_still_come = last.state == PENDING and last.holder.may_answer()
+    if last.state == RELEASED or (may_still_come and not (waited and last.holder.is_remote)):
         return last
     if again:
         return None
@@ -302,7 +303,7 @@ def _charge_of(book: Book, charge_id: str) -> Charge:
 
 
 def _require_content(book: Book, question: Question, *, allow_new_content: bool) -> None:
-    names = book.names_of(question.content)
+    names = {charge.question.dataset for charge in book.charges(content=question.content)}
     if question.dataset in names:
         return
     if names:

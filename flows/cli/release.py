@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson, Engine, Workers
+from flows.cli.options import AsJson, Engine, Epsilon, Workers
 
 if TYPE_CHECKING:
     from data.tables.reading import Source
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tasks.release.plan import PlannedRelease
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
-Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 
 
 def release(

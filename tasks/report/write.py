@@ -39,6 +39,9 @@ from tasks.report.manifest import build_manifest
 from tasks.study.spec import StudySpec
 
 _SPARK = 60  # values on the index
+FOLDER = "reports"  # of the shared store
+MANIFEST = "manifest.json"
+
 _log = logging.getLogger(__name__)
 
 
@@ -120,12 +123,6 @@ def _content(path: Path) -> bytes:
         return read_small(path, limit=10**8)
     except OSError:
         return b""
-
-
-FOLDER = "reports"  # of the shared store
-MANIFEST = "manifest.json"
-
-_log = logging.getLogger(__name__)
 
 
 def share_report(folder: Path) -> None:
