@@ -66,11 +66,6 @@ def file_of(module: str) -> Path:
     return path
 
 
-def forget() -> None:
-    for each in (_code_digest, _files, _imported_plugins, _sha256, _version):
-        each.cache_clear()
-
-
 @cache
 def _files(package: str, of_page: bool) -> frozenset[Path]:
     """Return the files of a package, or of one of its folders, but for its plugins."""
