@@ -38,6 +38,25 @@ def estimate(
 
 @overload
 def estimate(
+    name: Literal["binagg_regression"],
+    X: object,
+    y: object = None,
+    *,
+    rng: np.random.Generator,
+    epsilon: float,
+    delta: float,
+    calibration: str = ...,
+    covariate_bound: float,
+    response_bound: float,
+    n_levels: int | None = ...,
+    replicates: int = 1,
+    row_mask: object = None,
+    user_ids: object = None,
+) -> Result:
+    """Least squares on noisy sums of rows in boxes, corrected for the noise in the rows' sums."""
+
+@overload
+def estimate(
     name: Literal["boosted_adassp"],
     X: object,
     y: object = None,

@@ -10,6 +10,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.api import build_params, run
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.comparators.binagg_regression import sums_sensitivity
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
@@ -105,6 +106,30 @@ def test_an_audit_sees_what_the_later_code_of_boosting_tells(monkeypatch):
     )
     assert result.epsilon_lower_bound > 3
     assert result.violated
+
+
+def test_sums_in_boxes_are_regressed_like_rows_where_noise_is_small():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (20_000, 3))
+    y = X @ [0.5, -0.3, 0.2] + 0.1 * rng.standard_normal(len(X))
+    bounds = {"covariate_bound": 1.0, "response_bound": 2.0}
+    best = np.linalg.lstsq(X, y)[0]
+    errors = [
+        np.linalg.norm(
+            estimated("binagg_regression", X, y, epsilon=epsilon, delta=1e-6, **bounds).estimate - best
+        )
+        for epsilon in (1.0, 10.0, 1000.0)
+    ]
+    assert errors[0] < 0.3
+    assert errors[1] < 0.05
+    assert errors[2] < 0.02
+
+
+@pytest.mark.parametrize(("d", "least_level"), [(1, 1), (3, 1), (3, 2), (5, 1), (5, 4), (5, 9)])
+def test_corners_of_a_box_and_of_two_boxes_attain_the_sensitivity_of_sums(d, least_level):
+    halved = min(least_level, d)
+    within, between = np.sqrt(4 * (d - halved) + halved), np.sqrt(2 * d)
+    assert sums_sensitivity(d, np.array([least_level])) == pytest.approx([max(within, between)])
 
 
 def test_one_ball_of_coinpress_is_the_clipped_mean():

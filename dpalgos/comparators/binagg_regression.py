@@ -1,0 +1,249 @@
+"""Linear regression on noisy sums of the rows in boxes, corrected for their noise (BinAgg, Lin et al. 2025).
+
+    boxes k:   [−B_x, B_x]^d, halved along one column after the other while a noisy count stays large
+    ñ_k, s̃_k, t̃_k = the number of rows in box k, their sum and that of their responses, plus noise
+    β̂ = (Σ_k s̃_k s̃_k'/ñ_k − D)⁻¹ Σ_k s̃_k t̃_k/ñ_k,   D = Σ_k D_k/ñ_k,  D_k the covariance of the noise in s̃_k
+
+Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x, to which entries of X are
+clipped here, ``response_bound`` B_y, to which responses are, and ``n_levels`` L.
+
+The boxes follow from released counts. With Δ_kj the largest magnitude of column j within box k, m the
+smallest number of halvings of a box, and shares of μ²:
+
+    quantity            sensitivity        share  made in      forms
+    rows in halves      √2                 .1     grown_boxes  all
+    rows in boxes       √2                 .3     _released    all
+    sums of rows        √max(2d, 4d − 3m)  .3     _released    all
+    sums of responses   2 B_y              .3     _released    all
+
+Sums of rows are released over Δ_kj. A replaced row leaves one box and enters another, or moves within one.
+
+What follows is heuristics, and affects accuracy only. The whole is halved; then a box is where its noisy
+count is above twice the rows at which the noise of a sum is an eighth of its largest size, and above four
+times the count's noise. Boxes whose ñ_k is below 2 or three times its noise are left out. The corrected
+matrix keeps eigenvalues of at least twice its noise, D √(d/K) for K boxes.
+
+Departures: the printed noise of s̃_k, Δ_kj/μ in every column j, is that of one column, and for adding or
+removing a row; here the vector of all sums pays for d columns and for replaced rows. Boxes are grown by
+Gaussian counts of every level, since the printed PrivTree has no guarantee in μ; the printed share of boxes,
+1/28 of μ², is of PrivTree. The printed correction divides D by K, the number of boxes, which would correct
+next to nothing. There is no interval: the printed one takes rows for a sample within their box.
+
+Reference: Lin, Slavković & Bhoomireddy (2025), Differentially private linear regression and synthetic data
+generation with statistical guarantees, Algorithms 1 and 2.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.params import PrivateParams, count, positive
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.typing import BoolArray, FloatArray, IntArray
+
+_SHARES = {"boxes": 0.1, "rows in boxes": 0.3, "sums of rows": 0.3, "sums of responses": 0.3}
+_MOST_LEVELS = 10
+_LEAST_SIZE = 8.0  # of the sum of the rows of a box, in standard deviations of its noise
+_SURE = 4.0  # standard deviations by which a count must exceed none
+
+
+@dataclass(frozen=True, kw_only=True)
+class BinAggRegressionParams(PrivateParams):
+    """Keywords of :func:`binagg_regression`."""
+
+    covariate_bound: float = positive("B_x: entries of X are clipped to ±B_x")
+    response_bound: float = positive("B_y: responses are clipped to ±B_y")
+    n_levels: int | None = count("L, how often a box is halved at most, from 2 on; None: by nμ", default=None)
+
+    def levels(self, n_rows: float, least: float) -> int:
+        """Return L: boxes of ``least`` rows come from a number of halvings."""
+        by_size = int(np.log2(max(n_rows / least, 1))) + 2
+        return int(np.clip(self.n_levels or by_size, 2, _MOST_LEVELS))
+
+
+class Boxes(NamedTuple):
+    """All boxes of the tree, in order of their level: which are leaves, and how large rows can be in them.
+
+    ``leaf`` is (N, R), ``reach`` Δ is (N, d), ``level`` is (N,), N = 2^(L + 1) − 1.
+    """
+
+    leaf: BoolArray
+    reach: FloatArray
+    level: IntArray
+
+    @property
+    def least_level(self) -> IntArray:
+        """The level of the largest leaf, m, (R,)."""
+        last = self.level.max()
+        return np.asarray(np.where(self.leaf, self.level[:, None], last).min(axis=0))
+
+
+def counts_sensitivity() -> float:
+    """Return √2: a replaced row lowers the count of one box of a level, and raises that of another."""
+    return float(np.sqrt(2))
+
+
+def sums_sensitivity(d: int, least_level: IntArray) -> FloatArray:
+    """Return √max(2d, 4d − 3m), (R,), of sums over Δ in boxes that are halved m times at least.
+
+    Entries over Δ are within ±1, so that corners of two boxes are √(2d) apart. Within a box a column that was
+    halved has entries of one sign, and moves by 1; the d − m others by 2: 4 (d − m) + m. More halvings than
+    columns leave it below 2d.
+    """
+    return np.asarray(np.sqrt(np.maximum(2 * d, 4 * d - 3 * least_level)))
+
+
+def responses_sensitivity(response_bound: float) -> float:
+    """Return 2 B_y: a response at either end, in one box; in two boxes it is √2 B_y."""
+    return 2 * response_bound
+
+
+def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> Witnesses:
+    """Return rows of a half that is a box, opposite corners for counts, and opposite responses."""
+    corner, up = np.full((1, d), params.covariate_bound), params.response_bound
+    same_half = -corner
+    same_half[0, 0] = 0.0 if d > 1 else -params.covariate_bound
+    return {
+        "rows in halves": pair(corner, -corner),
+        "rows in boxes": pair(corner, -corner),
+        "sums of rows": pair(corner, same_half),
+        "sums of responses": pair(corner, corner, up, -up),
+    }
+
+
+@register(
+    title="Binned sums",
+    order=83,
+    task="linear_regression",
+    reference="Lin, Slavković & Bhoomireddy (2025), BinAgg",
+    summary="Least squares on noisy sums of rows in boxes, corrected for the noise in the rows' sums.",
+    no_interval="the printed one takes the rows of a box for a sample within it",
+    calibrations=("tight",),
+    example={"covariate_bound": 2.0, "response_bound": 3.0, "n_levels": 3},
+    witnesses=witnesses,
+)
+def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript: Transcript) -> FloatArray:
+    """Return the coefficients, (d, R)."""
+    sample.check_response()
+    budget = params.split_budget(_SHARES)
+    d, multiplier = sample.n_features, budget.gaussian_multiplier("sums of rows")
+    least = _LEAST_SIZE * np.sqrt(2 * d) * multiplier
+    n_levels = params.levels(float(sample.n_rows.min()), least)
+    sums = sums_in_boxes(sample, params, n_levels)
+    boxes = grown_boxes(transcript, sums[:, 0], params.covariate_bound, d, 2 * least, n_levels, budget)
+    # Replicates are last; what is no leaf is not released.
+    sums = sums * boxes.leaf[:, None]
+
+    rows = _released(transcript, sums[:, 0], counts_sensitivity(), budget, "rows in boxes")
+    sensitivity = sums_sensitivity(d, boxes.least_level)
+    scaled = sums[:, 1:-1] / boxes.reach[:, :, None]
+    released = _released(transcript, scaled, sensitivity, budget, "sums of rows")
+    S = released * boxes.reach[:, :, None]
+    t = _released(
+        transcript, sums[:, -1], responses_sensitivity(params.response_bound), budget, "sums of responses"
+    )
+    told = max(2.0, 3 * counts_sensitivity() * budget.gaussian_multiplier("rows in boxes"))
+    weight = np.where(boxes.leaf & (rows >= told), 1 / np.maximum(rows, told), 0.0)
+    return _corrected_fit(S, t, weight, (multiplier * sensitivity) ** 2, boxes.reach)
+
+
+def _released(
+    transcript: Transcript,
+    value: FloatArray,
+    l2_sensitivity: float | FloatArray,
+    budget: SplitBudget,
+    part: str,
+) -> FloatArray:
+    """Release an array of any shape (…, R) as one vector, in its shape."""
+    released = transcript.gaussian(
+        value.reshape(-1, value.shape[-1]),
+        l2_sensitivity=l2_sensitivity,
+        noise_multiplier=budget.gaussian_multiplier(part),
+        label=part,
+    )
+    return released.reshape(value.shape)
+
+
+def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int) -> FloatArray:
+    """Return sums of [1, x, y], clipped, in the boxes of all levels, (2^(L + 1) − 1, d + 2, R)."""
+    n_cells, d, bound = 2**n_levels, sample.n_features, params.covariate_bound
+
+    def cells(group: Group) -> tuple[FloatArray, IntArray]:
+        X, y = (
+            np.clip(group.X, -bound, bound),
+            np.clip(group.y, -params.response_bound, params.response_bound),
+        )
+        digits = -(-n_levels // d)
+        place = np.minimum(((X / bound + 1) / 2 * 2**digits).astype(int), 2**digits - 1)
+        cell = np.zeros(len(X), dtype=int)
+        for level in range(n_levels):
+            cell = 2 * cell + (place[:, level % d] >> (digits - 1 - level // d) & 1)
+        return np.column_stack([np.ones(len(X)), X, y]), cell
+
+    def part(group: Group, made: tuple[FloatArray, IntArray]) -> FloatArray:
+        rows, cell = made
+        sums = [
+            [np.bincount(cell, weights=column * w, minlength=n_cells) for w in group.weights.T]
+            for column in rows.T
+        ]
+        return np.array(sums).transpose(2, 0, 1)
+
+    finest = sample.grouped(cells).total((n_cells, d + 2, sample.n_replicates), part)
+    each = [finest.reshape(2**level, -1, *finest.shape[1:]).sum(axis=1) for level in range(n_levels + 1)]
+    return np.concatenate(each)
+
+
+def grown_boxes(
+    transcript: Transcript,
+    counts: FloatArray,
+    bound: float,
+    d: int,
+    enough: float,
+    n_levels: int,
+    budget: SplitBudget,
+) -> Boxes:
+    """Release noisy counts (N, R) level by level, and halve the boxes in which they are ``enough``."""
+    multiplier = budget.gaussian_multiplier("boxes", n_levels - 1)
+    enough = max(enough, _SURE * counts_sensitivity() * multiplier)
+    low, high = np.full((1, d), -bound), np.full((1, d), bound)
+    active, leaves, reach = np.ones((1, counts.shape[1]), dtype=bool), [], []
+    for level in range(n_levels):
+        halved = active  # the whole
+        if level:
+            released = transcript.gaussian(
+                counts[2**level - 1 : 2 ** (level + 1) - 1],
+                l2_sensitivity=counts_sensitivity(),
+                noise_multiplier=multiplier,
+                label="rows in halves",
+            )
+            halved = active & (released > enough)
+        leaves.append(active & ~halved)
+        reach.append(np.maximum(np.abs(low), np.abs(high)))
+        active = np.repeat(halved, 2, axis=0)
+        middle = (low[:, level % d] + high[:, level % d]) / 2
+        low, high = np.repeat(low, 2, axis=0), np.repeat(high, 2, axis=0)
+        low[1::2, level % d] = middle
+        high[::2, level % d] = middle
+    leaves.append(active)
+    reach.append(np.maximum(np.abs(low), np.abs(high)))
+    levels = np.repeat(np.arange(n_levels + 1), 2 ** np.arange(n_levels + 1))
+    return Boxes(np.concatenate(leaves), np.concatenate(reach), levels)
+
+
+def _corrected_fit(
+    S: FloatArray, t: FloatArray, weight: FloatArray, variance: FloatArray, reach: FloatArray
+) -> FloatArray:
+    """Return weighted least squares of t (N, R) on S (N, d, R), less what noise adds to S'S, (d, R)."""
+    d = S.shape[1]
+    noise = np.einsum("kr,kj->rj", weight, reach**2) * variance[:, None]
+    moments = np.einsum("kir,kr,kjr->rij", S, weight, S) - noise[:, :, None] * np.eye(d)
+    n_boxes = np.maximum((weight > 0).sum(axis=0), 1)
+    least = 2 * noise.max(axis=1) * np.sqrt(d / n_boxes)
+    values, vectors = np.linalg.eigh(moments)
+    raised = np.maximum(values, np.maximum(least, np.finfo(float).tiny)[:, None])
+    cross = np.einsum("kir,kr,kr->ri", S, weight, t)
+    return np.asarray(np.einsum("rij,rj,rkj,rk->ir", vectors, 1 / raised, vectors, cross))
