@@ -6,14 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from generate import catalog_pages, evidence, gallery, modules
+from generate import catalog_pages, evidence, gallery, league, modules
 
 
 def write_pages(docs: Path, reports: Path) -> None:
     """Write ``docs/generated``, and copy the pages of studies to ``reports``."""
     folder = docs / "generated"
     gallery.copy_reports(reports)
-    pages = {**catalog_pages.pages(), **modules.pages(), **evidence.pages(), **gallery.pages(reports)}
+    league.copy_page(reports)
+    parts = (catalog_pages.pages(), modules.pages(), evidence.pages(), league.pages(), gallery.pages(reports))
+    pages = {path: content for part in parts for path, content in part.items()}
     pages["changes.txt"] = _news(docs.parent)
     for path, content in pages.items():
         file = folder / path

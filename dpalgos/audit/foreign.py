@@ -32,7 +32,7 @@ _LEAST_LENGTH = 16  # that an answer counts with
 
 
 def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = False) -> list[Pair]:
-    """Return neighbors within ±bound that are as far apart as rows can be, among rows of three kinds.
+    """Return neighbors within ±bound that are as far apart as rows can be, among rows of four kinds.
 
     With ``label`` the last column is 0 or 1.
     """
@@ -46,6 +46,7 @@ def table_pairs(n_rows: int, n_columns: int, bound: float, *, label: bool = Fals
         "random rows": np.random.default_rng(0).uniform(-bound, bound, (n_rows, n_columns)),
         "rows of zeros": np.zeros((n_rows, n_columns)),
         "rows at a corner": np.full((n_rows, n_columns), bound),
+        "rows at the other corner": np.full((n_rows, n_columns), -bound),
     }
     corner, axis = np.full(n_columns, bound), bound * np.eye(1, n_columns)[0]
     flipped = np.append(corner[:-1], -bound)

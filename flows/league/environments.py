@@ -13,8 +13,7 @@ def interpreter(requirements: tuple[str, ...], folder: Path) -> Path:
     """Return the Python of an environment that has what is required; this one where nothing is."""
     if not requirements:
         return Path(sys.executable)
-    digest = hashlib.sha256("\n".join((sys.version, *requirements)).encode()).hexdigest()[:12]
-    place = folder / "environments" / digest
+    place = _place(requirements, folder)
     python, done = place / "bin" / "python", place / "done"
     if not done.exists():
         say(f"making an environment with {', '.join(requirements)}")
@@ -30,3 +29,14 @@ def interpreter(requirements: tuple[str, ...], folder: Path) -> Path:
         )
         done.write_text(frozen.stdout)
     return python
+
+
+def installed(requirements: tuple[str, ...], folder: Path) -> list[str]:
+    """Return the resolved versions of an environment, as ``pip freeze`` prints them; none of this one."""
+    done = _place(requirements, folder) / "done"
+    return done.read_text().split() if requirements and done.exists() else []
+
+
+def _place(requirements: tuple[str, ...], folder: Path) -> Path:
+    digest = hashlib.sha256("\n".join((sys.version, *requirements)).encode()).hexdigest()[:12]
+    return folder / "environments" / digest

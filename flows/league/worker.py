@@ -2,23 +2,84 @@
 
 Imports nothing of this project, so that any environment can run it. A request is a JSON object: either
 ``{"table": FILE.npz}``, to load what the next fits are of, or ``{"method", "epsilon", "delta", "seed"}``,
-with ``X`` and ``y`` where an audit has rows of its own. An answer holds ``coef`` and ``seconds``, or
-``error``.
+with ``X`` and ``y`` where an audit has rows of its own. An answer holds ``coef``, ``seconds`` and the
+``releases`` that the method shows, or ``error``.
 """
 
 import importlib.util
+import itertools
 import json
 import os
 import resource
 import sys
 import time
 import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 MEMORY = 4 * 2**30  # bytes of a worker
+
+
+class Table:
+    """What a method gets: the rows, what is public, and what several libraries need around their call."""
+
+    family: str
+    X: np.ndarray
+    y: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    y_lower: float
+    y_upper: float
+
+    def __init__(self, **public: Any) -> None:
+        self.__dict__.update(public)
+        self.releases: list[dict[str, float]] = []
+        self.certified: float | None = None  # the ε that the method's own library proves of its releases
+
+    def shows(self, multiplier: float, rate: float = 1.0, times: int = 1) -> None:
+        """Record Gaussian releases: the noise over what replacing a row moves, and the share drawn."""
+        self.releases.append({"multiplier": multiplier, "rate": rate, "times": times})
+
+    def products(self) -> list[tuple[np.ndarray, float, float]]:
+        """Return the products whose sums make the normal equations, each with its public bounds."""
+        Z = [*self.X.T, np.ones(len(self.X)), self.y]
+        lower, upper = [*self.lower, 1.0, self.y_lower], [*self.upper, 1.0, self.y_upper]
+        found = []
+        for i, j in self._pairs():
+            ends = [float(a * b) for a in (lower[i], upper[i]) for b in (lower[j], upper[j])]
+            low = 0.0 if i == j and lower[i] < 0 < upper[i] else min(ends)
+            found.append((Z[i] * Z[j], low, max(ends)))
+        return found
+
+    def solved(self, sums: Any) -> np.ndarray:
+        """Return the least squares that noisy sums of the products imply."""
+        size = self.X.shape[1] + 2
+        moments = np.full((size, size), float(len(self.X)))
+        for (i, j), total in zip(self._pairs(), sums, strict=True):
+            moments[i, j] = moments[j, i] = total
+        return np.asarray(np.linalg.lstsq(moments[:-1, :-1], moments[:-1, -1], rcond=None)[0])
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        one = self.X.shape[1]  # the place of the constant: the number of rows is public
+        pairs = itertools.combinations_with_replacement(range(one + 2), 2)
+        return [pair for pair in pairs if pair not in ((one, one), (one + 1, one + 1))]
+
+    def regression(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the ordinary regression of synthetic rows, by Newton steps with a ridge of 10⁻⁴ of them."""
+        X = np.column_stack([X, np.ones(len(X))])
+        if self.family == "linear":
+            return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
+        coef = np.zeros(X.shape[1])
+        for _ in range(100):
+            u = np.clip(X @ coef, -30, 30)
+            mean = np.exp(u) if self.family == "counts" else 1 / (1 + np.exp(-u))
+            weights = mean if self.family == "counts" else mean * (1 - mean)
+            ridge = 1e-4 * len(X)
+            hessian = (X * weights[:, None]).T @ X + ridge * np.eye(X.shape[1])
+            step = np.linalg.solve(hessian, X.T @ (mean - y) + ridge * coef)
+            coef = coef - step / max(1.0, np.abs(step).max())
+        return coef
 
 
 def main(file: str) -> None:
@@ -27,14 +88,12 @@ def main(file: str) -> None:
     answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr  # what libraries print is no answer
     warnings.simplefilter("ignore")
     methods = _methods(file)
-    table = SimpleNamespace()
+    table = Table()
     for line in sys.stdin:
         request = json.loads(line)
         try:
             if "table" in request:
-                table = SimpleNamespace(
-                    **{key: _plain(value) for key, value in np.load(request["table"]).items()}
-                )
+                table = Table(**{key: _plain(value) for key, value in np.load(request["table"]).items()})
                 answer: dict[str, Any] = {}
             else:
                 answer = _answered(methods[request.pop("method")], table, **request)
@@ -63,11 +122,17 @@ def _answered(
     fit: Any, table: Any, epsilon: float, delta: float, seed: int, X: Any = None, y: Any = None
 ) -> dict[str, Any]:
     if X is not None:
-        table = SimpleNamespace(**{**vars(table), "X": np.array(X), "y": np.array(y)})
+        table = Table(**{**vars(table), "X": np.array(X), "y": np.array(y)})
     np.random.seed(seed)  # noqa: NPY002 (of libraries that take no seed)
+    table.releases, table.certified = [], None
     start = time.perf_counter()
     coef = np.asarray(fit(table, epsilon, delta, seed), dtype=float)
-    return {"coef": coef.tolist(), "seconds": time.perf_counter() - start}
+    return {
+        "coef": coef.tolist(),
+        "seconds": time.perf_counter() - start,
+        "releases": [{key: float(value) for key, value in each.items()} for each in table.releases],
+        "certified": table.certified,
+    }
 
 
 if __name__ == "__main__":

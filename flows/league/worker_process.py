@@ -1,6 +1,7 @@
 """The methods of the league, and the processes that run them, each file in its own environment."""
 
 import ast
+import hashlib
 import json
 import os
 import select
@@ -25,8 +26,13 @@ class Method:
     ours: bool
 
     @property
-    def library(self) -> str:
-        return ", ".join(self.requires) or "this project"
+    def digest(self) -> str:
+        """Identify what the method's file says."""
+        return hashlib.sha256(self.file.read_bytes()).hexdigest()[:12]
+
+    def about(self) -> dict[str, Any]:
+        library = ", ".join(self.requires) or "this project"
+        return {"ours": self.ours, "library": library, "file": self.file.name}
 
 
 def all_methods(folder: Path = _METHODS) -> list[Method]:
@@ -76,6 +82,8 @@ class Worker:
 
     def load(self, table: Path) -> dict[str, Any]:
         """Let the next fits be of a table's file."""
+        if self._process is not None and self._table == table:
+            return {}
         self._table = table
         return self._asked({"table": str(table)}, MOST_SECONDS)
 
@@ -96,6 +104,7 @@ class Worker:
                 stderr=subprocess.DEVNULL,
                 text=True,
                 env={**os.environ, **one_thread},
+                start_new_session=True,  # Ctrl-C is for the run, which keeps what it has
             )
         process = self._process
         assert process.stdin is not None
@@ -106,12 +115,17 @@ class Worker:
             ready, _, _ = select.select([process.stdout], [], [], limit)
             if not ready:
                 self._end()
-                return {"error": f"it takes more than {limit:.0f} s"}
+                return {"error": f"it takes more than {limit:.0f} s", "ended": True}
             answer: dict[str, Any] = json.loads(process.stdout.readline())
             return answer
         except (OSError, ValueError):
             self._end()
             return {"error": "its process ended, or could not start"}
+
+    def stop(self) -> None:
+        """End a fit that another thread waits for."""
+        if (process := self._process) is not None:
+            process.kill()
 
     def _end(self) -> None:
         if self._process is not None:

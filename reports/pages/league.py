@@ -23,18 +23,26 @@ NAME = "league"
 QUESTION = "Whose private regression comes closest to the one without privacy, on public tables?"
 FAMILIES = {"linear": "Linear regression", "logistic": "Logistic regression", "counts": "Counts"}
 RULES = (
-    "Every method gets the same rows, with the same public bounds and units, declared before the values "
-    "were looked at; the file of tables states where they are from. Rows are moved into the bounds.",
-    "A method is called as its documentation calls it, with default settings, in an environment of its own; "
-    "it may use the bounds, the units, ε and δ = 1/n². Neighbors differ in one row, replaced.",
-    "The error is the share of what a regression can explain that the coefficients miss: 0 for the answer "
-    "without privacy, 1 for the constant alone, at most 100. It is the mean of some repetitions; ratios are "
-    "to the least error at the same table and ε, an error below .001 counting as that.",
+    "Every method gets the same rows, with the same public bounds and units, declared before the values"
+    " were looked at, but for tables of a mirror; the file of tables states where they are from. Rows are "
+    "moved into the bounds.",
+    "A method is called as its documentation calls it, with default settings, in an environment of its "
+    "own; it may use the bounds, the units, ε and δ = 1/n². Neighbors differ in one row, replaced.",
+    "The error is the share of what a regression can explain that the coefficients miss: 0 for the "
+    "answer without privacy, 1 for the constant alone, at most 100. It is the mean of some repetitions;"
+    " ratios are to the least error at the same table and ε, an error below .001 counting as that.",
     "A fit that fails, is refused, takes over ten minutes or 4 GB has that as its result: its ratio is "
-    "infinite. Methods share the time that is left when they begin; what it does not suffice for says so, "
-    "and counts as infinite, too.",
-    "The attacks of dpcost audit --callable run on every method that is fast enough, at ε = 1. A claim is "
-    "called violated only if a second attack with other seeds says so, too.",
+    "infinite. Synthetic rows are followed by the ordinary regression.",
+    "Time is shared by a rule that was set before the run. Each method is fitted once to the smallest "
+    "table; the quickest by that begins, and each has an equal part of the time that is left, so that "
+    "what quick ones leave goes to slow ones. It takes the tables from small to large, the families in "
+    "turns, at ε = 1 first, with three repetitions, or fewer where one takes a fiftieth of its time. "
+    "What it does not come to is blank and counts for and against nobody: ratios are over the settings "
+    "that a method came to; their number is shown.",
+    "At ε = 1 the attacks of dpcost audit --callable run on every method that is fast enough, on tables"
+    " of ten rows with a covariate from 0 to 1. A claim is called violated only if a second attack with"
+    " other seeds says so, too. Where a method shows its noise, or its library proves an ε, an "
+    "accountant replays it.",
 )
 _LARGEST, _LEAST = 100.0, 1e-3
 
@@ -99,19 +107,22 @@ def render_league(
 
 
 def ratios_of(results: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a row per family, table and ε and a column per method: its error over the least; inf if none."""
+    """Return a row per family, table and ε and a column per method: its error over the least.
+
+    Infinite where a method failed, NaN where it was not tried.
+    """
     rows = pd.DataFrame(results["rows"]).reindex(columns=["family", "table", "epsilon", "method", "value"])
     if rows.empty:
         names = ["family", "table", "epsilon"]
         return pd.DataFrame(
             columns=list(results["methods"]), index=pd.MultiIndex.from_tuples([], names=names)
         )
-    errors = rows.pivot_table(
-        index=["family", "table", "epsilon"], columns="method", values="value", dropna=False
+    errors = rows.fillna({"value": np.inf}).pivot(
+        index=["family", "table", "epsilon"], columns="method", values="value"
     )
-    asked = rows.groupby(["family", "table", "epsilon"]).size().index
-    errors = errors.reindex(asked).clip(lower=_LEAST)
-    return errors.div(errors.min(axis=1), axis=0).fillna(np.inf)
+    errors = errors.clip(lower=_LEAST)
+    least = errors.min(axis=1).where(lambda each: np.isfinite(each), 1.0)
+    return errors.div(least, axis=0)
 
 
 def _leaders(results: Mapping[str, Any], ratios: pd.DataFrame) -> Section:
@@ -142,23 +153,33 @@ def _leaders(results: Mapping[str, Any], ratios: pd.DataFrame) -> Section:
 
 
 def _audits(results: Mapping[str, Any], command: str) -> Section:
-    """List what the attacks prove; a violated claim comes first, with the command that shows it."""
+    """List what attacks and replays prove; a violated claim comes first, with the command that shows it."""
     found = sorted(results["audits"], key=lambda one: -one.get("proved", -1))
-    violated = [one["method"] for one in found if one.get("violated")]
     sentences = [
-        f"{name} violates its claim: `{command.split(' --')[0]} --method '{name}' --table none` shows it."
-        for name in violated
-    ] or ["No attack proves more than a method claims."]
+        f"{one['method']} violates its claim: ε is at least {num(one['proved'])} ({one['pair']}), as this "
+        f"shows: `{command.split(' --')[0]} --method '{one['method']}' --table none --seed {one['seed']}`"
+        for one in found
+        if one.get("violated")
+    ] + [
+        f"What {one['method']} shows of its noise proves {num(one['replayed'])} alone, more than its claim."
+        for one in found
+        if one.get("violated_replay")
+    ] or ["No attack proves more than a method claims, and no replay less."]
     rows = [
-        [one["method"], num(one["proved"]) if "proved" in one else "not known", one.get("error", "")]
+        [
+            one["method"],
+            num(one["proved"]) if "proved" in one else "not known",
+            num(one["replayed"]) if "replayed" in one else "not shown",
+            f"{one['trials']} trials" if "trials" in one else one.get("error", ""),
+        ]
         for one in found
     ]
     return Section(
         "audits",
-        "The ε that an attack finds, at ε = 1",
+        "The ε that an audit finds, at ε = 1",
         sentences,
         None,
-        ["method", "ε is at least", "why not"],
+        ["method", "an attack: ε is at least", "a replay: ε is at most", "how"],
         rows,
     )
 
@@ -169,12 +190,11 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> S
         return None
     own = ratios.loc[family]
     own = own.loc[:, np.isfinite(own.to_numpy(dtype=float)).any(axis=0)]
-    means = np.log(own.clip(upper=_LARGEST).to_numpy(dtype=float)).mean(axis=0)
-    order = pd.Series(means, index=own.columns).sort_values()
+    order = np.log(own.clip(upper=_LARGEST)).mean(axis=0).sort_values()
     places = {name: place for place, name in enumerate(sorted(results["methods"]))}
     lines = []
     for name in order.index:
-        found = np.sort(own[name].to_numpy())
+        found = np.sort(own[name].dropna().to_numpy())
         x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
         inside = x <= _LARGEST
         points = [*zip(x[inside], y[inside], strict=True), (_LARGEST, y[inside].max())]
@@ -186,13 +206,18 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> S
     )  # fmt: skip
     title = f"{FAMILIES[family]}: performance profile"
     drawn = picture(line_chart(lines, frame), f"league-{family}", title, "real") if lines else None
-    rows = [
-        [name, num(math.exp(order[name])), *(f"{(own[name] <= tau).mean():.0%}" for tau in (1, 2, 10)),
-         f"{(~np.isfinite(own[name])).mean():.0%}"]
-        for name in order.index
-    ]  # fmt: skip
+    rows = []
+    for name in order.index:
+        known = own[name].dropna()
+        within = [f"{(known <= tau).mean():.0%}" for tau in (1, 2, 10)]
+        missed = f"{(~np.isfinite(known)).mean():.0%}"
+        rows.append([name, num(math.exp(order[name])), *within, missed, f"{len(known)}"])
     columns = ["method", "ratio, geometric mean, 100 at most", "best", "within 2", "within 10", "no answer"]
-    sentence = f"{own.index.get_level_values('table').nunique()} tables, {len(own)} settings."
+    columns.append("settings")
+    sentence = (
+        f"{own.index.get_level_values('table').nunique()} tables, {len(own)} settings. A method is compared "
+        "in those that it came to: a rank from few, small tables is no verdict on the others."
+    )
     return Section(f"profile-{family}", title, [sentence], drawn, columns, rows)
 
 
@@ -231,9 +256,24 @@ def _ratio(value: float) -> str:
 
 def _methods(results: Mapping[str, Any]) -> Section:
     rows = [
-        [name, "ours" if about["ours"] else "", about["library"], f"flows/league/methods/{about['file']}"]
+        [
+            name,
+            "ours" if about["ours"] else "",
+            ", ".join(_resolved(about)) or about["library"],
+            f"flows/league/methods/{about['file']}",
+        ]
         for name, about in sorted(results["methods"].items())
     ]
-    return Section(
-        "methods", "Methods and their environments", [], None, ["method", "", "installed", "file"], rows, 4
-    )
+    more = "results.json lists all that each environment holds."
+    columns = ["method", "", "installed", "file"]
+    return Section("methods", "Methods and their environments", [more], None, columns, rows, 4)
+
+
+def _resolved(about: Mapping[str, Any]) -> list[str]:
+    """Return the resolved versions of what a method requires."""
+    asked = {_package(each) for each in about["library"].split(", ")}
+    return [each for each in about.get("versions", []) if _package(each) in asked]
+
+
+def _package(requirement: str) -> str:
+    return requirement.split("==")[0].lower().replace("_", "-")

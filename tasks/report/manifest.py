@@ -83,7 +83,7 @@ def build_manifest(
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
         "dpcost": version("dpcost"),
-        "commit": _commit(),
+        "commit": commit(),
         "code_sha256": {
             "computing": code_digest(["tasks.run.block", "tasks.run.collect", *code]),
             "rendering": code_digest(["tasks.report.write", *code], of_page=True),
@@ -130,7 +130,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the commit of the checkout, marked where files differ from it, or "unknown"."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:

@@ -95,3 +95,37 @@ def test_evidence_is_refused_if_its_code_was_not_committed(generate, tmp_path, c
     (folder / "manifest.json").write_text(json.dumps({"profile": "standard", "commit": commit}))
     with pytest.raises(SystemExit, match="fair ran on commit"):
         generate("evidence").collect(tmp_path)
+
+
+def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkeypatch):
+    rows = [
+        {
+            "table": "t",
+            "method": "a",
+            "family": "linear",
+            "epsilon": 1.0,
+            "value": 0.123456,
+            "standard_error": None,
+        }
+        | {"seconds": 1.0, "repetitions": 1},
+        {"table": "t", "method": "b", "family": "linear", "epsilon": 1.0, "error": "it wants more rows"},
+    ]
+    about = {"library": "c==1", "file": "c.py", "versions": ["c==1"]}
+    results = {
+        "rows": rows, "audits": [], "machines": ["here"],
+        "methods": {"a": {"ours": True, **about}, "b": {"ours": False, **about}},
+        "tables": {"t": {"family": "linear", "source": "x of y", "n": 9, "d": 1}},
+    }  # fmt: skip
+    (tmp_path / "league").mkdir()
+    (tmp_path / "league" / "results.json").write_text(json.dumps(results))
+    manifest = {"command": "dpcost league", "finished": "2026-01-01", "dpcost": "1"}
+    (tmp_path / "league" / "manifest.json").write_text(json.dumps(manifest))
+    league = generate("league")
+    monkeypatch.setattr(league, "FILE", tmp_path / "league.json")
+    assert "No run" in league.pages()["league.txt"]
+    league.main(tmp_path)
+    back = league.lengthened(league.shortened(results))
+    assert back == results | {"rows": [rows[0] | {"value": 0.1235}, rows[1]]}
+    league.copy_page(tmp_path / "site")
+    assert "it wants more rows" in (tmp_path / "site" / "league" / "report.html").read_text()
+    assert "0 of 1 settings" in league.pages()["league.txt"]

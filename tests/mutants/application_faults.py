@@ -124,12 +124,19 @@ APPLICATION_FAULTS = {
             "prune_shared", condition("_ON_ITS_WAY", "True"), "test_inventory"
         )
     },
-    "flows/league/run.py": {
+    "flows/league/scale.py": {
         "an answer that is no number counts as perfect": Fault(
             "Scale.error", argument("nan_to_num", "nan", "0.0"), "test_league"
         ),
+    },
+    "flows/league/run.py": {
         "a result that two machines have counts twice": Fault(
             "merged", condition("known", "True"), "test_league"
+        ),
+    },
+    "flows/league/method_run.py": {
+        "a fit that is known is done again": Fault(
+            "MethodRun._fitted", condition("known", "False"), "test_league"
         ),
     },
     "reports/pages/league.py": {
@@ -137,7 +144,7 @@ APPLICATION_FAULTS = {
             "_leaders", operation("other", "own < other"), "test_league"
         ),
         "a method without an answer is as good as the best": Fault(
-            "ratios_of", argument("fillna", 0, "1.0"), "test_league"
+            "ratios_of", argument("fillna", 0, "{'value': 1.0}"), "test_league"
         ),
     },
     "flows/record/progress.py": {

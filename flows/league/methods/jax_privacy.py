@@ -50,7 +50,9 @@ def dp_sgd(table, epsilon, delta, seed):
     rows, y = jnp.asarray(np.vstack([X, 0 * X[:1]])), jnp.asarray(np.append(table.y, 0.0))
     clip, batch = float(np.sqrt(X.shape[1])), max(1.0, len(X) * _SHARE)
     gradient = clipped_gradient(table.family, clip, batch)
-    stddev = noise_multiplier(epsilon, delta) * clip / batch
+    multiplier = noise_multiplier(epsilon, delta)
+    table.shows(multiplier / 2, rate=_SHARE, times=_STEPS)  # replacing a row moves a sum by twice the clip
+    stddev = multiplier * clip / batch
     privatizer = jax_privacy.noise_addition.gaussian_privatizer(stddev=stddev, prng_key=seed)
     coef = jnp.zeros(X.shape[1])
     state = privatizer.init(coef)

@@ -17,7 +17,9 @@ def fit(name, table, epsilon, delta, seed, **keywords):
     )
     rng = np.random.default_rng(seed)
     budget = {"epsilon": epsilon, "delta": delta}
-    return dpalgos.estimate(name, X, table.y, rng=rng, **budget, **family, **keywords).estimate
+    result = dpalgos.estimate(name, X, table.y, rng=rng, **budget, **family, **keywords)
+    table.certified = result.certified_epsilon
+    return result.estimate
 
 
 def preconditioned_regression(table, epsilon, delta, seed):

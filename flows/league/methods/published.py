@@ -49,7 +49,9 @@ def keywords(name, table):
 def fit(name, table, epsilon, delta, seed):
     X = np.column_stack([table.X, np.ones(len(table.X))])
     rng, budget = np.random.default_rng(seed), {"epsilon": epsilon, "delta": delta}
-    return dpalgos.estimate(name, X, table.y, rng=rng, **budget, **keywords(name, table)).estimate
+    result = dpalgos.estimate(name, X, table.y, rng=rng, **budget, **keywords(name, table))
+    table.certified = result.certified_epsilon
+    return result.estimate
 
 
 METHODS = {name: partial(fit, name) for name in FAMILIES}

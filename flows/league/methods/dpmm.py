@@ -8,8 +8,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from dpmm.pipelines import AIMPipeline, MSTPipeline, PrivBayesPipeline
-from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
 
 REQUIRES = ("dpmm==0.1.9",)
 FAMILIES = {
@@ -29,24 +27,9 @@ def regression(pipeline, table, epsilon, delta, seed):
     model = pipeline(epsilon=epsilon, delta=delta, **options)
     model.fit(frame, domain=domain, random_state=seed)
     made = model.generate(n_records=len(frame), random_state=seed)
-    X = np.column_stack([made.drop(columns="y").to_numpy(float), np.ones(len(made))])
-    return ordinary(table.family, X, made["y"].to_numpy(float))
-
-
-def ordinary(family, X, y):
-    if family == "linear":
-        return np.linalg.lstsq(X, y, rcond=None)[0]
-    if family == "logistic":
-        labels = (y > 0.5).astype(int)
-        if labels.min() == labels.max():
-            return np.zeros(X.shape[1])
-        return LogisticRegression(C=1e6, fit_intercept=False, max_iter=1000).fit(X, labels).coef_[0]
-
-    def loss(coef):
-        u = np.minimum(X @ coef, 20)
-        return np.mean(np.exp(u) - y * u), X.T @ (np.exp(u) - y) / len(y)
-
-    return minimize(loss, np.zeros(X.shape[1]), jac=True, method="BFGS").x
+    y = made["y"].to_numpy(float)
+    y = y > 0.5 if table.family == "logistic" else y
+    return table.regression(made.drop(columns="y").to_numpy(float), y)
 
 
 _PIPELINES = (MSTPipeline, AIMPipeline, PrivBayesPipeline)
