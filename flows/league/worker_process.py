@@ -6,6 +6,7 @@ import json
 import os
 import select
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ class Worker:
 
     def __init__(self, method: Method, folder: Path) -> None:
         self._command = [str(interpreter(method.requires, folder)), str(_WORKER), str(method.file)]
+        self._place = tempfile.TemporaryDirectory()  # for what libraries leave behind
         self._process: subprocess.Popen[str] | None = None
         self._table: Path | None = None
 
@@ -79,6 +81,7 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self._end()
+        self._place.cleanup()
 
     def load(self, table: Path) -> dict[str, Any]:
         """Let the next fits be of a table's file."""
@@ -104,6 +107,7 @@ class Worker:
                 stderr=subprocess.DEVNULL,
                 text=True,
                 env={**os.environ, **one_thread},
+                cwd=self._place.name,
                 start_new_session=True,  # Ctrl-C is for the run, which keeps what it has
             )
         process = self._process
