@@ -11,17 +11,20 @@ FAST := not slow and not network and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
 
-.PHONY: setup run test test-all bench bench-accuracy docs dist serve clean clean-home lint
+.PHONY: setup run test fast-tests test-all bench bench-accuracy docs dist serve clean clean-home lint
 
 run: $(RUNTIME_STAMP)
 	$(BIN)/dpcost run $(STUDIES) --profile standard
 
-test: $(TEST_STAMP) lint
+# Side by side: mypy has one process only.
+test: $(TEST_STAMP)
+	$(MAKE) --no-print-directory --jobs=2 lint fast-tests
+
+fast-tests: $(TEST_STAMP)
 	$(PYTEST_PARALLEL) -m "$(FAST)"
 
-test-all: $(TEST_STAMP) lint
+test-all: test
 	tests/install-browser.sh
-	$(PYTEST_PARALLEL) -m "$(FAST)"
 	$(BIN)/pytest -m "not network and not ($(FAST))"
 
 lint: $(TEST_STAMP)

@@ -72,7 +72,8 @@ def prepare_table(
             f"the table of {dataset.name} lacks {missing}; run `dpcost ingest {dataset.name} --again`"
         )
     values = table[list(names)].to_numpy(dtype=np.float64)
-    mean, std = values.mean(axis=0), values.std(axis=0)
+    # Of a constant column rounding may leave a standard deviation.
+    mean, std = values.mean(axis=0), np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 0.0)
     # In public units some covariates may be constant: their coefficients are then no part of any error.
     constant = [name for name, spread in zip(names, std, strict=True) if not spread > 0]
     if units == "public" and not set(covariates) <= set(constant):

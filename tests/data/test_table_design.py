@@ -91,7 +91,7 @@ def test_faulty_tables_are_one_sentence(table):
 
 
 def test_a_constant_covariate_in_public_units_is_no_part_of_an_error(table):
-    built = build(table.assign(population=1.0))
+    built = build(table.assign(population=123456.789))
     at = built.column_names.index("population")
     assert not built.to_standard[:, at].any()
     assert built.to_standard[:, :at].any(axis=0).all()
