@@ -63,7 +63,8 @@ def pages() -> dict[str, str]:
         return {"league.txt": "No run of the league is kept here.\n"}
     text = _files(tables=False)["report.md"].decode()
     lines = text[text.index("\n**") :].splitlines()
-    return {"league.txt": "\n".join(line for line in lines if not line.startswith("![")) + "\n"}
+    link = '<a href="../gallery/league/report.html">The whole page</a> has a table for each dataset.'
+    return {"league.txt": "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"}
 
 
 def _files(*, tables: bool) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 """Published methods, as this project implements them, with the league's public bounds.
 
 Rows are clipped to the length √(d + 1), since units are about standard deviations, and responses of linear
-regressions to ±3 units.
+regressions, and covariates where each has a bound of its own, to ±3 units.
 """
 
 from functools import partial
@@ -19,6 +19,7 @@ FAMILIES = {
     "clipped_gradient_descent": ["linear"],
     "dp_linear_regression": ["linear"],
     "sheffet_ols": ["linear"],
+    "binagg_regression": ["linear"],
     "objective_perturbation_glm": ["logistic"],
     "output_perturbation_glm": ["logistic"],
     "double_noise_newton_glm": ["logistic"],
@@ -36,6 +37,8 @@ def keywords(name, table):
         return found | ({"coef_bound": 1.5, "n_iterations": 20} if name == "dp_linear_regression" else {})
     if name == "clipped_gradient_descent":
         return {"clip_norm": 5 * row}
+    if name == "binagg_regression":
+        return {"covariate_bound": 3.0, "response_bound": 3.0}
     if name == "tukey_em":
         return {}
     found = {"family": "poisson" if table.family == "counts" else "logistic", "covariate_bound": row}
