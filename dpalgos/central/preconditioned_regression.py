@@ -31,40 +31,37 @@ Shares "left" are of what public rows (``public_share``) and an interval leave; 
 after the first have .017, .15, .017, .12 and .051. Z'Z/n and U'U/n, of rows [x, y] clipped to C_A and
 whitened rows clipped to C_B: orthogonal rows of those norms (:mod:`dpalgos.mechanisms.private_whitening`). A
 level is searched by four counts, of equal shares, for gradients at each of the first three steps. Gradients:
-means of clip(u_i r_i, C), opposite rows of norm C; equal shares, with public levels growing by 1.5 at each
-step.
+means of clip(u_i r_i, C), opposite rows of norm C.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ ≥ 140, y
 is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s], for .01 to .08 of what
-is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. Where nμ < 15
-√d, counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and C = √d max(.07, nμ/200), and
-the start is shrunk by what noise explains. The combination follows from the released gradients and their
-noise (:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves
-directions that the first's noise hides; ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one
-James–Stein factor; directions that two whitenings leave unresolved have each its own. At last θ̄ is made no
-longer than the released second moment of y allows, or than 1 where noise hides that. ``public_X``, public
-rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where
-public numbers say that it may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with
-two whitenings, which know more. ``clip`` (:mod:`dpalgos.mechanisms.clip_levels`): by default levels are
-searched; ``"rule"`` has constants found on the California housing data, hence no independent evidence there;
-a pair ``(C_A, C)`` is public.
+is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. Shares, steps
+and the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.scored_steps`). The combination
+follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). A second whitening,
+inside the first's coordinates, resolves directions that the first's noise hides; ``n_whitenings=None`` takes
+it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two whitenings leave unresolved have
+each its own. At last θ̄ is made no longer than the released second moment of y allows, or than 1 where noise
+hides that. ``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one
+more release, by default where public numbers say that it may help, asks whether they have the shape of X; if
+so, z = [A x, y]. Never with two whitenings, which know more. ``clip``
+(:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"`` has constants found on the
+California housing data, hence no independent evidence there; a pair ``(C_A, C)`` is public.
 
 An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
 combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
 
-What to expect: directions of X whose second moment lies below the noise floor stay near the ridge
-regression; ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge
-leverage differ (four of 16,599 in `elevators`) looks like one without: predictions for such rows are shrunk
-towards zero. Below nμ = 14 an answer is mostly noise, and close to zero. Constants were chosen on thirteen
-tables (n = 442 to 40,000, d = 8 to 61), ten of them of real rows.
+What to expect: directions of X whose second moment lies below the noise floor stay near the ridge regression;
+``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
+differ (four of 16,599 in `elevators`) looks like one without: predictions for such rows are shrunk towards
+zero. Below nμ = 14 an answer is mostly noise, and close to zero.
 
 Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensional distributions (recursive
 private preconditioning).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -77,16 +74,10 @@ from dpalgos.goodness import note_moments
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BinnedFitParams, release_binned_fit
-from dpalgos.mechanisms.clip_levels import (
-    N_COUNTS,
-    RegressionLevels,
-    WantedRows,
-    few_rows_levels,
-    with_response,
-)
-from dpalgos.mechanisms.private_units import UNIT_COUNTS, UNITS, in_units, private_units, units_share
+from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
+from dpalgos.mechanisms.private_units import UNIT_COUNTS, UNITS, in_units, private_units
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.mechanisms.scored_steps import gradient_steps
+from dpalgos.mechanisms.scored_steps import Schedule, gradient_steps, schedule_of
 from dpalgos.models.families import Family, get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice
@@ -98,56 +89,8 @@ from dpalgos.steps.denoising import combined_steps, shrinkage_choice, shrunk_dir
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
-_TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
-_FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
-_UNITS_SHARE = 0.05  # of units that are asked for by name
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
-_WANTED = WantedRows(rows=120)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Schedule:
-    """How the budget is spent: shares of μ², and steps."""
-
-    moment_share: float
-    step_size: float
-    growth: float = 1.0
-    n_steps: int = 6
-    n_left_out: int = 0  # of the first steps, which are no part of the combination
-    level_share: float = 0.1
-    whitened_share: float = 0.0
-    wanted: WantedRows = _WANTED
-    shrinks_start: bool = False
-    units_share: float = 0.0
-    units_of_columns: bool = False
-
-    def step_shares(self) -> FloatArray:
-        weights = self.growth ** np.arange(self.n_steps)
-        rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.units_share
-        return np.asarray(rest * weights / weights.sum())
-
-    def shares(self) -> dict[str, float]:
-        """Return the shares of μ², without those of an interval and of public rows."""
-        shares = {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
-        shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
-        shares |= {"levels": self.level_share, "units": self.units_share}
-        return {part: share for part, share in shares.items() if share}
-
-    def count_multiplier(self, budget: SplitBudget) -> float:
-        """Return the noise of each count of the searches for levels; 0 where there are none."""
-        n_searches = 1 + self.wanted.n_searched_steps + (self.whitened_share > 0)
-        return budget.gaussian_multiplier("levels", n_searches * N_COUNTS) if self.level_share else 0.0
-
-
-_ONCE = _Schedule(level_share=0.07, moment_share=0.2, step_size=0.8)
-_TWICE = _Schedule(level_share=0.085, moment_share=0.15, whitened_share=0.12, step_size=0.75, n_steps=10)
-_PUBLIC_LEVELS = _Schedule(
-    level_share=0.0, moment_share=0.2, growth=1.5, n_steps=5, n_left_out=3, step_size=0.8
-)
-_FEW = _Schedule(
-    level_share=0.0, moment_share=0.2, n_steps=5, n_left_out=2, step_size=0.8, shrinks_start=True
-)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,24 +148,10 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
         share = left * float(schedule.step_shares()[schedule.n_left_out :].sum())
         return float(ball_mean_sensitivity(level, np.array(n_rows)) / (mu * np.sqrt(share)))
 
-    def has_few_rows(self, size: float, n_features: int) -> bool:
-        """Return whether ``size``, nμ, is too small for counts of rows, so that levels are public."""
-        named = self.clip != "private" or self.n_whitenings == 2 or self.units == "private"
-        return not named and size < _FEW_ROWS * np.sqrt(n_features)
-
-    def schedule(self, size: float, n_features: int, shape: public.PublicShape | None) -> _Schedule:
+    def schedule(self, size: float, n_features: int, shape: public.PublicShape | None) -> Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
-        if self.has_few_rows(size, n_features):
-            return _FEW
-        if self.clip != "private":
-            return _PUBLIC_LEVELS
-        n_whitenings = self.n_whitenings or (2 if size >= _TWO_WHITENINGS and shape is None else 1)
-        chosen = _TWICE if n_whitenings == 2 else _ONCE
-        if self.units == "private":
-            return replace(chosen, units_share=_UNITS_SHARE, units_of_columns=shape is None)
-        if self.units == "declared":
-            return chosen
-        return replace(chosen, units_share=units_share(size))
+        keywords = self.clip, self.n_whitenings, self.units
+        return schedule_of(size, n_features, *keywords, public_rows=shape is not None)
 
 
 def witnesses(
@@ -279,13 +208,12 @@ def preconditioned_regression(
     mu = gaussian_mu(params.epsilon, params.delta)
     shape, size, d = params.public_shape(sample, mu), mu * float(sample.n_rows.min()), sample.n_features
     schedule = params.schedule(size, d, shape)
-    clip = few_rows_levels(size, d) if params.has_few_rows(size, d) else params.clip
     family = get_family("gaussian")
     reserved = params.reserved(float(sample.n_rows.min()), d, family)
     budget = params.budget(schedule.shares(), reserved, shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
-        sample, clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
+        sample, schedule.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
     )
     if schedule.units_share:
         units = private_units(

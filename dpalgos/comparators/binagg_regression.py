@@ -65,7 +65,7 @@ class BinAggRegressionParams(PrivateParams):
         return int(np.clip(self.n_levels or by_size, 2, _MOST_LEVELS))
 
 
-class Boxes(NamedTuple):
+class GrownBoxes(NamedTuple):
     """All boxes of the tree, in order of their level: which are leaves, and how large rows can be in them.
 
     ``leaf`` is (N, R), ``reach`` Δ is (N, d), ``level`` is (N,), N = 2^(L + 1) − 1.
@@ -205,7 +205,7 @@ def grown_boxes(
     enough: float,
     n_levels: int,
     budget: SplitBudget,
-) -> Boxes:
+) -> GrownBoxes:
     """Release noisy counts (N, R) level by level, and halve the boxes in which they are ``enough``."""
     multiplier = budget.gaussian_multiplier("boxes", n_levels - 1)
     enough = max(enough, _SURE * counts_sensitivity() * multiplier)
@@ -231,7 +231,7 @@ def grown_boxes(
     leaves.append(active)
     reach.append(np.maximum(np.abs(low), np.abs(high)))
     levels = np.repeat(np.arange(n_levels + 1), 2 ** np.arange(n_levels + 1))
-    return Boxes(np.concatenate(leaves), np.concatenate(reach), levels)
+    return GrownBoxes(np.concatenate(leaves), np.concatenate(reach), levels)
 
 
 def _corrected_fit(

@@ -82,16 +82,6 @@ ESTIMATOR_FAULTS = {
         ),
     },
     "dpalgos/central/preconditioned_regression.py": {
-        "a second whitening is not paid for": Fault(
-            "_Schedule.step_shares",
-            operation("whitened_share", "{left}"),
-            certified("preconditioned_regression: whitened twice-tight"),
-        ),
-        "searches for the gradients' levels are not paid for": Fault(
-            "_Schedule.count_multiplier",
-            operation("n_searched_steps", "{left}"),
-            certified("preconditioned_regression-tight"),
-        ),
         "an answer that is mostly noise is not shrunk": Fault(
             "_TOO_FEW", value("1e-9"), "test_an_answer_about_very_few_rows_is_near_zero"
         ),
@@ -99,11 +89,6 @@ ESTIMATOR_FAULTS = {
             "preconditioned_regression",
             name("UNIT_COUNTS", "1"),
             certified("preconditioned_regression: private units-tight"),
-        ),
-        "levels for few rows are searched": Fault(
-            "_FEW_ROWS",
-            value("1e-9"),
-            "test_few_rows_are_clipped_at_public_levels_for_counts_would_be_noise",
         ),
     },
     "dpalgos/comparators/adassp.py": {

@@ -281,11 +281,26 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/mechanisms/scored_steps.py": {
+        "a second whitening is not paid for": Fault(
+            "Schedule.step_shares",
+            operation("whitened_share", "{left}"),
+            certified("preconditioned_regression: whitened twice-tight"),
+        ),
+        "searches for the gradients' levels are not paid for": Fault(
+            "Schedule.count_multiplier",
+            operation("n_searched_steps", "{left}"),
+            certified("preconditioned_regression-tight"),
+        ),
+        "levels for few rows are searched": Fault(
+            "_FEW_ROWS",
+            value("1e-9"),
+            "test_few_rows_are_clipped_at_public_levels_for_counts_would_be_noise",
+        ),
         "steps are combined from the true gradients": Fault(
             "gradient_steps",
             (argument("gaussian", 0, "exact := {all}"), argument("append", 0, "exact", nth=1)),
             replayed("preconditioned_regression-tight"),
-        )
+        ),
     },
     "dpalgos/mechanisms/for_intervals/spread.py": {
         "squares of entries move by half of what they do": Fault(
