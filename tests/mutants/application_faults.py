@@ -37,6 +37,12 @@ APPLICATION_FAULTS = {
         "a renamed copy gets a budget of its own": Fault(
             "_require_content", condition("names", "False", nth=1), "test_a_renamed_copy_gets_no_new_budget"
         ),
+        "another process stores the answer to a charge": Fault(
+            "_require_open", condition("is_this_process", "False"), "test_state_machine"
+        ),
+        "a charge that was made again is answered twice": Fault(
+            "_require_open", condition("PENDING", "charge.state != PENDING"), "test_state_machine"
+        ),
         "an answer that is held is shown": Fault(
             "find_existing_charge",
             operation("RELEASED", "last.answer is not None", nth=0),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data.errors import AnswerLost, AnswerPending, BudgetExhausted, LedgerError
+from data.errors import AnswerLost, AnswerPending, LedgerError
 from data.ledger import PrivacyCost, charges, open_ledger
 from data.ledger.charges import Charge, Holder, start_time
 from tests.data.ledger.charging import COST
@@ -109,13 +109,6 @@ def test_the_same_question_has_the_same_id(ask):
     assert written.id == ask(parameters=written.parameters).id
 
 
-def test_a_refused_first_charge_binds_nothing(ledger, fits, ask):
-    ledger.open_dataset("copy", 1.0, 1e-5)
-    with pytest.raises(BudgetExhausted):
-        ledger.charge(ask(epsilon=5), COST, fits)
-    ledger.charge(ask(dataset="copy"), COST, fits)
-
-
 def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
     first = ledger.charge(ask(), COST, fits)
     dead()
@@ -128,13 +121,6 @@ def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
     assert ledger.charge(ask(), COST, fits, again=True).answer == {"estimate": 2}
     assert [charge["state"] for charge in ledger.show("patients")[0]["charges"]] == ["lost", "released"]
     assert ledger.verify().ok
-
-
-def test_nobody_else_may_answer(ledger, fits, ask, dead):
-    charge = ledger.charge(ask(), COST, fits)
-    dead()
-    with pytest.raises(LedgerError, match=r"was made to process .* which alone may answer it"):
-        ledger.store(charge, {})
 
 
 def test_the_thread_that_was_charged_does_not_wait_for_itself(ledger, fits, ask):

@@ -4,16 +4,16 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from data.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
 from data.ledger import Ledger, Question, charges
 from tests.data.ledger.charging import COST
 
-EPSILON, TOTAL = 1 / 8, 1.0
-NAMES, CONTENTS, BOUNDS = ("one", "two"), ("a" * 64, "b" * 64), (1, 2, 3, 4, 5, 6)
+EPSILON, TOTAL = 1 / 4, 1.0
+NAMES, CONTENTS, BOUNDS = ("one", "two"), ("a" * 64, "b" * 64), (1, 2, 3)
 
 
 def fits(previous, new):
@@ -51,7 +51,15 @@ class Ledgers(RuleBasedStateMachine):
         new=st.booleans(),
     )
     def charge(self, name, content, bound, again, new):
-        question = Question(name, content, "dp_mean", {"bound": bound}, EPSILON, 0.0)
+        self.ask(Question(name, content, "dp_mean", {"bound": bound}, EPSILON, 0.0), again, new)
+
+    @precondition(lambda self: self.pending)
+    @rule(data=st.data(), again=st.booleans())
+    def charge_what_is_pending(self, data, again):
+        self.ask(self.pending[data.draw(st.sampled_from(sorted(self.pending)))].question, again, False)
+
+    def ask(self, question, again, new):
+        name, content = question.dataset, question.content
         mine = [key for key in self.charged if self.charged[key] == name]
         earlier = [key for key in mine if key.startswith(question.id)]
         try:
@@ -76,33 +84,34 @@ class Ledgers(RuleBasedStateMachine):
             self.pending[charge.id] = charge
             self.bound[content] = name
 
+    @precondition(lambda self: self.pending)
     @rule(answer=st.floats(allow_nan=False, allow_infinity=False), data=st.data())
     def store(self, answer, data):
-        if not self.pending:
-            return
         charge = self.pending.pop(data.draw(st.sampled_from(sorted(self.pending))))
+        last = [key for key in self.charged if key.rpartition("-")[0] == charge.question.id][-1]
+        may_store = last == charge.id and charge.holder.boot_id == f"boot {self.boot}"
         try:
             assert self.ledger.store(charge, {"estimate": answer}) == {"estimate": answer}
             self.answers[charge.id] = {"estimate": answer}
+            assert may_store
         except LedgerError:  # another charge for the same question, or another process, has its place
-            later = [key for key in self.charged if key.rpartition("-")[0] == charge.question.id]
-            assert later[-1] != charge.id or charge.holder.boot_id != f"boot {self.boot}"
+            assert not may_store
 
+    @precondition(lambda self: self.pending)
     @rule()
     def restart(self):
         """Every process that was charged is gone."""
         self.boot += 1
 
+    @precondition(lambda self: self.opened)
     @rule()
     def back_up(self):
-        if self.opened:
-            self.ledger.backup(self.folder / "backup")
-            self.backup = dict(self.charged), dict(self.answers), set(self.opened)
+        self.ledger.backup(self.folder / "backup")
+        self.backup = dict(self.charged), dict(self.answers), set(self.opened)
 
+    @precondition(lambda self: self.backup)
     @rule()
     def restore(self):
-        if self.backup is None:
-            return
         try:
             self.ledger.restore(self.folder / "backup")
         except LedgerError:
@@ -133,4 +142,6 @@ class Ledgers(RuleBasedStateMachine):
 
 
 TestLedgers = Ledgers.TestCase
-TestLedgers.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+# Steps write to the disk, so that a shorter example would take minutes to find.
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+TestLedgers.settings = settings(max_examples=30, stateful_step_count=25, deadline=None, phases=PHASES)
