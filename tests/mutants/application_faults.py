@@ -38,10 +38,12 @@ APPLICATION_FAULTS = {
             "_require_content", condition("names", "False", nth=1), "test_a_renamed_copy_gets_no_new_budget"
         ),
         "another process stores the answer to a charge": Fault(
-            "_require_open", condition("is_this_process", "False"), "test_state_machine"
+            "_require_open", condition("is_this_process", "False"), "test_nobody_else_may_answer"
         ),
         "a charge that was made again is answered twice": Fault(
-            "_require_open", condition("PENDING", "charge.state != PENDING"), "test_state_machine"
+            "_require_open",
+            condition("PENDING", "charge.state != PENDING"),
+            "test_a_charge_of_another_machine_counts_as_lost_after_a_while",
         ),
         "an answer that is held is shown": Fault(
             "find_existing_charge",

@@ -123,6 +123,13 @@ def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
     assert ledger.verify().ok
 
 
+def test_nobody_else_may_answer(ledger, fits, ask, dead):
+    charge = ledger.charge(ask(), COST, fits)
+    dead()
+    with pytest.raises(LedgerError, match=r"was made to process .* which alone may answer it"):
+        ledger.store(charge, {})
+
+
 def test_the_thread_that_was_charged_does_not_wait_for_itself(ledger, fits, ask):
     ledger.charge(ask(), COST, fits)
     with pytest.raises(AnswerLost):
