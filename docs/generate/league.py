@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from reports.pages.league import NAME, render_league
+from reports.pages.league import NAME, QUESTION, render_league
 
 FILE = Path(__file__).resolve().parents[1] / "league.json"
 _VALUES = ("epsilon", "value", "standard_error", "seconds", "repetitions")
@@ -62,7 +62,7 @@ def pages() -> dict[str, str]:
     if not FILE.exists():
         return {"league.txt": "No run of the league is kept here.\n"}
     text = _files(tables=False)["report.md"].decode()
-    lines = text[text.index("\n**") :].splitlines()
+    lines = text.split(QUESTION, 1)[1].splitlines()
     link = '<a href="../gallery/league/report.html">The whole page</a> has a table for each dataset.'
     return {"league.txt": "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"}
 

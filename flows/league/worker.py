@@ -100,8 +100,8 @@ def main(file: str) -> None:
         except MemoryError:
             answer = {"error": "it needs more than 4 GB"}
         except Exception as error:
-            text = str(error).splitlines()
-            answer = {"error": f"{type(error).__name__}: {text[0] if text else ''}"[:200]}
+            first = next((line for line in str(error).splitlines() if line.strip()), "")
+            answer = {"error": f"{type(error).__name__}: {first.strip()}"[:200]}
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -164,7 +164,7 @@ def _audits(results: Mapping[str, Any], command: str) -> Section:
         f"What {one['method']} shows of its noise proves {num(one['replayed'])} alone, more than its claim."
         for one in found
         if one.get("violated_replay")
-    ] or ["No attack proves more than a method claims, and no replay less."]
+    ] or ["Neither an attack nor a replay contradicts a claim."]
     rows = [
         [
             one["method"],

@@ -5,7 +5,7 @@ import opendp.prelude as dp
 
 REQUIRES = ("opendp==0.16.0", "scikit-learn==1.7.2", "polars==1.32.0")
 FAMILIES = {"OpenDP sums": ["linear"], "OpenDP Theil-Sen": ["linear"]}
-dp.enable_features("contrib", "idealized-numerics")
+dp.enable_features("contrib", "honest-but-curious", "idealized-numerics")
 
 
 def sums(table, epsilon, delta, seed):
