@@ -152,7 +152,7 @@ APPLICATION_FAULTS = {
             "_leaders", operation("other", "own < other"), "test_league"
         ),
         "a method without an answer is as good as the best": Fault(
-            "ratios_of", argument("fillna", 0, "{'value': 1.0}"), "test_league"
+            "ratios_of", argument("fillna", 0, "{{'value': 1.0}}"), "test_league"
         ),
     },
     "flows/record/progress.py": {
