@@ -91,8 +91,11 @@ def _in_turns(tables: dict[str, LeagueTable]) -> list[LeagueTable]:
 
 
 def merged(results: Sequence[Row]) -> Row:
-    """Return the results of several machines as one; of what two have measured, the first counts."""
+    """Return the results of several machines as one; the first counts, but for attacks that proved nothing."""
     whole: Row = {"rows": [], "audits": [], "methods": {}, "tables": {}, "machines": []}
+    results = [
+        {**one, "audits": [audit for audit in one["audits"] if _is_best(audit, results)]} for one in results
+    ]
     for one in results:
         for part, key in (("rows", ("table", "method", "epsilon")), ("audits", ("method",))):
             known = {tuple(row[name] for name in key) for row in whole[part]}
@@ -101,6 +104,12 @@ def merged(results: Sequence[Row]) -> Row:
             whole[part] = {**one[part], **whole[part]}
         whole["machines"] += [machine for machine in one["machines"] if machine not in whole["machines"]]
     return whole
+
+
+def _is_best(audit: Row, results: Sequence[Row]) -> bool:
+    """Tell whether an attack proved something, or none on its method did."""
+    others = [other for one in results for other in one["audits"] if other["method"] == audit["method"]]
+    return "proved" in audit or not any("proved" in other for other in others)
 
 
 def _loaded(name: str, folder: Path) -> LeagueTable | None:

@@ -183,17 +183,21 @@ def test_tables_of_the_mirror_are_read_where_they_are(tmp_path, monkeypatch):
 def test_results_of_several_machines_are_one_and_what_is_known_counts_once():
     def results(machine, *rows):
         told = [{"table": t, "method": m, "epsilon": e, "value": v} for t, m, e, v in rows]
-        audits = [{"method": m, "proved": v} for _, m, _, v in rows]
+        audits = [{"method": m, "proved": v} for _, m, _, v in rows] + [{"method": "m", "error": "slow"}]
         tables, methods = ({row[i]: {"from": machine} for row in rows} for i in (0, 1))
         return {"rows": told, "audits": audits, "tables": tables, "methods": methods, "machines": [machine]}
 
     whole = merged(
-        [results("a", ("t", "m", 1.0, 0.1)), results("b", ("t", "m", 1.0, 0.2), ("u", "k", 1.0, 0.3))]
+        [
+            results("z"),
+            results("a", ("t", "m", 1.0, 0.1)),
+            results("b", ("t", "m", 1.0, 0.2), ("u", "k", 1.0, 0.3)),
+        ]
     )
     assert [row["value"] for row in whole["rows"]] == [0.1, 0.3]
     assert [audit["proved"] for audit in whole["audits"]] == [0.1, 0.3]
     assert whole["tables"] == {"t": {"from": "a"}, "u": {"from": "b"}}
-    assert whole["machines"] == ["a", "b"]
+    assert whole["machines"] == ["z", "a", "b"]
 
 
 def test_the_league_is_broad_and_every_table_is_declared():
