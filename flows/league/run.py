@@ -91,7 +91,7 @@ def _in_turns(tables: dict[str, LeagueTable]) -> list[LeagueTable]:
 
 
 def merged(results: Sequence[Row]) -> Row:
-    """Return the results of several machines as one; the first counts, but for attacks that proved nothing."""
+    """Return the results of several machines as one; the first counts, of attacks the first that proved."""
     whole: Row = {"rows": [], "audits": [], "methods": {}, "tables": {}, "machines": []}
     results = [
         {**one, "audits": [audit for audit in one["audits"] if _is_best(audit, results)]} for one in results
