@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScaledTable:
     """A table, its file for workers, and the losses that errors are measured between."""
 
     table: LeagueTable
@@ -46,7 +46,7 @@ class MethodRun:
     """A method's fits and attacks, each kept in the journal as soon as it is done."""
 
     def __init__(
-        self, method: Method, entries: Sequence[Entry], folder: Path, journal: Journal, seed: int
+        self, method: Method, entries: Sequence[ScaledTable], folder: Path, journal: Journal, seed: int
     ) -> None:
         self.method, self._folder, self._journal, self._seed = method, folder, journal, seed
         self._worker: Worker | None = None
@@ -89,10 +89,10 @@ class MethodRun:
         )
         return {"rows": rows, "audit": audit}
 
-    def _key(self, entry: Entry, epsilon: float, repetition: int) -> list[Any]:
+    def _key(self, entry: ScaledTable, epsilon: float, repetition: int) -> list[Any]:
         return [self.method.digest, self.method.name, entry.table.name, epsilon, repetition]
 
-    def _row(self, entry: Entry, epsilon: float, **found: Any) -> Row:
+    def _row(self, entry: ScaledTable, epsilon: float, **found: Any) -> Row:
         table = entry.table
         return {
             "table": table.name,
@@ -102,7 +102,7 @@ class MethodRun:
             **found,
         }
 
-    def _measured(self, worker: Worker, entry: Entry, epsilon: float, left: float) -> Row | None:
+    def _measured(self, worker: Worker, entry: ScaledTable, epsilon: float, left: float) -> Row | None:
         """Return the mean error of some fits; None where the time is over before the first."""
         errors: list[float] = []
         seconds: list[float] = []
@@ -127,7 +127,7 @@ class MethodRun:
         return self._row(entry, epsilon, **found, repetitions=len(errors))
 
     def _fitted(
-        self, worker: Worker, entry: Entry, epsilon: float, repetition: int, left: float
+        self, worker: Worker, entry: ScaledTable, epsilon: float, repetition: int, left: float
     ) -> Row | None:
         """Return a fit's error and seconds, from the journal where it is there; None if time ends it."""
         key = self._key(entry, epsilon, repetition)

@@ -21,7 +21,7 @@ import numpy as np
 
 from flows.league.environments import installed, interpreter
 from flows.league.journal import Journal
-from flows.league.method_run import Entry, MethodRun
+from flows.league.method_run import MethodRun, ScaledTable
 from flows.league.scale import Scale
 from flows.league.tables import LeagueTable, load
 from flows.league.worker_process import Method
@@ -49,7 +49,7 @@ def league(
     cores, deadline = os.cpu_count() or 1, time.monotonic() + 60 * minutes
     journal = Journal(folder / "journal", [*tables, str(seed), str(trials)])
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(cores) as pool:
-        entries = [Entry(t, Path(place) / f"{t.name}.npz", Scale(t)) for t in _in_turns(tables)]
+        entries = [ScaledTable(t, Path(place) / f"{t.name}.npz", Scale(t)) for t in _in_turns(tables)]
         for entry in entries:
             np.savez(entry.path, **entry.table.arrays())
         runs = [MethodRun(method, entries, folder, journal, seed) for method in methods]
