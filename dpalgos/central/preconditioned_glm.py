@@ -37,7 +37,8 @@ cannot throw θ far (0 for Gaussian responses, which have no unit). For families
 (Poisson) the first θ predicts about the lower end of the power of two in which the released upper quartile of
 the responses lies, by a ridge regression of 1 on x, and steps are at most 1 long. Where rows of a rare group
 are clipped, curvature is larger than H says, and full steps would swing about the answer; the combination
-(:func:`dpalgos.steps.denoising.combined_steps`) is the one whose released scores are small.
+(:func:`dpalgos.steps.denoising.combined_steps`) is the one whose released scores are small. T is 6, and 8 in
+logistic models: where events are rare and well explained, six steps from zero end too early.
 
 The clip levels
     ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows,
@@ -95,7 +96,7 @@ from dpalgos.steps.denoising import combined_steps, james_stein, shrinkage_choic
 from dpalgos.typing import FloatArray
 
 _ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.2
-_N_STEPS, _GROWTH, _STEP_SIZE, _N_COMBINED = 6, 1.4, 0.85, 4
+_N_STEPS, _MORE_STEPS, _GROWTH, _STEP_SIZE, _N_COMBINED = 6, 2, 1.4, 0.85, 4
 _N_CENTERED = 3  # steps at which an interval is centered
 
 
@@ -126,6 +127,12 @@ class PreconditionedGLMParams(PublicRowsParams, BinnedFitParams, RegressionInter
         """Whether the curvature is unbounded, so that steps from zero may overshoot."""
         return not np.isfinite(self.made().curvature_bound)
 
+    @property
+    def n_steps(self) -> int:
+        """T: more where curvature is largest at zero, so that first steps go a part of the way."""
+        from_steepest = not (self.made().is_linear or self.needs_start)
+        return _N_STEPS + _MORE_STEPS * from_steepest
+
     @classmethod
     def takes_public_rows(cls, settings: Mapping[str, Any]) -> bool:
         """Return whether the family is the Gaussian one, or a ``public_share`` is named."""
@@ -138,7 +145,7 @@ class PreconditionedGLMParams(PublicRowsParams, BinnedFitParams, RegressionInter
             shares |= {"rows": _ROW_SHARE, "scores": _SCORE_SHARE}
         if self.needs_start:
             shares["start"] = _START_SHARE
-        steps = (1 - sum(shares.values())) * step_weights(_N_STEPS)
+        steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
         rest = 1 - sum(reserved.values())
         every = dict(reserved) | {part: rest * share for part, share in shares.items()}
@@ -222,7 +229,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         one, _ = whitening.ridge_start()
         start = np.linalg.solve(whitening.matrix, one)[..., 0].T
         theta = start * _predictor(family, levels.typical_response())
-    steps, full = scored_steps(transcript, budget, scores, levels, center, theta, _N_STEPS, _STEP_SIZE)
+    steps, full = scored_steps(transcript, budget, scores, levels, center, theta, params.n_steps, _STEP_SIZE)
     if params.interval is not None:
         middle = (center * steps.end).sum(axis=0)
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)

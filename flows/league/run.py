@@ -47,7 +47,7 @@ def league(
         with suppress(SpecError):  # each of its methods will say so
             interpreter(requires, folder)
     cores, deadline = os.cpu_count() or 1, time.monotonic() + 60 * minutes
-    journal = Journal(folder / "journal", [*tables, str(seed), str(trials)])
+    journal = Journal(folder / "journal", [*tables, str(seed), str(trials), commit()])
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(cores) as pool:
         entries = [ScaledTable(t, Path(place) / f"{t.name}.npz", Scale(t)) for t in _in_turns(tables)]
         for entry in entries:

@@ -118,6 +118,25 @@ def test_rare_groups_do_not_keep_steps_from_their_end():
     assert errors[1.0] <= 0.09
 
 
+def test_steps_come_to_their_end_where_events_are_rare_and_well_explained():
+    """3 % of these rows are events, and six shorter steps from zero left a quarter unexplained."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((10_000, 3)), np.ones(10_000)])
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(7 - X @ [3.0, 0.5, -0.5, 0.0]))).astype(float)
+    best = dpalgos.estimate("glm", X, y, rng=rng, family="logistic").estimate[:, None]
+    constant = np.array([[0.0], [0.0], [0.0], [np.log(y.mean() / (1 - y.mean()))]])
+    ours = dpalgos.estimate(
+        NAME, X, y, rng=rng, replicates=20, family="logistic", epsilon=3, delta=len(X) ** -2.0
+    ).estimate
+
+    def loss(coef):
+        u = X @ coef
+        return np.mean(np.logaddexp(0, u) - y[:, None] * u, axis=0)
+
+    missed = (loss(ours) - loss(best)) / (loss(constant) - loss(best))
+    assert missed.mean() <= 0.1
+
+
 def explained(family, table, names, units, response, epsilon, replicates=6):
     """The mean over replicates of the share of explained deviance, and of the coefficients' error."""
     columns = [
