@@ -46,8 +46,8 @@ def league(
     for requires in dict.fromkeys(method.requires for method in methods):
         with suppress(SpecError):  # each of its methods will say so
             interpreter(requires, folder)
-    cores, deadline = os.cpu_count() or 1, time.monotonic() + 60 * minutes
-    journal = Journal(folder / "journal", [*tables, str(seed), str(trials), commit()])
+    cores, deadline, code = os.cpu_count() or 1, time.monotonic() + 60 * minutes, commit()
+    journal = Journal(folder / "journal", [*tables, str(seed), str(trials), code])
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(cores) as pool:
         entries = [ScaledTable(t, Path(place) / f"{t.name}.npz", Scale(t)) for t in _in_turns(tables)]
         for entry in entries:
@@ -78,7 +78,7 @@ def league(
         },
         "machines": [
             f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}, "
-            f"{minutes:g} minutes, commit {commit()[:12]}"
+            f"{minutes:g} minutes, commit {code[:12]}"
         ],
     }
 
