@@ -213,7 +213,7 @@ def test_on_correlated_columns_a_preconditioned_fit_gains_from_epsilon_and_from_
 
 def test_before_a_preconditioned_fit_the_selection_needs_little_of_the_budget():
     keywords = {"family": "logistic", "covariate_bound": 4.0, "covariate_second_moment": 1.0, "sparsity": 40}
-    keywords |= {"fit": "preconditioned", "epsilon": 0.5, "delta": 1 / 4000**2}
+    keywords |= {"fit": "preconditioned", "n_screenings": 2, "epsilon": 0.5, "delta": 1 / 4000**2}
 
     def misclassified(seed, **share):
         X, y = near_copies(6000, d=120, seed=seed)
@@ -226,4 +226,4 @@ def test_before_a_preconditioned_fit_the_selection_needs_little_of_the_budget():
     usual, half = (
         np.mean([misclassified(s, **share) for s in (1, 2, 3)]) for share in ({}, {"selection_share": 0.5})
     )
-    assert usual < half - 0.001
+    assert usual < half - 0.002
