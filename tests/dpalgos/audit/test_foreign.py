@@ -24,9 +24,10 @@ def attack(mechanism, n_trials=2000, delta=0.0, epsilon=1.0, pairs=PAIRS):
 
 
 def test_a_private_mean_withstands():
-    found = attack(laplace_mean(1.0))
+    assert not attack(laplace_mean(1.0)).violated
+    found = attack(laplace_mean(1.0), pairs=PAIRS[:12])  # which pair is chosen depends on how many there are
     assert not found.violated
-    assert found.epsilon_lower_bound > 0.3
+    assert found.epsilon_lower_bound > 0.4
 
 
 def test_too_little_noise_is_seen():
