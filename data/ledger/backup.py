@@ -20,7 +20,7 @@ from data.errors import LedgerBroken, LedgerError, LedgerUnavailable, StoreError
 from data.ledger import key
 from data.ledger.book import Book, VerifyReport
 from data.ledger.charges import RELEASED
-from data.ledger.database import BEFORE, BUDGETS, CHARGES, TABLES, Database, SQLiteDatabase
+from data.ledger.database import BUDGETS, CHARGES, Database, SQLiteDatabase, create_tables, require_format
 from data.store.folders import atomic_write, read_small
 
 _LARGEST = 10**9  # bytes
@@ -101,7 +101,6 @@ def _replace(database: Database, home: Path, backup: Book, *, is_sure: bool, for
                 )
         for table in (BUDGETS, CHARGES):
             connection.execute(sa.delete(table))
-        BEFORE.drop(connection, checkfirst=True)
         _copy(backup, connection)
 
 
@@ -125,15 +124,11 @@ def _require_sure(is_sure: bool, why: str) -> None:
 
 
 def _copy(book: Book, target: sa.Connection) -> None:
-    """Copy every row of the ledger's tables, and what an earlier version wrote."""
+    """Copy every row of the ledger's tables."""
     source = book.connection
     assert source is not None
-    TABLES.create_all(target)
-    tables = [BUDGETS, CHARGES]
-    if sa.inspect(source).has_table(BEFORE.name):
-        BEFORE.create(target)
-        tables.append(BEFORE)
-    for table in tables:
+    create_tables(target)
+    for table in (BUDGETS, CHARGES):
         if rows := [dict(row) for row in source.execute(sa.select(table)).mappings()]:
             target.execute(sa.insert(table), rows)
 
@@ -149,6 +144,7 @@ def _opened(path: Path) -> Iterator[tuple[Book, str]]:
         try:
             connection.connection.driver_connection.deserialize(content)  # type: ignore[union-attr]
             (digits,) = connection.execute(sa.select(_KEY.c.digits)).scalars()
+            require_format(connection, str(path))
             book = Book(connection, key.keys_of(digits).id, str(path))
         except LedgerError:
             raise

@@ -30,7 +30,7 @@ from data.ledger.charges import (
     TotalBudget,
     canonical_json,
 )
-from data.ledger.database import BEFORE, BUDGETS, CHARGES
+from data.ledger.database import BUDGETS, CHARGES
 
 START = "0" * 64
 MAX_PROBLEMS = 20
@@ -77,11 +77,8 @@ class Book:
 
     @property
     def hashes(self) -> set[str]:
-        """All heads that the ledger ever had, those of an earlier version's chain included."""
-        hashes = {START, *(row["hash"] for row in self._charges)}
-        if self.connection is not None and sa.inspect(self.connection).has_table(BEFORE.name):
-            hashes |= {*self.connection.execute(sa.select(BEFORE.c.hash)).scalars()}
-        return hashes
+        """All heads that the ledger ever had."""
+        return {START, *(row["hash"] for row in self._charges)}
 
     def budgets(self) -> list[TotalBudget]:
         return [TotalBudget(*(row[name] for name in _OPENED[:4])) for row in self._budgets]
@@ -97,7 +94,7 @@ class Book:
         self._budgets.append(row)
 
     def add(self, charge: Charge) -> None:
-        """Write a charge at the end of the chain; charges with an answer are those of an earlier version."""
+        """Write a charge at the end of the chain."""
         row = _row_of(charge) | {"number": len(self._charges) + 1, "previous": self.head}
         budget = next(each for each in self._budgets if each["name"] == row["dataset"])
         row["hash"] = _hash(budget, row)

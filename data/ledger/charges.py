@@ -20,7 +20,6 @@ from data.errors import LedgerError
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
 PENDING, RELEASED, LOST = "pending", "released", "lost"
-HELD = "held"  # by an earlier version, until a second person would approve it
 
 
 @dataclass(frozen=True)
@@ -137,8 +136,7 @@ class Charge:
 
     @property
     def epsilon(self) -> float:
-        """The ε that was charged: the question's, or what an earlier version charged in its place."""
-        return float(self.cost.facts.get("charged_epsilon", self.question.epsilon))
+        return self.question.epsilon
 
 
 def start_time(pid: int) -> str:

@@ -1,5 +1,7 @@
 """The two tables of the ledger, in one SQLite file or in a PostgreSQL database that machines share.
 
+A third one holds the number of their format; a ledger of an unknown format is refused.
+
 A writer excludes all others: SQLite locks its file, PostgreSQL holds an advisory lock that ends with the
 transaction. Every transaction has a connection of its own, so that forks do no harm.
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -26,8 +28,6 @@ from sqlalchemy.pool import NullPool
 from data.errors import LedgerError, LedgerUnavailable
 from data.store.folders import private_folder, require_local_disk
 
-# Takes over what an earlier version wrote, in a transaction.
-Migrate = Callable[[sa.Connection], None]
 CONNECT_TIMEOUT = 10
 LOCK = 0x6470_636F_7374  # "dpcost"
 
@@ -59,25 +59,10 @@ CHARGES = sa.Table(
     sa.UniqueConstraint("question", "attempt"),
 )
 
-# What an earlier version wrote: one chain of entries, and its head.
-_EARLIER_TABLES = sa.MetaData()
-EARLIER = sa.Table(
-    "dpcost_ledger",
-    _EARLIER_TABLES,
-    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
-    *(
-        sa.Column(name, sa.Text, nullable=False)
-        for name in ("kind", "dataset", "subject", "digest", "previous", "hash", "body")
-    ),
+_FORMAT = sa.Table(
+    "dpcost_format", TABLES, sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False)
 )
-EARLIER_HEAD = sa.Table(
-    "dpcost_ledger_head",
-    _EARLIER_TABLES,
-    sa.Column("n_entries", sa.BigInteger, nullable=False),
-    *(sa.Column(name, sa.Text, nullable=False) for name in ("hash", "key_id", "mac")),
-)
-# Where its entries stay once they were taken over (data.ledger.migration).
-BEFORE = EARLIER.to_metadata(sa.MetaData(), name="dpcost_ledger_before")
+FORMAT = 1  # of the tables above; without a number, as version 1.0.0 wrote them, it is 1
 
 _VERIFY = "run dpcost ledger verify"
 _BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"
@@ -104,7 +89,6 @@ class Database(ABC):
     location: str
     name: str
     _engine: sa.Engine
-    _migrate: Migrate
 
     @contextmanager
     def writing(self) -> Iterator[tuple[sa.Connection, bool]]:
@@ -113,25 +97,16 @@ class Database(ABC):
         The tables are created if there are none; the second value says whether the ledger is new.
         """
         with self._transaction(write=True) as connection:
-            present = sa.inspect(connection).get_table_names()
-            if CHARGES.name not in present:
-                TABLES.create_all(connection, checkfirst=False)
-            if EARLIER.name in present:
-                self._migrate(connection)
-            yield connection, not {CHARGES.name, EARLIER.name} & {*present}
+            is_new = not require_format(connection, self.location)
+            if is_new:
+                create_tables(connection)
+            yield connection, is_new
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection | None]:
         """Show one state of the ledger, or ``None`` where none was ever written."""
         with self._transaction(write=False) as connection:
-            present = sa.inspect(connection).get_table_names()
-            if EARLIER.name not in present:
-                yield connection if CHARGES.name in present else None
-                return
-        with self.writing():
-            pass
-        with self._transaction(write=False) as connection:
-            yield connection
+            yield connection if require_format(connection, self.location) else None
 
     def reserve(self, size: int) -> None:  # noqa: B027
         """Take so many bytes of the disk for what is written later, where the disk is this machine's."""
@@ -165,11 +140,31 @@ class Database(ABC):
             ) from None
 
 
+def create_tables(connection: sa.Connection) -> None:
+    """Create the tables that are missing, with the number of their format."""
+    TABLES.create_all(connection)
+    if connection.execute(sa.select(_FORMAT)).first() is None:
+        connection.execute(sa.insert(_FORMAT).values(number=FORMAT))
+
+
+def require_format(connection: sa.Connection, location: str) -> bool:
+    """Return whether a ledger is there; refuse one of a format that this version does not know."""
+    present = sa.inspect(connection).get_table_names()
+    if _FORMAT.name in present:
+        number = connection.execute(sa.select(sa.func.max(_FORMAT.c.number))).scalar()
+        if number != FORMAT:
+            raise LedgerError(
+                f"the ledger {location} must have format {FORMAT}, got {number}; use the version of dpcost "
+                "that wrote it"
+            )
+    return CHARGES.name in present
+
+
 class SQLiteDatabase(Database):
     """The tables in a file; it and its folder are created by the first writing."""
 
-    def __init__(self, path: Path, migrate: Migrate, *, lock_timeout: float) -> None:
-        self._path, self._migrate = path.resolve(), migrate
+    def __init__(self, path: Path, *, lock_timeout: float) -> None:
+        self._path = path.resolve()
         self.location, self.name = str(self._path), path.name
         self._engine = sa.create_engine(
             "sqlite://",
@@ -257,7 +252,7 @@ class SQLiteDatabase(Database):
 class PostgreSQLDatabase(Database):
     """The tables in a PostgreSQL database; a driver's name in the URL is ignored."""
 
-    def __init__(self, url: str, migrate: Migrate, *, lock_timeout: float) -> None:
+    def __init__(self, url: str, *, lock_timeout: float) -> None:
         example = "pass e.g. postgresql://user@host:5432/dpcost"
         scheme, separator, _ = url.partition("://")
         if not separator or scheme.partition("+")[0] not in ("postgresql", "postgres"):
@@ -279,7 +274,7 @@ class PostgreSQLDatabase(Database):
             ) from None
         self.location = f"{address.host or 'localhost'}:{address.port or 5432}/{address.database or ''}"
         self.name = self.location
-        self._lock_timeout, self._migrate = lock_timeout, migrate
+        self._lock_timeout = lock_timeout
 
     def _begin(self, connection: sa.Connection, *, write: bool) -> None:
         if not write:

@@ -12,8 +12,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from data.errors import (
     AnswerLost,
     AnswerPending,
@@ -25,7 +23,6 @@ from data.errors import (
 from data.ledger import backup, content, key
 from data.ledger.book import Book, VerifyReport, now
 from data.ledger.charges import (
-    HELD,
     LOST,
     PENDING,
     RELEASED,
@@ -40,7 +37,6 @@ from data.ledger.charges import (
     require_privacy,
 )
 from data.ledger.database import Database, PostgreSQLDatabase, SQLiteDatabase
-from data.ledger.migration import migrate
 from data.store import folders as store
 
 URL_VARIABLE = "DPCOST_LEDGER_URL"
@@ -77,9 +73,9 @@ class Ledger:
         self._home = home
         self._answer_timeout = answer_timeout
         self._database: Database = (
-            PostgreSQLDatabase(url, self._migrate, lock_timeout=lock_timeout)
+            PostgreSQLDatabase(url, lock_timeout=lock_timeout)
             if url
-            else SQLiteDatabase(home / "ledger.sqlite", self._migrate, lock_timeout=lock_timeout)
+            else SQLiteDatabase(home / "ledger.sqlite", lock_timeout=lock_timeout)
         )
 
     @property
@@ -233,9 +229,6 @@ class Ledger:
                 if _charge_of(book, charge.id).state != PENDING:
                     return
 
-    def _migrate(self, connection: sa.Connection) -> None:
-        migrate(connection, key.load_keys(self._home, create=False), self.location)
-
     @contextmanager
     def _writing(self) -> Iterator[Book]:
         with self._database.writing() as (connection, is_new):
@@ -273,13 +266,10 @@ def find_existing_charge(earlier: Sequence[Charge], *, waited: bool, again: bool
         return last
     if again:
         return None
-    why = "was lost before it was stored"
-    if last.state == HELD:
-        why = "waits for a second person's approval, which this version of dpcost has no command for"
     raise AnswerLost(
         f"this request was charged to {last.question.dataset!r} at {last.charged} (epsilon {last.epsilon:g}, "
-        f"delta {last.question.delta:g}), and its answer {why}; asking again costs as much again: if you "
-        "want that, add --again"
+        f"delta {last.question.delta:g}), and its answer was lost before it was stored; asking again costs "
+        "as much again: if you want that, add --again"
     )
 
 

@@ -45,19 +45,6 @@ APPLICATION_FAULTS = {
             condition("PENDING", "charge.state != PENDING"),
             "test_a_charge_of_another_machine_counts_as_lost_after_a_while",
         ),
-        "an answer that is held is shown": Fault(
-            "find_existing_charge",
-            operation("RELEASED", "last.answer is not None", nth=0),
-            "test_written_before",
-        ),
-    },
-    "data/ledger/migration.py": {
-        "attempts that were not begun stay charged": Fault(
-            "_charge", condition("is_held", "False", nth=0), "test_written_before"
-        ),
-        "an edited ledger of an earlier version is taken over": Fault(
-            "_checked_entries", condition("digest", "False"), "test_written_before"
-        ),
     },
     "data/prepare/genotype_groups.py": {
         "genotypes are flipped": Fault(

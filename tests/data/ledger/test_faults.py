@@ -242,3 +242,21 @@ def test_a_second_machine_needs_the_same_key(tmp_path, new_schema):
     Ledger(tmp_path / "a", new_schema).open_dataset("patients", 1.0, 1e-5)
     with pytest.raises(LedgerError, match=r"ledger.key is missing.*copy it from the machine that opened"):
         Ledger(tmp_path / "b", new_schema).open_dataset("patients", 1.0, 1e-5)
+
+
+def test_a_ledger_of_an_unknown_format_is_refused_and_left_as_it_is(place, tmp_path):
+    ledger = place.ledger()
+    ledger.open_dataset("patients", 1.0, 0.0)
+    assert ledger.backup(tmp_path / "copy").ok
+    place.run("UPDATE dpcost_format SET number = 2")
+    for use in (
+        ledger.show,
+        ledger.verify,
+        lambda: ledger.open_dataset("more", 1.0, 0.0),
+        lambda: ledger.restore(tmp_path / "copy"),
+    ):
+        with pytest.raises(LedgerError, match=r"format 1, got 2"):
+            use()
+    assert place.run("SELECT count(*) FROM dpcost_budgets") == [(1,)]
+    place.run("DROP TABLE dpcost_format")  # as version 1.0.0 wrote it
+    assert ledger.show("patients")[0]["epsilon"] == 1.0
