@@ -119,21 +119,20 @@ class Database(ABC):
     def _begin(self, connection: sa.Connection, *, write: bool) -> None: ...
 
     @abstractmethod
-    def _advice(self, error: DBAPIError, phase: str) -> str: ...
+    def _advice(self, error: DBAPIError, connected: bool) -> str: ...
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
-        phase = "connecting"
+        connected = False
         try:
             with self._engine.connect() as connection:
-                phase = "working"
+                connected = True
                 self._begin(connection, write=write)
                 yield connection
                 if write:
-                    phase = "committing"
                     connection.commit()
         except DBAPIError as error:
-            advice = self._advice(error, phase)
+            advice = self._advice(error, connected)
             # Not the driver's own words: they may quote what is stored.
             raise LedgerUnavailable(
                 f"the ledger {self.location} {advice}", transient=advice == _BUSY
@@ -244,7 +243,7 @@ class SQLiteDatabase(Database):
                 connection.exec_driver_sql(f"PRAGMA {pragma}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
-    def _advice(self, error: DBAPIError, phase: str) -> str:
+    def _advice(self, error: DBAPIError, connected: bool) -> str:
         code = getattr(error.orig, "sqlite_errorname", None) or "no reason given"
         return _SQLITE_FAULTS.get("_".join(code.split("_")[:2]), f"cannot be used ({code}); {_VERIFY}")
 
@@ -292,17 +291,16 @@ class PostgreSQLDatabase(Database):
         )
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
 
-    def _advice(self, error: DBAPIError, phase: str) -> str:
+    def _advice(self, error: DBAPIError, connected: bool) -> str:
         code = getattr(error.orig, "sqlstate", None) or "no reason given"
         if advice := _POSTGRESQL_FAULTS.get(code):
             return advice
-        if phase == "connecting":
+        if not connected:
             reason = " ".join(str(error.orig).split())
             return f"cannot be reached ({reason}); start the server, or correct DPCOST_LEDGER_URL"
-        if phase == "committing":
-            return "was lost at the commit; ask again to learn whether the charge stands"
         if isinstance(error, OperationalError | InterfaceError):
-            return "was lost before the commit; nothing was written, so try again"
+            # What this command committed before stands, and so may what was being committed.
+            return "was lost in mid-work; ask again: the same question costs nothing twice"
         return f"cannot be used ({code}); {_VERIFY}"
 
 

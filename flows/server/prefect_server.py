@@ -36,7 +36,7 @@ SERVER_SETTINGS = {
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
-    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    # The persister's own batch stays at Prefect's 20: it drops a whole one when the database was locked.
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
     # There are no work pools.
@@ -66,12 +66,13 @@ def prefect_server(
     listen: Callable[[], socket.socket] | None = None,
     hosts: Sequence[str] = (HOST, "localhost"),
     meanwhile: Callable[[], object] = lambda: None,
+    starting: Callable[[], str] = lambda: "",
 ) -> Iterator[str]:
     """Point this process at a Prefect server, and yield the address of its API.
 
     A server of a command's own listens on any free port; a standing one, with schedules, on the socket that
-    `listen` opens, and is reached by `hosts`. `meanwhile` is called while a server starts. `when_lost` gets
-    one sentence, in another thread, when the server is gone for good.
+    `listen` opens, and is reached by `hosts`. `meanwhile` is called while a server starts; its pages show
+    what `starting` says. `when_lost` gets one sentence, in another thread, when the server is gone for good.
     """
     api_url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     with contextlib.ExitStack() as stack:
@@ -84,15 +85,23 @@ def prefect_server(
             if api_url:
                 say(f"no Prefect server answers at PREFECT_API_URL={api_url}; starting one here")
             own = stack.enter_context(listen() if listen else socket.create_server((HOST, 0)))
-            api_url = f"http://{HOST}:{own.getsockname()[1]}/api"
+            host = _bound_host(own)
+            api_url, hosts = f"http://{host}:{own.getsockname()[1]}/api", [*hosts, host]
             for name, value in SERVER_SETTINGS.items():
                 os.environ.setdefault(name, value)
             os.environ.update(server_settings(home) | ({} if listen else WITHOUT_SCHEDULES))
-            set_client(home, api_url, own_authentication(home))
-            stack.enter_context(_in_thread(home, own, hosts, when_lost))
+            set_client(home, api_url, own_authentication(home), host.strip("[]"))
+            stack.enter_context(_in_thread(home, own, hosts, when_lost, starting))
             meanwhile()
             _wait_until_up(api_url, home)
         yield api_url
+
+
+def _bound_host(listening: socket.socket) -> str:
+    """Return the address to reach a socket of this process by, as it stands in a URL."""
+    host = str(listening.getsockname()[0])
+    host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
 
 
 def server_settings(home: Path) -> dict[str, str]:
@@ -107,9 +116,12 @@ def server_settings(home: Path) -> dict[str, str]:
     }
 
 
-def set_client(home: Path, api_url: str, authentication: str) -> None:
-    """Make this process, and those it starts, clients of a server; all servers find the same results."""
-    known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost"]
+def set_client(home: Path, api_url: str, authentication: str, *own: str) -> None:
+    """Make this process, and those it starts, clients of a server; all servers find the same results.
+
+    No proxy is asked for this machine, nor for its `own` addresses.
+    """
+    known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     os.environ |= {
@@ -125,7 +137,13 @@ def set_client(home: Path, api_url: str, authentication: str) -> None:
 
 
 @contextlib.contextmanager
-def _in_thread(home: Path, listening: socket.socket, hosts: Sequence[str], when_lost: Say) -> Iterator[None]:
+def _in_thread(
+    home: Path,
+    listening: socket.socket,
+    hosts: Sequence[str],
+    when_lost: Say,
+    starting: Callable[[], str],
+) -> Iterator[None]:
     """Run Prefect's server in a thread until the body ends, after its last logs have arrived."""
     import uvicorn
     from prefect.server.api.server import create_app
@@ -133,7 +151,7 @@ def _in_thread(home: Path, listening: socket.socket, hosts: Sequence[str], when_
     from flows.server.app import guarded
 
     # `create_app` sets handlers of its own, so that these come after it.
-    application = guarded(create_app(final=True), REPORTS, own_authentication(home), hosts)
+    application = guarded(create_app(final=True), REPORTS, own_authentication(home), hosts, starting=starting)
     log = RotatingFileHandler(_log_file(home), maxBytes=5_000_000, backupCount=1)
     log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("prefect.server", "uvicorn", "fastapi", "docket"):

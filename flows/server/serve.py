@@ -16,11 +16,14 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from data.store.folders import PROJECT_ROOT, SITE, home
 from flows.record.journal import locked
 from flows.server import ServerError
-from flows.server.interruption import leave
+from flows.server.interruption import GRACE, leave
 from flows.server.prefect_server import (
     HOST,
     authentication_file,
@@ -29,6 +32,8 @@ from flows.server.prefect_server import (
     wrong_setting,
 )
 from tasks.faults import MENDABLE
+
+_STOPPED = "stopped: server, schedules and runs"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,8 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     os.umask(0o077)
-    # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same. Container
+    # engines send SIGTERM.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
     try:
         with locked(home(), "serve.lock", _refuse):
             _serve(home(), partial(_listen, options), [HOST, "localhost", *options.known_as])
@@ -55,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(sentence, file=sys.stderr)
         return 1
-    print("stopped: server, schedules and runs", flush=True)
+    print(_STOPPED, flush=True)
     return 0
 
 
@@ -73,29 +80,55 @@ def _serve(home: Path, listen: Callable[[], socket.socket], hosts: list[str]) ->
     }
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     os.environ.update(settings)
-    with prefect_server(home, when_lost=leave, listen=listen, hosts=hosts) as api_url:
+    left = ["the deployments are being registered"]  # to be done
+    told: dict[str, Any] = {"when_lost": leave, "starting": lambda: "".join(left)}
+    with prefect_server(home, listen=listen, hosts=hosts, **told) as api_url:
         from prefect.runner import Runner
+
+        class InterruptedRunner(Runner):
+            """A runner that ends in the same way whichever signal comes."""
+
+            def handle_sigterm(self, *args: object, **kwargs: object) -> None:
+                signal.raise_signal(signal.SIGINT)
 
         from flows.record.dead_runs import end_dead_runs
         from flows.server.deployments import deployments
 
         pages = api_url.removesuffix("/api")
         os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # tells runs where reports are shown
-        runner = Runner(name="dpcost", limit=1, pause_on_shutdown=False)
+        runner = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
         for deployment in deployments(home_tag(home)):
             runner.add_deployment(deployment)
+        left.clear()
         end_dead_runs(home_tag(home), deployed=True)
         print(_welcome(pages, home), flush=True)
-        asyncio.run(runner.start())
+        asyncio.run(_run(runner))
+
+
+async def _run(runner: Any) -> None:
+    """Run what is due until a signal; kill the runs that take longer to end than a container engine waits."""
+    running = asyncio.create_task(runner.start())
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        running.cancel()
+        await asyncio.wait([running], timeout=GRACE)
+        if not running.done():
+            for each in psutil.Process().children(recursive=True):
+                each.kill()
+            print(_STOPPED, flush=True)
+            os._exit(0)
+        raise
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:
     try:
-        return socket.create_server((options.host, options.port))
+        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+        return socket.create_server((options.host, options.port), family=family)
     except (OSError, OverflowError) as error:
         raise ServerError(
-            f"port {options.port} cannot be used ({error}); stop what listens there, or choose another, "
-            "e.g. --port 4201"
+            f"port {options.port} of {options.host} cannot be used ({error}); stop what listens there, or "
+            "choose another, e.g. --port 4201"
         ) from None
 
 

@@ -210,9 +210,44 @@ def test_a_connection_that_breaks_charges_nothing(tmp_path, new_schema, fits, as
             )
         return fits(previous, new)
 
-    refused(lambda: ledger.charge(ask(), COST, cut), "was lost before the commit; nothing was written")
+    refused(lambda: ledger.charge(ask(), COST, cut), "was lost in mid-work; ask again")
     assert ledger.charges("patients") == []
     assert ledger.charge(ask(), COST, fits).answer is None
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("after", [1, 2], ids=["the charge", "the answer"])
+def test_a_connection_that_breaks_at_a_commit_says_nothing_that_may_be_wrong(
+    tmp_path, new_schema, fits, ask, monkeypatch, after
+):
+    import psycopg
+    import sqlalchemy as sa
+
+    ledger, commit, commits = Ledger(tmp_path, new_schema), sa.Connection.commit, []
+    ledger.open_dataset("patients", 1.0, 1e-5)
+
+    def stored_and_cut(connection):
+        commit(connection)
+        commits.append(connection)
+        if len(commits) == after:
+            with psycopg.connect(new_schema, autocommit=True) as other:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                )
+            connection.execute(sa.text("SELECT 1"))
+
+    def release():
+        ledger.store(ledger.charge(ask(), COST, fits), {"estimate": 1})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sa.Connection, "commit", stored_and_cut)
+        said = str(refused(release, "ask again: the same question costs nothing twice"))
+    assert "nothing was written" not in said
+    (charge,) = ledger.charges("patients")
+    assert charge.state == ("pending" if after == 1 else "released")
+    if after == 2:
+        assert ledger.charge(ask(), COST, fits).answer == {"estimate": 1}
+        assert len(ledger.charges("patients")) == 1
 
 
 @pytest.mark.server

@@ -1,3 +1,4 @@
+import asyncio
 import base64
 
 import pytest
@@ -172,3 +173,75 @@ def test_the_network_is_not_asked_for_lists_of_integrations(ask):
 
 def test_before_the_first_run_there_is_no_report(ask, tmp_path):
     assert ask("/reports/", folder=tmp_path / "new" / "out", **KNOWN).status_code == 404
+
+
+def test_a_sign_in_of_any_size_is_not_read_to_its_end(reports):
+    parts, sent = [], []
+
+    async def receive():
+        parts.append(b"x" * 65_536)
+        return {"type": "http.request", "body": parts[-1], "more_body": True}
+
+    async def send(message):
+        sent.append(message)
+
+    guarded = app.guarded(None, reports, "dpcost:right", HOSTS)
+    about = {"type": "http", "method": "POST", "path": "/sign-in", "query_string": b""}
+    about |= {"headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1)}
+    asyncio.run(guarded(about, receive, send))
+    assert (sent[0]["status"], len(parts)) == (413, 2)
+
+
+def test_after_many_wrong_passwords_none_is_looked_at_for_a_minute(reports, monkeypatch):
+    async def prefect(scope, receive, send):
+        await PlainTextResponse("yes")(scope, receive, send)
+
+    clock = [0.0]
+    monkeypatch.setattr(app.time, "monotonic", lambda: clock[0])
+    guarded = app.guarded(prefect, reports, "dpcost:right", HOSTS)
+
+    def sign_in(address, password):
+        client = TestClient(guarded, base_url="http://127.0.0.1:4200", client=(address, 1))
+        return client.post("/sign-in", data={"password": password}, follow_redirects=False).status_code
+
+    tries = [sign_in("10.0.0.1", "wrong") for _ in range(app.WRONG_PER_ADDRESS + 1)]
+    assert tries == [401] * app.WRONG_PER_ADDRESS + [429]
+    assert sign_in("10.0.0.1", "right") == 429
+    assert sign_in("10.0.0.2", "right") == 303
+    for number in range(app.WRONG_PER_ADDRESS, app.WRONG_IN_ALL):
+        assert sign_in(f"10.0.1.{number}", "wrong") == 401
+    assert sign_in("10.0.0.2", "right") == 429
+    clock[0] = 61.0
+    assert sign_in("10.0.0.1", "right") == 303
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_origin_that_is_no_address_is_a_bad_request(ask, browser, method):
+    assert ask("/sign-in", method=method, origin="http://[bad").status_code == 400
+    refused = pytest.raises(WebSocketDisconnect)
+    with refused, browser.websocket_connect("/api/events/in", headers={"origin": "http://[bad"}):
+        pass
+
+
+def test_the_scheme_of_the_header_has_no_case(ask):
+    for scheme in ("basic", "BASIC"):
+        given = {"authorization": KNOWN["authorization"].replace("Basic", scheme)}
+        assert ask("/reports/housing/report.html", **given).status_code == 200
+    given = {"authorization": KNOWN["authorization"].replace("Basic", "Bearer")}
+    assert ask("/reports/housing/report.html", **given).status_code == 401
+
+
+def test_a_browser_is_told_that_the_server_is_starting_and_programs_are_served(reports):
+    async def prefect(scope, receive, send):
+        await PlainTextResponse("yes")(scope, receive, send)
+
+    left = ["the deployments are being registered"]
+    guarded = app.guarded(prefect, reports, "dpcost:right", HOSTS, starting=lambda: "".join(left))
+    client = TestClient(guarded, base_url="http://127.0.0.1:4200")
+    page = {"accept": "text/html,*/*"}
+    told = client.get("/deployments", headers=page)
+    assert (told.status_code, left[0] in told.text) == (503, True)
+    assert client.get("/api/health").text == "yes"
+    assert client.get("/reports/housing/report.html", headers=page | KNOWN).text == "<h1>A report</h1>"
+    left.clear()
+    assert client.get("/deployments", headers=page).text == "yes"

@@ -61,7 +61,7 @@ def test_a_taken_port_is_one_sentence(capsys, home):
         port = taken.getsockname()[1]
         assert serve.main(["--port", str(port)]) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"port {port} cannot be used")
+    assert said.startswith(f"port {port} of 127.0.0.1 cannot be used")
     assert said.count("\n") == 1
     assert "--port" in said
 
@@ -167,14 +167,45 @@ def test_when_it_ends_nothing_is_left_and_the_next_start_runs_again_what_was_und
     assert serving.run_deployment().returncode == 0
     until(lambda: states(serving) == ["RUNNING"])
     serving.process.send_signal(number)
-    serving.process.communicate(timeout=20)
+    said = serving.process.communicate(timeout=20)[0]
     assert serving.process.returncode == (-number if number == signal.SIGKILL else 0)
+    assert "Traceback" not in said
+    assert ("stopped: server, schedules and runs" in said) == (number != signal.SIGKILL)
     until(lambda: processes_of(serving.home) == [], 6)
 
     serving = start()
     (project / "gate").touch()
     until(lambda: states(serving) == ["COMPLETED", "CRASHED"], timeout=120)
     assert (project / "report.txt").read_text() == "housing standard 3"
+    assert serving.stop() == 0
+
+
+IGNORES = "import signal\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n    " + GATE
+
+
+def test_a_run_that_does_not_heed_a_signal_ends_with_the_server_all_the_same(project, start):
+    (project / "flows" / "study.py").write_text(
+        STUDY.replace("WORK", "pass").replace(
+            "total = sum", "\n    ".join((*IGNORES.split("\n    "), "total = sum"))
+        )
+    )
+    serving = start()
+    assert serving.run_deployment().returncode == 0
+    until(lambda: states(serving) == ["RUNNING"])
+    time.sleep(2)
+    serving.process.send_signal(signal.SIGTERM)
+    said = serving.process.communicate(timeout=20)[0]  # Prefect's runner would wait for 30 s
+    assert (serving.process.returncode, "Traceback" in said) == (0, False)
+    until(lambda: processes_of(serving.home) == [], 6)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "::1", "0.0.0.0", "::"])
+def test_the_address_that_was_bound_is_the_one_that_is_asked(start, host):
+    serving = start("--host", host)
+    at = {"127.0.0.2": host, "0.0.0.0": "127.0.0.1"}.get(host, "[::1]")
+    serving.api_url = f"http://{at}:{serving.port}/api"
+    assert serving.api_url in serving.said
+    assert serving.request("health")[0] == 200
     assert serving.stop() == 0
 
 
