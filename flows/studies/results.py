@@ -20,6 +20,7 @@ from flows.studies.find_study import (
     study_names,
 )
 from flows.studies.steps import Outcome, Tasks
+from reports.charts.picture import NO_SPACE, can_draw
 from reports.page import StudyPage
 from tasks.cache import cache_key
 from tasks.faults import SpecError
@@ -109,6 +110,8 @@ def _distinct_names(runs: Sequence[Path]) -> list[str]:
 
 def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
+    if not can_draw():
+        raise SpecError(NO_SPACE)
     folder = _reports(out)
     there = sorted(path.parent.name for path in folder.glob("*/manifest.json"))
     names = studies or [name for name in there if name in [*study_names(), SCORECARD]]

@@ -13,6 +13,7 @@ from data.store.folders import home, private_folder
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from flows.record.inventory import clear_leftovers
+from reports.charts.picture import NO_SPACE, can_draw
 from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import CacheKey, Record, at_hand, cache_key, located, records_folder, stored_record
 from tasks.limits import DEFAULT_SEED, Profile
@@ -102,6 +103,8 @@ class StudySteps:
         }
 
     def run(self) -> Outcome:
+        if not can_draw():
+            self._tasks.say(f"note: this report has no pictures, since {NO_SPACE} with dpcost report")
         self.clear_folders()
         tables = self.bring_tables()
         designs = self.prepare_panels(tables)
@@ -232,7 +235,8 @@ class StudySteps:
         problems = [module for panel in self.spec.panels for module in modules_of(panel.problem)]
         records = [{key: value for key, value in record.items() if key != "code"} for record in results]
         code, plain = [render.__module__, *problems], self.spec.model_dump(mode="json")
-        key = cache_key("page", code, plain, shas, records, settings, of_page=True)
+        how = [] if can_draw() else ["without pictures"]
+        key = cache_key("page", code, plain, shas, records, settings, *how, of_page=True)
         return self._run(render, key, self.spec, list(tables.values()), results[0], self._context)
 
     def _tell_of_own(self, table: DatasetRef, file: str) -> None:

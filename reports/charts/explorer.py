@@ -25,7 +25,7 @@ from reports import palette
 from reports.analysis.ranking import first_lines
 from reports.analysis.series import CALIBRATION_WORDS, Series, View, with_roles
 from reports.charts.line_chart import LAYERS, chart_layers
-from reports.charts.picture import CONFIG, themed
+from reports.charts.picture import CONFIG, can_draw, themed
 from reports.charts.study_charts import has_one_size, limit_references
 from reports.page import StudyPage
 from reports.writing import rule_text, setting
@@ -76,10 +76,10 @@ def metric_words(name: str, page: StudyPage) -> dict[str, str]:
 
 
 def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
-    """Return everything that the explorer shows, as plain data; None where no private estimator ran."""
+    """Return all that the explorer shows, as plain data; None where nothing is to be drawn."""
     page, where, size = view.page, view.headline, view.headline_size
     shown = set(summary.loc[summary["privacy_model"] != "none", "metric"])
-    if where is None or size is None:
+    if where is None or size is None or not can_draw():
         return None
     cells = with_roles(summary[summary["metric"].isin(shown)])
     cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")

@@ -15,7 +15,7 @@ from reports.analysis.results import summarize
 from reports.analysis.series import Series, Setting, View, nearest
 from reports.charts.explorer import metric_words
 from reports.charts.line_chart import Frame, line_chart
-from reports.charts.picture import specification
+from reports.charts.picture import NO_SPACE, can_draw, specification
 from reports.charts.study_charts import along_epsilon, error_limits, has_one_size, series_line
 from reports.page import StudyPage
 
@@ -58,6 +58,8 @@ class FigureChoice:
 
 def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> tuple[bytes, bytes]:
     """Return a figure and its data as CSV; raise `FigureError` for what the study does not have."""
+    if not can_draw():
+        raise FigureError(NO_SPACE)
     summary = summarize(results)
     view = View.build(summary, _with_choices(summary, page, choice))
     where = _setting(view, choice)

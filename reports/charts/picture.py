@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import resource
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from typing import Any
+
+import psutil
 
 from reports import palette
 
@@ -69,14 +73,34 @@ def banner(data_source: str) -> str:
     return "STAND-IN DATA: simulated, not the real data set" if data_source == "stand-in" else ""
 
 
+_RESERVED = (
+    72e9  # bytes of address space: Vega's engine takes 67.5 GB, hardly uses them, and aborts otherwise
+)
+NO_SPACE = "drawing reserves 72 GB of address space, and ulimit -v leaves less; raise it, or draw elsewhere"
+
+
+@cache
+def can_draw() -> bool:
+    """Return whether this process may reserve as much address space as drawing does."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return limit == resource.RLIM_INFINITY or limit - psutil.Process().memory_info().vms >= _RESERVED
+
+
 def picture(
     chart: Drawing, name: str, description: str, data_source: str, *, title: str = "", png: bool = True
 ) -> Picture:
-    """Return an Altair chart as a picture; on a stand-in it and its description carry the warning."""
+    """Return an Altair chart as a picture; on a stand-in it and its description carry the warning.
+
+    Where nothing can be drawn, the description stands in its place.
+    """
     import vl_convert  # what draws is loaded where something is drawn: most runs have their pages already
 
     if warning := banner(data_source):
         description = f"{warning}. {description}"
+    if not can_draw():
+        words = '<text y="14" font-size="12">This picture was not drawn.</text>'
+        blank = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 20">{words}</svg>'
+        return Picture(name, description, _described(blank, name, description).encode())
     if warning:
         above = {"text": warning, "subtitle": title, "color": palette.WARN, "offset": 8}
         chart = chart.properties(title=above)
