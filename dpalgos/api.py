@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.open_budget import charge_open_budgets
+from dpalgos.accounting.open_budget import charged_to_open_budgets
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.coefficients import CoefficientTable, coefficient_names, frame_of, promise
@@ -226,9 +227,9 @@ def estimate(
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
-    released = run(estimator, sample, params, transcript)
+    with charged_to_open_budgets(transcript.events, replicates) if estimator.private else nullcontext():
+        released = run(estimator, sample, params, transcript)
     if isinstance(params, PrivateParams):
-        charge_open_budgets(transcript.events, replicates)
         _warn_of_weak_promises(estimator, sample, params)
         _warn_of_units(transcript)
     delta = getattr(params, "delta", float("nan"))

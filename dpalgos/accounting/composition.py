@@ -5,10 +5,8 @@ bounds: Rényi DP over a fixed grid of orders, of which zero-concentrated DP is 
 privacy-loss distributions, where every event has a dominating pair; and, for pure events, the sum
 of their ε. Events under different neighboring relations do not compose.
 
-Several runs on one dataset, as a ledger and `dpalgos.Budget` sum them (:class:`Spending`), are chosen
-adaptively, parameters included. Zero-concentrated DP composes under that freedom (Whitehouse, Ramdas, Rogers
-& Wu 2023): stop when Σρ would exceed what (ε, δ) allows, and everything released stays (ε, δ)-DP. δ of steps
-that may fail adds up. A dataset whose releases are all pure is also covered by the sum of their ε.
+Several runs on one dataset, each chosen after the answers of those before it, are summed as a
+:class:`Spending`; :mod:`dpalgos.accounting.filters` decides which of them fit into a budget.
 """
 
 from collections.abc import Iterable, Sequence
@@ -252,9 +250,15 @@ class Spending:
             failure=self.failure + other.failure,
         )
 
-    def epsilon(self, delta: float) -> float:
-        """Return the ε at δ that the spending proves."""
-        remaining = delta - self.failure
+    def epsilon(self, delta: float, failure_delta: float | None = None) -> float:
+        """Return the ε at δ that the spending proves, ``failure_delta`` of δ being set aside for failures.
+
+        Of releases that follow each other's answers it must be fixed beforehand. None: what they take.
+        """
+        set_aside = self.failure if failure_delta is None else failure_delta
+        if self.failure > set_aside * (1 + 1e-9):
+            return float("inf")
+        remaining = delta - set_aside
         if remaining < 0:
             return float("inf")
         if self.rho == 0:
@@ -277,18 +281,6 @@ def spending(events: Sequence[Event]) -> Spending:
             failure=max(group.failure for group in groups),
         )
     return sum((_cost(event) for event in events), Spending())
-
-
-def adaptive_epsilon(calls: Sequence[Sequence[Event]], delta: float) -> float:
-    """Return the ε at δ that several calls prove, each chosen by the answers of those before it.
-
-    The events of one call are composed exactly. So are Gaussian events alone, whose μ² adds up under adaptive
-    choice too (Koskela, Tobaben & Honkela 2023). All others are summed as zero-concentrated DP.
-    """
-    events = [event for call in calls for event in call]
-    if len(calls) <= 1 or all(isinstance(event, GaussianEvent) for event in events):
-        return certified_epsilon(events, delta)
-    return sum((spending(call) for call in calls), Spending()).epsilon(delta)
 
 
 def _cost(event: Event) -> Spending:

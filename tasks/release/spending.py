@@ -1,4 +1,9 @@
-"""What the charges of one dataset cost together, and whether one more fits into its budget."""
+"""What the charges of one dataset cost together, and whether one more fits into its budget.
+
+The rule is the filter of :mod:`dpalgos.accounting.filters`. The part of δ that it sets aside for failures is
+what the first charge takes, which is chosen before any answer: usually nothing. Later charges that may fail
+are refused.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +23,8 @@ def spending_of(charges: Sequence[Charge]) -> Spending:
 
 
 def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
-    return spending_of(charges).epsilon(delta)
+    set_aside = charges[0].cost.failure if charges else 0.0
+    return spending_of(charges).epsilon(delta, set_aside)
 
 
 def why_more(charges: Sequence[Charge], delta: float) -> str:
@@ -53,6 +59,11 @@ def room_in(budget: TotalBudget) -> Callable[[Sequence[Charge], Charge], None]:
         if spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9):
             return
         note = f"; {more}" if (more := why_more(together, budget.delta)) else ""
+        if new.cost.failure > 0:
+            note += (
+                f"; it may fail with probability {new.cost.failure:g}, for which a budget sets aside only "
+                "what its first release takes: choose an estimator that never fails"
+            )
         raise BudgetExhausted(
             f"the budget of {budget.name!r} is epsilon {budget.epsilon:g}, delta {budget.delta:g}; spent is "
             f"epsilon {spent:g}, delta {budget.delta if charges else 0.0:g} in "

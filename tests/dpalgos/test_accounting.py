@@ -9,7 +9,6 @@ from scipy.stats import norm
 from dpalgos.accounting.budget import SplitBudget, concentrated_rho
 from dpalgos.accounting.composition import (
     Spending,
-    adaptive_epsilon,
     budget_shares,
     certified_epsilon,
     common_relation,
@@ -26,6 +25,7 @@ from dpalgos.accounting.events import (
     PureEvent,
     Relation,
 )
+from dpalgos.accounting.filters import concentrated_filter_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, noise_multiplier
 from dpalgos.accounting.pld import EventCost, pld_epsilon
 from dpalgos.errors import InputError
@@ -222,16 +222,18 @@ def test_pure_releases_of_large_budgets_cost_about_their_sum():
 def test_adaptive_calls_are_summed_and_not_composed_as_one():
     """Exact composition of other than Gaussian releases needs all of them fixed beforehand."""
     calls = [[PureEvent(label=name, epsilon=0.3, sensitivity=1.0, count=20)] for name in "ab"]
-    together = adaptive_epsilon(calls, DELTA)
+    together = concentrated_filter_epsilon(calls, DELTA, 0.0)
     assert together == pytest.approx((spending(calls[0]) + spending(calls[1])).epsilon(DELTA))
     assert together > certified_epsilon([*calls[0], *calls[1]], DELTA) * 1.01
-    assert adaptive_epsilon(calls[:1], DELTA) == certified_epsilon(calls[0], DELTA)
+    assert concentrated_filter_epsilon(calls[:1], DELTA, 0.0) == certified_epsilon(calls[0], DELTA)
 
 
 def test_the_failures_of_two_spendings_add_up():
     one, two = Spending(rho=0.1, failure=3e-6), Spending(rho=0.2, failure=2e-6)
     assert (one + two).failure == pytest.approx(5e-6)
     assert (one + two).epsilon(4e-6) == np.inf
+    assert (one + two).epsilon(1e-5, 4e-6) == np.inf
+    assert (one + two).epsilon(1e-5, 6e-6) == Spending(rho=0.3 + 4e-17).epsilon(1e-5 - 6e-6)
 
 
 def test_of_disjoint_groups_the_dearest_one_is_charged_whatever_their_order():

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 import dpalgos
 from dpalgos import Budget, InputError, PrivacyWarning
 from dpalgos.accounting.events import Relation
+from dpalgos.release.transcript import Transcript
 from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,
@@ -29,6 +30,7 @@ from dpalgos.sklearn import (
 from dpalgos.stubs import stubs
 from tests.dpalgos.silence import estimated
 
+RUN = dpalgos.api.run
 ASKED = {"epsilon": 1.0, "delta": 1e-6}
 UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
 BOUNDS = ([50.0, 1000.0, 0.0], [150.0, 3000.0, 1.0])
@@ -68,7 +70,7 @@ def test_gaussian_answers_add_up_exactly_and_a_whole_budget_can_be_spent_at_once
     with Budget(epsilon=1.0, delta=1e-6) as budget:
         mean(noise="gaussian")
     assert budget.spent_epsilon == pytest.approx(1.0)
-    with Budget(epsilon=9.0, delta=1e-6) as budget:
+    with Budget(epsilon=9.0, delta=1e-6, gaussian_only=True) as budget:
         together = [event for _ in range(3) for event in mean(noise="gaussian").events]
     exact = dpalgos.accounting.composition.certified_epsilon(together, 1e-6)
     assert budget.spent_epsilon == pytest.approx(exact)
@@ -81,6 +83,45 @@ def test_an_outer_budget_counts_what_an_inner_one_counts():
             mean(epsilon=1.4)
     assert inner.spent_epsilon == 0
     assert outer.spent_epsilon == pytest.approx(1.0, rel=0.01)
+
+
+def test_every_open_budget_is_charged():
+    with Budget(epsilon=9.0, delta=1e-6) as outer, Budget(epsilon=5.0, delta=1e-6) as inner:
+        mean()
+        assert inner.spent_epsilon == outer.spent_epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+def failing_run(*arguments):
+    RUN(*arguments)
+    raise ArithmeticError("after the noise was drawn")
+
+
+def test_an_answer_that_ends_in_an_error_stays_charged(monkeypatch):
+    monkeypatch.setattr(dpalgos.api, "run", failing_run)
+    with Budget(epsilon=9.0, delta=1e-6) as outer, Budget(epsilon=1.5, delta=1e-6) as inner:
+        with pytest.raises(ArithmeticError):
+            mean()
+        assert inner.spent_epsilon == outer.spent_epsilon == pytest.approx(1.0, rel=1e-3)
+        with pytest.raises(InputError, match=r"withheld") as failed:
+            mean()
+        monkeypatch.setattr(dpalgos.api, "run", RUN)
+        with pytest.raises(InputError) as refused:
+            mean()
+        assert str(failed.value) == str(refused.value)
+        assert inner.spent_epsilon == outer.spent_epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+def test_events_count_before_their_noise_is_drawn(monkeypatch):
+    with Budget(epsilon=9.0, delta=1e-6) as budget:
+        spent_at_draw, draw = [], Transcript._publish
+
+        def noted(self, value, noisy):
+            spent_at_draw.append(budget.spent_epsilon)
+            return draw(self, value, noisy)
+
+        monkeypatch.setattr(Transcript, "_publish", noted)
+        mean()
+    assert spent_at_draw == [pytest.approx(1.0, rel=1e-3)]
 
 
 def answers_or_not(_=None):

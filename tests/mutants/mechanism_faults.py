@@ -18,17 +18,30 @@ MECHANISM_FAULTS = {
     "dpalgos/accounting/open_budget.py": {
         "an open budget is never exceeded": Fault(
             "Budget._check",
-            condition("total", "False"),
+            condition("_proved", "False"),
             "test_a_budget_sums_calls_and_withholds_what_exceeds_it",
         ),
         "an open budget forgets what was spent": Fault(
-            "charge_open_budgets", without("append"), "test_a_budget_sums_calls_and_withholds_what_exceeds_it"
+            "charged_to_open_budgets",
+            without("append"),
+            "test_a_budget_sums_calls_and_withholds_what_exceeds_it",
+        ),
+        "the innermost budget alone is charged": Fault(
+            "charged_to_open_budgets", call("list", "{0}[-1:]"), "test_every_open_budget_is_charged"
+        ),
+        "events of an answer that ends in an error are not counted": Fault(
+            "charged_to_open_budgets",
+            argument("append", 0, "list({all})"),
+            "test_an_answer_that_ends_in_an_error_stays_charged",
+        ),
+        "a budget that holds Gaussian answers alone takes others": Fault(
+            "Budget._proved", condition("gaussian_only", "False"), "test_filters"
         ),
         "answers that protect rows count in a budget of users": Fault(
             "Budget._check", condition("unit_of_privacy", "False"), "test_a_budget_refuses_what_it_cannot_sum"
         ),
         "an open budget counts in its own thread alone": Fault(
-            "charge_open_budgets",
+            "charged_to_open_budgets",
             name("_OPEN", "([] if threading.current_thread().name != 'MainThread' else _OPEN)", every=True),
             "test_a_budget_counts_in_every_thread",
         ),
@@ -52,8 +65,8 @@ MECHANISM_FAULTS = {
             "_without_failures", operation("-", "{left}"), "test_both_accountants_agree"
         ),
         "selections cost half in the odometer": Fault("_cost", number(8, 16), "test_hardened_release"),
-        "two adaptive calls are composed as one": Fault(
-            "adaptive_epsilon", number(1, 2), "test_adaptive_calls_are_summed_and_not_composed_as_one"
+        "failures are taken from what was set aside for others": Fault(
+            "Spending.epsilon", name("failure_delta", "None", nth=1), "test_filters"
         ),
         "of two failures the larger one counts": Fault(
             "Spending.__add__",
@@ -64,6 +77,31 @@ MECHANISM_FAULTS = {
             "spending",
             tuple(call("max", "min({0})", nth=0) for _ in range(3)),
             "test_of_disjoint_groups_the_dearest_one_is_charged_whatever_their_order",
+        ),
+    },
+    "dpalgos/accounting/filters.py": {
+        "two adaptive calls are composed as one": Fault(
+            "concentrated_filter_epsilon",
+            number(1, 2),
+            "test_adaptive_calls_are_summed_and_not_composed_as_one",
+        ),
+        "after an answer the better of two filters counts": Fault(
+            "concentrated_filter_epsilon",
+            call("epsilon", "min({all}, gaussian_filter_epsilon(calls, delta))"),
+            "test_no_tree_of_choices_exceeds_delta",
+        ),
+        "failures are set aside when they come": Fault(
+            "concentrated_filter_epsilon", argument("epsilon", 1, "None"), "test_filters"
+        ),
+        "of disjoint groups the cheapest one counts in a budget": Fault(
+            "gaussian_filter_epsilon",
+            call("max", "min({0})"),
+            "test_gaussian_answers_of_disjoint_groups_cost_their_dearest_one_each_time",
+        ),
+    },
+    "tasks/release/spending.py": {
+        "the ledger sets aside what its charges take": Fault(
+            "spent_epsilon", argument("epsilon", 1, "None"), "test_no_tree_of_choices_exceeds_delta"
         ),
     },
     "dpalgos/accounting/gaussian_dp.py": {
