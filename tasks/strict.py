@@ -1,9 +1,16 @@
 """Base class of the parts of files that people write, and sentences about what is wrong in them."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
+
+from data.store.folders import read_small
+from tasks.faults import SpecError
+
+T = TypeVar("T")
+_SHOWN = 60  # characters of a value that is wrong
 
 
 class Strict(BaseModel):
@@ -20,6 +27,18 @@ def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 DISTINCT = AfterValidator(_each_once)  # of the entries of a tuple
+
+
+def read_strictly(path: Path, kind: type[T], what: str, limit: int = 100_000_000) -> T:
+    """Read a JSON file that somebody else may have written; refuse one that is not of a kind."""
+    try:
+        return TypeAdapter(kind).validate_json(read_small(path, limit), strict=True)
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+    except ValidationError as error:
+        fault = error.errors()[0]
+        reason = field_fault(".".join(map(str, fault["loc"])), fault).strip()
+    raise SpecError(f"{path} must be {what}; {reason}")
 
 
 def field_fault(where: str, error: ErrorDetails) -> str:
@@ -47,4 +66,5 @@ def field_fault(where: str, error: ErrorDetails) -> str:
         "model_attributes_type": "must be a table of keys",
     }.get(kind) or error["msg"].replace("Input should", "must", 1)
     shown = f", got {got!r}" if isinstance(got, str | int | float | list) else ""
+    shown = shown if len(shown) < _SHOWN else f"{shown[:_SHOWN]}…"
     return f"{where} {allowed}{shown}"

@@ -172,7 +172,7 @@ def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     what was written can be verified. A private file can be read by its owner alone. Anything but a regular
     file stays.
     """
-    _check_replaceable(path)
+    check_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
 
 
-def _check_replaceable(path: Path) -> None:
+def check_replaceable(path: Path) -> None:
     if not path.name or "\0" in str(path):
         raise StoreError(f"the path of a file is needed, got {str(path)!r}; add the file's name")
     with suppress(OSError):  # there is nothing yet

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from data.store.output_files import output_files
 from flows.cli.declarations import combined, declared_before, from_codebook, of_a_label, toml
 from flows.cli.options import whole_number
 
@@ -115,7 +116,8 @@ def init(
         "of_data": of_data,
         "ledger_name": known or name,
     }
-    _write(files, facts)
+    with output_files("init", files, inputs=[data, *([codebook] if codebook else [])], force=force):
+        _write(files, facts)
     counted = f"{rows:,} rows " + (f"of {users:,} users were counted" if users else "were counted")
     told = []
     if left_out:

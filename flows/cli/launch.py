@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from data.errors import StoreError
 from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small, require_own_home
+from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from flows.record.journal import exclusive_run
 from flows.record.progress import say
@@ -21,11 +22,12 @@ from flows.server import Say
 from flows.server.interruption import leave, prompt_end
 from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded, watched
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
-from flows.studies.results import reports_of_scorecard
+from flows.studies.results import folder_of_run, reports_of_scorecard
 from flows.studies.stored import run_from_store
 from tasks.bring import analyst_parquet
 from tasks.cache import records_folder
 from tasks.faults import MENDABLE, SpecError
+from tasks.limits import PROFILES
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
@@ -121,6 +123,9 @@ def launch(
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
     check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
     check_index(out or REPORTS)
+    profile = options.get("profile") or PROFILES[1]
+    for name in names:
+        claim_report(folder_of_run(out or REPORTS, name, profile) / name)
     check_shared_store()
     check_scheduler(engine)
     for name, value in _QUIET.items():
@@ -129,7 +134,7 @@ def launch(
     given = {name: value for name, value in options.items() if value is not None}
     given["out"] = None if out is None else str(out)
     with _full_disk_told(), prompt_end(), exclusive_run(home()):
-        _check_tables(studies, out or REPORTS)
+        _check_tables(studies, out or REPORTS, profile)
         index, left = "", list(studies)
         while left and (done := run_from_store(left[0], given)):
             _tell(done.shown())
@@ -196,7 +201,7 @@ def _load() -> None:
     import reports.pages.study  # noqa: F401 (what draws, too)
 
 
-def _check_tables(studies: Sequence[str], reports: Path) -> None:
+def _check_tables(studies: Sequence[str], reports: Path, profile: str) -> None:
     """Read the analyst's tables, so that their faults are reported at once."""
     for study in studies:
         spec = None if study == SCORECARD else find_study(study)
@@ -204,7 +209,8 @@ def _check_tables(studies: Sequence[str], reports: Path) -> None:
             from data.ledger import open_ledger
             from tasks.release.table import known_as
 
-            check_table_is_no_output(Path(spec.analyst_table.path), reports / spec.name)
+            for folder in {reports, folder_of_run(reports, spec.name, profile)}:
+                check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
             spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
             known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
             if known not in ("", spec.name):

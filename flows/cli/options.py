@@ -62,6 +62,9 @@ Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
 Out = Annotated[
     Path | None, typer.Option(parser=_folder, help="Folder of the reports; reports/out by default.")
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace files that are there and that this command did not write.")
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
 

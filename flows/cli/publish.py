@@ -1,6 +1,5 @@
 """The commands that bring results to others: a figure for a paper, a static site, the league's page."""
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import REPORTS, atomic_write, home
+from data.store.output_files import claim_report, files_named_by, output_files
 from flows.cli import options as given
 from flows.record.progress import say
 
@@ -49,13 +49,17 @@ def figure(
     reports: Annotated[
         Path | None, typer.Option(help="Folder of the reports; reports/out by default.")
     ] = None,
+    force: given.Force = False,
 ) -> None:
-    """Write the chart of a study's page for a paper, with the data behind it as CSV."""
+    """Write the chart of a study's page for a paper; its data go to a file that ends in -figure.csv."""
     from flows.studies.results import stored_page
     from reports.charts.figure import FigureChoice, FigureError, draw_figure
     from tasks.faults import SpecError
 
     page, results = stored_page(study, reports)
+    path = out or Path(f"{page.name}.{form}")
+    data_path = path.with_name(f"{path.stem}-figure.csv")
+    folder = (reports or REPORTS) / page.name
     choice = FigureChoice(
         metric=metric,
         panel=panel,
@@ -66,16 +70,17 @@ def figure(
         format=form,  # type: ignore[arg-type]
         width=width,
     )
-    try:
-        drawn, data = draw_figure(results, page, choice)
-    except FigureError as error:
-        raise SpecError(str(error)) from None
-    if page.warning:
-        say(f"note: {page.warning}")
-    path = out or Path(f"{page.name}.{form}")
-    atomic_write(path, drawn)
-    atomic_write(path.with_suffix(".csv"), data)
-    typer.echo(f"{path}, {path.with_suffix('.csv')}")
+    inputs = [folder, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
+    with output_files("figure", [path, data_path], inputs=inputs, force=force):
+        try:
+            drawn, data = draw_figure(results, page, choice)
+        except FigureError as error:
+            raise SpecError(str(error)) from None
+        if page.warning:
+            say(f"note: {page.warning}")
+        atomic_write(path, drawn)
+        atomic_write(data_path, data)
+    typer.echo(f"{path}, {data_path}")
 
 
 def publish(
@@ -107,16 +112,18 @@ def table(
         Path | None,
         typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
     ] = None,
+    force: given.Force = False,
 ) -> None:
     """Set the coefficients of releases into a table for publication, several side by side."""
-    from tasks.report.coefficients import read_record, text_of, write_table
+    from tasks.report.coefficients import read_record, table_format, text_of, write_table
 
-    contents = [read_record(record) for record in records]
-    if out is None:
-        typer.echo(text_of(contents), nl=False)
-        return
-    write_table(contents, out)
-    typer.echo(str(out))
+    if out:
+        table_format(out)
+    with output_files("table", [out], inputs=records, force=force):
+        contents = [read_record(record) for record in records]
+        if out:
+            write_table(contents, out)
+    typer.echo(str(out) if out else text_of(contents), nl=bool(out))
 
 
 _LEAGUE_MINUTES = 25.0  # the page and environments that exist take a few more
@@ -137,28 +144,41 @@ def league(
     out: given.Out = None,
 ) -> None:
     """Compare private regressions of many libraries on public tables, each in its own environment."""
+    from flows.cli.launch import check_index
     from flows.league.run import league as measured
     from flows.league.run import merged
+    from flows.league.stored import read_results
+    from reports.pages.league import NAME
+
+    folder = (out or REPORTS).resolve()
+    check_index(folder)
+    claim_report(folder / NAME)
+    with output_files("league", [folder / NAME / "results.json"], inputs=merge or (), force=True):
+        if merge:
+            results = merged([read_results(path) for path in merge])
+        else:
+            chosen, names = _chosen(method, table)
+            results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed or 0)
+        page = _written(results, folder, seed or 0)
+    typer.echo(str(page))
+
+
+def _chosen(method: list[str] | None, table: list[str] | None) -> tuple[list[Any], list[str]]:
+    """Return the methods and the names of the tables that the options choose, all by default."""
     from flows.league.tables import declarations
     from flows.league.worker_process import all_methods
     from tasks.faults import SpecError
 
-    folder = (out or REPORTS).resolve()
-    if merge:
-        results = merged([json.loads(path.read_bytes()) for path in merge])
-    else:
-        methods, tables = all_methods(), list(declarations())
-        chosen = [one for one in methods if method is None or one.name in method]
-        names = [name for name in tables if table is None or name in table]
-        for what, asked, known in (
-            ("method", method, [one.name for one in methods]),
-            ("table", table, tables),
-        ):
-            unknown = [each for each in asked or [] if each not in known and each != "none"]
-            if unknown:
-                raise SpecError(f"--{what} must be one of {', '.join(known)}, got {unknown[0]!r}")
-        results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed or 0)
-    typer.echo(str(_written(results, folder, seed or 0)))
+    methods, tables = all_methods(), list(declarations())
+    for what, asked, known in (
+        ("method", method, [one.name for one in methods]),
+        ("table", table, tables),
+    ):
+        unknown = [each for each in asked or [] if each not in known and each != "none"]
+        if unknown:
+            raise SpecError(f"--{what} must be one of {', '.join(known)}, got {unknown[0]!r}")
+    chosen = [one for one in methods if method is None or one.name in method]
+    return chosen, [name for name in tables if table is None or name in table]
 
 
 def _written(results: dict[str, Any], folder: Path, seed: int) -> Path:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from data.store.folders import home
-from flows.cli.options import AsJson, Engine, Epsilon, Workers
+from data.store.output_files import files_named_by, output_files
+from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
     from data.tables.reading import Source
@@ -49,6 +50,7 @@ def release(
     ] = None,
     engine: Engine = "local",
     workers: Workers = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget.
@@ -61,14 +63,19 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.record.progress import counter
-    from tasks.release.record import record_of, write_record
+    from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import release as release_one
     from tasks.report.coefficients import table_format, write_table
 
     source = data if is_address(data) else Path(data)
     if table:
         table_format(table)  # refused before anything is charged
-    with _workers_for(engine, workers, source):
+    files = [*([record / name for name in FILES] if record else []), table]
+    inputs = [data, *files_named_by(config)]
+    with (
+        output_files("release", files, inputs=inputs, force=force),
+        _workers_for(engine, workers, source),
+    ):
         released = release_one(
             open_ledger(home()),
             estimator,
@@ -82,10 +89,10 @@ def release(
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
             before_charge=partial(_confirm_intervals, yes, none_expected),
         )
-    if record:
-        write_record(record_of(released), record)
-    if table:
-        write_table([record_of(released)], table)
+        if record:
+            write_record(record_of(released), record)
+        if table:
+            write_table([record_of(released)], table)
     shown = released.to_dict()
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
 

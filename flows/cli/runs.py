@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import REPORTS, atomic_write, home
+from data.store.output_files import output_files
 from flows.cli import options as given
 from flows.record.progress import say
 
@@ -123,8 +124,10 @@ def report(
     out: given.Out = None,
 ) -> None:
     """Rebuild reports from stored results; computes no estimator."""
+    from flows.cli.launch import check_index
     from flows.studies.results import rebuild_reports
 
+    check_index(out or REPORTS)
     index, rebuilt = rebuild_reports(studies, out)
     typer.echo(f"rebuilt {', '.join(rebuilt) or 'no report'}; see {index}")
 
@@ -137,6 +140,7 @@ def compare(
     page: Annotated[
         Path | None, typer.Option(help="Write a page that lays the runs over each other.")
     ] = None,
+    force: given.Force = False,
     as_json: given.AsJson = False,
 ) -> None:
     """Compare runs of a study, beyond their error bars."""
@@ -148,13 +152,15 @@ def compare(
         raise SpecError(
             "runs must be at least two, got one; pass e.g. reports/out/housing and another folder"
         )
-    first, *others = (read_results(run) for run in runs)
-    differences = [compare_results(first, other) for other in others]
-    if page is not None:
-        from flows.studies.results import comparison_page
+    folders = [run if run.is_dir() else run.parent for run in runs]
+    with output_files("compare", [page], inputs=folders, force=force):
+        first, *others = (read_results(run) for run in runs)
+        differences = [compare_results(first, other) for other in others]
+        if page is not None:
+            from flows.studies.results import comparison_page
 
-        atomic_write(page, comparison_page(runs))
-        say(f"{page} shows them")
+            atomic_write(page, comparison_page(runs))
+            say(f"{page} shows them")
     if as_json:
         typer.echo(json.dumps(differences[0] if len(others) == 1 else differences, indent=1))
         return

@@ -25,6 +25,7 @@ from tasks.release.release import Release
 from tasks.release.request import is_bound
 
 VERSION = 1
+FILES = ("release.json", "release.html")
 _REPLACED = {
     Relation.CENTRAL: "data sets of the same number of rows that differ in one row, replaced by any other",
     Relation.USER: "data sets of the same users that differ in all rows of one user, replaced by any others",
@@ -133,8 +134,8 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         content = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        atomic_write(folder / "release.json", content.encode())
-        atomic_write(folder / "release.html", render_release(record))
+        for name, each in zip(FILES, (content.encode(), render_release(record)), strict=True):
+            atomic_write(folder / name, each)
     except OSError as error:
         raise SpecError(
             f"the record cannot be written to {folder}: {error.strerror}; the answer is stored, so name "

@@ -1,0 +1,206 @@
+"""No command writes over what it reads, or over a file that it did not write."""
+
+import contextlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_project import sentence
+
+from flows.cli.main import app
+from tasks.report.write import write_report
+from tests.tasks import analyst_tables
+
+CONFIG = """
+[dataset]
+name = "people"
+[columns]
+x = ["age", "cost"]
+[bounds]
+value_bound = 1.0
+"""
+# What writes elsewhere than to files that its user names: to the home, to Prefect, or to the terminal.
+ELSEWHERE = {"plan", "ingest", "status", "studies", "estimators", "datasets", "audit", "advise"}
+MINE = b"nobody else has this\n"
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory):
+    """A folder with an analyst's study, its table and its report in ``out/good``."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("study")
+        patch.setenv("DPCOST_HOME", str(folder / "home"))
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(rng.uniform(0, 1, (400, 3)), columns=["age", "weight", "cost"])
+        file = analyst_tables.initialized(folder, table, name="good", response="cost")
+        table.to_csv(folder / "good.csv", index=False)
+        analyst_tables.edited(file, str(folder / "table.csv"), "good.csv")
+        (folder / "table.csv").unlink()
+        spec, stored, results = analyst_tables.computed(file, folder)
+        write_report(spec, Path(results["path"]), analyst_tables.manifest_of(spec, stored, results))
+        (folder / "out").rename(folder / "good")
+        (folder / "out").mkdir()
+        (folder / "good").rename(folder / "out" / "good")
+    return folder
+
+
+@pytest.fixture
+def place(study, tmp_path, monkeypatch):
+    """A copy of that folder, to work in."""
+    shutil.copytree(study, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    Path("people.csv").write_bytes(Path("good.csv").read_bytes())
+    Path("release.toml").write_text(CONFIG)
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def record(place, command_line):
+    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    status, _, err = command_line(*RELEASE.split(), "--record", "record")
+    assert status == 0, err
+    return place / "record"
+
+
+RELEASE = "release dp_mean --data people.csv --config release.toml --epsilon 0.5 --delta 1e-6"
+FIGURE = ["figure", "good.toml", "--reports", "out", "--format", "svg"]
+
+
+def writers():
+    """Yield by name a command, the option of its output, the file, and one of its inputs."""
+    yield "figure", [*FIGURE, "--out"], "chart.svg", "good.csv"
+    yield "table", [*["table", "record/release.json", "--out"]], "answer.csv", "record/release.json"
+    yield "compare", [*["compare", "out/good", "out/good", "--page"]], "both.html", "out/good/results.parquet"
+    yield "release --table", [*RELEASE.split(), "--table"], "answer.csv", "people.csv"
+
+
+WRITERS = {name: rest for name, *rest in writers()}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_output_replaces_what_the_same_command_wrote_and_nothing_else(
+    name, record, command_line, monkeypatch
+):
+    monkeypatch.setattr("flows.studies.results.comparison_page", lambda runs: b"<p>a page</p>")
+    words, file, _ = WRITERS[name]
+    assert command_line(*words, file)[0] == 0
+    first = Path(file).read_bytes()
+    assert command_line(*words, file)[0] == 0
+    Path(file).write_bytes(MINE)
+    assert Path(file).name in sentence(command_line(*words, file))
+    assert Path(file).read_bytes() == MINE
+    assert command_line(*words, file, "--force")[0] == 0
+    assert Path(file).read_bytes()[:10] == first[:10]
+
+
+@pytest.mark.parametrize("spelling", ["as it is", "detour", "link", "hard link", "folder"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_input_is_never_replaced(name, spelling, record, command_line):
+    words, file, source = WRITERS[name]
+    named = Path(source)
+    if spelling == "as it is" and Path(file).suffix != named.suffix:
+        named.rename(Path(file))
+        os.symlink(Path(file).absolute(), source)
+        named = Path(file)
+    elif spelling == "detour":
+        named = Path(file).parent / ".." / "work" / file
+        os.link(source, file)
+    elif spelling == "link":
+        os.symlink(Path(source).absolute(), file)
+        named = Path(file)
+    elif spelling == "hard link":
+        os.link(source, file)
+        named = Path(file)
+    elif spelling == "folder":
+        os.link(source, file)
+        os.symlink(Path.cwd(), "again")
+        named = Path("again") / file
+    before = Path(source).read_bytes()
+    for force in ([], ["--force"]):
+        assert named.name in sentence(command_line(*words, named, *force))
+        assert Path(source).read_bytes() == before
+
+
+def test_a_figures_data_have_a_name_that_says_so(place, command_line):
+    before = Path("good.csv").read_bytes()
+    status, out, err = command_line(*FIGURE)
+    assert (status, out) == (0, "good.svg, good-figure.csv\n"), err
+    assert Path("good.csv").read_bytes() == before
+    Path("good-figure.csv").write_bytes(MINE)
+    assert "good-figure.csv" in sentence(command_line(*FIGURE))
+    assert Path("good-figure.csv").read_bytes() == MINE
+
+
+def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_line, home):
+    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    (place / "full").write_bytes(MINE)
+    (place / "release.json").write_bytes(MINE)
+    for option, file in (
+        ("--table", "people.csv"),
+        ("--table", "./full/x.csv"),
+        ("--record", "."),
+        ("--table", home / "x.csv"),
+    ):
+        if file == home / "x.csv":
+            file.write_bytes(MINE)
+        sentence(command_line(*RELEASE.split(), option, file))
+    _, out, _ = command_line("ledger", "show", "--json")
+    assert json.loads(out)[0]["charges"] == []
+    assert (place / "release.json").read_bytes() == MINE
+
+
+def test_two_outputs_of_one_name_are_refused(place, command_line):
+    assert "twice" in sentence(
+        command_line(*RELEASE.split(), "--record", ".", "--table", "../work/release.html")
+    )
+
+
+def test_init_replaces_no_input(place, command_line):
+    Path("book.csv").write_text("name,lower,upper\nage,0,1\n")
+    os.link("book.csv", "mine.toml")
+    words = "init mine --data people.csv --response cost --codebook book.csv --force"
+    sentence(command_line(*words.split()))
+    assert Path("book.csv").read_text().startswith("name")
+
+
+@pytest.mark.parametrize("command", ["run housing", "league --table none"])
+def test_a_report_goes_into_no_folder_with_other_files(command, place, command_line):
+    mine = Path("elsewhere") / command.split()[1 if command.startswith("run") else 0] / "summary.csv"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(MINE)
+    assert str(mine.parent) in sentence(command_line(*command.split(), "--out", "elsewhere"))
+    assert mine.read_bytes() == MINE
+
+
+@pytest.mark.parametrize("command", ["report", "run housing", "league --table none"])
+def test_another_index_page_is_kept(command, place, command_line):
+    (place / "out" / "index.html").write_bytes(MINE)
+    sentence(command_line(*command.split(), "--out", "out"))
+    assert (place / "out" / "index.html").read_bytes() == MINE
+
+
+def test_a_backup_replaces_no_other_file(place, command_line, home):
+    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    before = Path("people.csv").read_bytes()
+    os.symlink(home / "ledger.key", "link")
+    for file in ("people.csv", home / "ledger.key", "link"):
+        sentence(command_line("ledger", "backup", file))
+    assert Path("people.csv").read_bytes() == before
+
+
+def test_every_command_that_writes_is_tested_here():
+    tested = {"figure", "table", "compare", "release", "init", "run", "league", "report", "publish", "rerun"}
+    commands = {command.callback.__name__ for command in app.registered_commands}
+    assert commands == tested | ELSEWHERE
+
+
+def test_without_a_home_nothing_that_is_there_is_replaced(place, command_line, monkeypatch):
+    monkeypatch.setenv("DPCOST_HOME", "/proc/nothing")
+    with contextlib.suppress(FileNotFoundError):
+        Path("chart.svg").unlink()
+    assert command_line(*FIGURE, "--out", "chart.svg")[0] == 0
+    sentence(command_line(*FIGURE, "--out", "chart.svg"))
