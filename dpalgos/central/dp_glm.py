@@ -17,13 +17,15 @@ before it, hence public when the next gradient is taken. Then the gradient's ℓ
 :func:`gradient_sensitivity`, whatever β is: no projection is needed. T releases with one noise multiplier z
 are exactly one Gaussian release with multiplier z/√T, also when the sensitivities are chosen adaptively.
 
+Linear regression with truncated responses (:mod:`dpalgos.central.dp_linear_regression`) has the same steps.
+
 Calibrations
     ``tight``: z = √T z1(ε, δ), and the exact sensitivity at the current iterate: for logistic regression
     c_x/n at β = 0, rising to its supremum 2 c_x/n as ‖β‖ grows.
     ``paper``: the printed noise, η B √(2d log(2T/δ)) T / (nε) with B = 4 (R + c1) σ_x, that is splitting ε
     and δ evenly over the steps; c_x = σ_x √d, and R = c1 = 1 for labels within [0, 1]. Where ψ' has no bound
-    c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the supremum of
-    the sensitivity over all β, so that it holds before the run.
+    c1 (Gaussian, Poisson) the clip of the residual stands for R + c1. Its certificate uses the largest
+    sensitivity that β may reach (within ``coef_bound``, if that is given), so that it holds before the run.
 
 An interval (:mod:`dpalgos.intervals.from_start`; tight only, no classes) takes half of μ², and is around
 whitened steps from the answer.
@@ -34,6 +36,8 @@ experiments is not stated, hence an argument; the projection (``coef_bound``) is
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 1, Lemma 1.
 """
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,20 +57,69 @@ _ANGLES = 100_001
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPGLMParams(IntervalFromStart, PrivateFamilyParams):
+class NoisyDescentParams(IntervalFromStart):
+    """Keywords of noisy gradient descent, and what a family decides of it."""
+
+    covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
+    n_iterations: int = count("T, number of gradient steps", default=10)
+    coef_bound: float | None = positive(
+        "iterates are projected onto the ℓ2 ball of this radius; None: they are not",
+        default=None,
+    )
+
+    @property
+    @abstractmethod
+    def step(self) -> float:
+        """Return η."""
+
+    def budget(self, sample: Sample | None = None) -> SplitBudget:
+        """Return the shares of μ²; without a sample those of an answer without an interval."""
+        return self.split_budget({"steps": 1.0}, {} if sample is None else self.reserved(sample))
+
+    @abstractmethod
+    def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
+        """Return the family, after releasing what it needs, and a gradient's noise multiplier if tight."""
+
+    @abstractmethod
+    def family_of(self, published: Published) -> tuple[Family, Published]:
+        """Return the family that was released first, and what was released after it."""
+
+    def gradient_of(self, family: Family, sample: Sample) -> Callable[[FloatArray], FloatArray]:
+        """Return β ↦ the mean gradient of clipped rows, both in the shape of coefficients."""
+        return Risk(family, sample, row_bound=self.covariate_bound).gradient
+
+    @property
+    @abstractmethod
+    def far_response(self) -> float:
+        """Return a response of a largest residual, for witnesses."""
+
+    @property
+    @abstractmethod
+    def printed_residual(self) -> float:
+        """Return what the printed noise takes for the largest residual."""
+
+    def printed_noise_std(self, n_rows: FloatArray) -> FloatArray:
+        """Return the noise on the gradient as printed, 4 r c_x √(2 log(2T/δ)) T / (nε), (R,)."""
+        largest = 4 * self.printed_residual * self.covariate_bound
+        log_term = float(np.sqrt(2 * np.log(2 * self.n_iterations / self.delta)))
+        return np.asarray(largest * log_term * self.n_iterations / (n_rows * self.epsilon))
+
+    def stepped(self, coef: FloatArray, gradient: FloatArray) -> FloatArray:
+        moved = coef - self.step * gradient
+        if self.coef_bound is None:
+            return moved
+        return project_l2_ball(moved.reshape(-1, coef.shape[-1]), self.coef_bound).reshape(coef.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPGLMParams(NoisyDescentParams, PrivateFamilyParams):
     """Keywords of :func:`dp_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
-    covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    n_iterations: int = count("T, number of gradient steps", default=10)
     step_size: float | None = positive(
         "η; None: 1 / (curvature · covariate_bound²), safe for any rows; where they spread evenly over all "
         "directions, d times that",
-        default=None,
-    )
-    coef_bound: float | None = positive(
-        "iterates are projected onto the ℓ2 ball of this radius; None: they are not",
         default=None,
     )
 
@@ -74,25 +127,47 @@ class DPGLMParams(IntervalFromStart, PrivateFamilyParams):
         super().__post_init__()
         self.check_family(self.made())
 
-    def budget(self, sample: Sample) -> SplitBudget:
-        return self.split_budget({"steps": 1.0}, self.reserved(sample))
-
     def made(self) -> Family:
         return get_family(
             self.family, response_bound=self.response_bound, n_classes=self.n_classes, private=True
         )
 
+    def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
+        return self.made(), self.budget(sample).gaussian_multiplier("steps", self.n_iterations)
 
-def witnesses(params: DPGLMParams, d: int, published: Published) -> Witnesses:
+    def family_of(self, published: Published) -> tuple[Family, Published]:
+        return self.made(), published
+
+    @property
+    def step(self) -> float:
+        if self.step_size is not None:
+            return self.step_size
+        family = self.made()
+        # Where curvature has no bound of its own (Poisson), it is the mean, about a response at most.
+        curvature = min(family.curvature_bound, max(family.residual_bound, 1.0))
+        return 1 / (curvature * self.covariate_bound**2)
+
+    @property
+    def far_response(self) -> float:
+        return 0.0 if self.response_bound is None else float(np.ceil(10 * self.response_bound) + 10)
+
+    @property
+    def printed_residual(self) -> float:
+        """R + c1, a bound on |y| + ψ', or the clip of residuals where ψ' has none."""
+        c1 = self.made().derivative_bound
+        return 1.0 + c1 if np.isfinite(c1) else self.made().residual_bound
+
+
+def witnesses(params: NoisyDescentParams, d: int, published: Published) -> Witnesses:
     """Return neighbors whose last gradients differ by the sensitivity, given the published ones.
 
-    Mirror images about the axis of β, with the same label: 0, or with a clipped residual a huge one. With
-    classes, opposite rows across the coefficients, which attain it at β = 0 and come near elsewhere.
+    Mirror images about the axis of β, with the same response: 0, or a huge one where it counts by its bound.
+    With classes, opposite rows across the coefficients, which attain it at β = 0 and come near elsewhere.
     """
-    family = params.made()
+    family, published = params.family_of(published)
     coef: FloatArray = np.zeros((d, *family.classes, 1))
     for gradient in published[: params.n_iterations - 1]:
-        coef = _stepped(coef, gradient.reshape(coef.shape), params)
+        coef = params.stepped(coef, gradient.reshape(coef.shape))
     directions = coef.reshape(d, -1).T
     basis = np.linalg.svd(directions)[2]
     along, across = basis[0] * np.sign(basis[0] @ directions[0] or 1.0), basis[-1]
@@ -101,9 +176,7 @@ def witnesses(params: DPGLMParams, d: int, published: Published) -> Witnesses:
         b, angles = float(np.linalg.norm(coef)) * params.covariate_bound, np.linspace(0, 1, _ANGLES)
         t = angles[np.argmax(family.largest_residual(b * angles) * np.sqrt(1 - angles**2))]
     one, other = (params.covariate_bound * (t * along + s * np.sqrt(1 - t**2) * across) for s in (1, -1))
-    label = 0.0 if params.response_bound is None else np.ceil(10 * params.response_bound) + 10
-    found = {"gradient": pair(one, other, label)}
-    return found | params.start_witnesses(d)
+    return {"gradient": pair(one, other, params.far_response), **params.start_witnesses(d)}
 
 
 @register(
@@ -126,29 +199,31 @@ def witnesses(params: DPGLMParams, d: int, published: Published) -> Witnesses:
 )
 def dp_glm(sample: Sample, params: DPGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R), or (d, K, R) with classes."""
-    family = params.made()
-    risk = Risk(family, sample, row_bound=params.covariate_bound)
-    coef: FloatArray = np.zeros(risk.shape)
+    return noisy_descent(sample, params, transcript)
 
-    if params.calibration == "tight":
-        budget = params.budget(sample)
-        multiplier = budget.gaussian_multiplier("steps", params.n_iterations)
-    else:
-        multiplier = printed_multiplier(family, params.epsilon, params.delta, params.n_iterations)
+
+def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transcript) -> FloatArray:
+    """Return the last iterate of noisy gradient descent in the family of the keywords."""
+    family, multiplier = params.released_family(sample, transcript)
+    gradient_at, bound = params.gradient_of(family, sample), params.covariate_bound
+    coef: FloatArray = np.zeros((sample.n_features, *family.classes, sample.n_replicates))
     for _ in range(params.n_iterations):
-        predictor_bound = params.covariate_bound * family.predictor_norm(coef, 2)
+        norm = family.predictor_norm(coef, 2)
         if params.calibration == "paper":
-            predictor_bound = np.full_like(predictor_bound, np.inf)
-        sensitivity = gradient_sensitivity(family, predictor_bound, params.covariate_bound, sample.n_rows)
+            norm = np.full_like(norm, params.coef_bound or np.inf)
+        sensitivity = gradient_sensitivity(family, bound * norm, bound, sample.n_rows)
+        if params.calibration == "paper":  # both scale with 1/n, so that the ratio is one number
+            printed = params.printed_noise_std(sample.n_rows)
+            multiplier = float((printed / sensitivity).flat[0])
         released = transcript.gaussian(
-            risk.gradient(coef).reshape(-1, sample.n_replicates),
+            gradient_at(coef).reshape(-1, sample.n_replicates),
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
             label="gradient",
         )
-        coef = _stepped(coef, released.reshape(coef.shape), params)
+        coef = params.stepped(coef, released.reshape(coef.shape))
     if params.interval is not None:
-        params.note_interval_from(transcript, budget, sample, coef)
+        params.note_interval_from(transcript, params.budget(sample), sample, coef)
     return family.identified(coef)
 
 
@@ -162,28 +237,3 @@ def gradient_sensitivity(
     classes g is the matrix x (p − e_y)', in the Frobenius norm, below 2 √2 c_x / n.
     """
     return np.asarray(2 * covariate_bound * family.gradient_radius(predictor_bound) / n_rows)
-
-
-def printed_multiplier(family: Family, epsilon: float, delta: float, n_iterations: int) -> float:
-    """Return the noise that Algorithm 1 prints, over the supremum of the sensitivity.
-
-    4 (R + c1) c_x √(2 log(2T/δ)) T / (nε) on the gradient, where R + c1 bounds |y| + ψ', over
-    2 c_x sup|residual| / n.
-    """
-    bounded = np.isfinite(family.derivative_bound)
-    response_and_mean = 1.0 + family.derivative_bound if bounded else family.residual_bound
-    log_term = float(np.sqrt(2 * np.log(2 * n_iterations / delta)))
-    return 2 * response_and_mean / family.residual_bound * log_term * n_iterations / epsilon
-
-
-def _stepped(coef: FloatArray, gradient: FloatArray, params: DPGLMParams) -> FloatArray:
-    family = params.made()
-    step = params.step_size
-    if step is None:
-        # Where curvature has no bound of its own (Poisson), it is the mean, about a response at most.
-        curvature = min(family.curvature_bound, max(family.residual_bound, 1.0))
-        step = 1 / (curvature * params.covariate_bound**2)
-    moved = coef - step * gradient
-    if params.coef_bound is None:
-        return moved
-    return project_l2_ball(moved.reshape(-1, coef.shape[-1]), params.coef_bound).reshape(coef.shape)

@@ -6,29 +6,25 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef_bound`` C,
 ``n_iterations`` T, ``step_size`` η. The last iterate is the answer.
 
-    quantity                       sensitivity     share             made in               forms
-    quantiles                      1 (selections)  truncation_share  _quantiles            private quantiles
-    gradient                       of a gradient   the rest          dp_linear_regression  all
-    untruncated responses          unbounded       none proved       response_truncation   no truncation
-    those of intervals.from_start  its own         .5                note_interval_from    interval
+    quantity                       sensitivity     share             made in              forms
+    quantiles                      1 (selections)  truncation_share  _quantiles           private quantiles
+    gradient                       of a gradient   the rest          noisy_descent        all
+    untruncated responses          unbounded       none proved       response_truncation  no truncation
+    those of intervals.from_start  its own         .5                note_interval_from   interval
 
-Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the
-steps before it, hence public when the next gradient is taken. With a = ‖β‖₂ c_x the gradient's ℓ2
-sensitivity is :func:`gradient_sensitivity`. T releases with one noise multiplier z are exactly one
-Gaussian release with multiplier z/√T, also when the sensitivities are chosen adaptively.
+The steps, and why they are private: :mod:`dpalgos.central.dp_glm`, for responses that are truncated
+(:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): the sensitivity follows from ‖β‖₂.
 
 Truncation of responses (:mod:`dpalgos.tuning.truncation`). ``"bound"``: at ±R. ``"private_quantiles"``: at
 ± the larger of their released 2.5 % and 97.5 % quantiles in magnitude, two selections that take
 ``truncation_share`` of ρ; that level is public in the steps. ``"none"``: not private.
 
-Calibrations
-    ``tight``: z = √T z1(ε, δ), and the exact sensitivity at the current iterate.
-    ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with B = 4 (R + C c_x) c_x, that is splitting ε
-    and δ evenly over the steps. Its certificate uses the worst sensitivity over the ball ‖β‖ ≤ C, so that it
-    holds before the run. No quantiles: what the noise covers would depend on them.
+Residual-clipped form (``residual_bound`` given; tight only): the steps of ``dp_glm(family="gaussian")``, of
+sensitivity 2 · residual_bound · c_x / n for any β; R and C are not needed for privacy.
 
-Residual-clipped form (``residual_bound`` given; tight only): the residual is clipped to ±``residual_bound``,
-the sensitivity is 2 · residual_bound · c_x / n for any β, and R and C are not needed for privacy.
+Calibration ``paper``: the printed noise, η B √(2 log(2T/δ)) T / (nε) with B = 4 (R + C c_x) c_x, that is
+splitting ε and δ evenly over the steps; its certificate counts with ‖β‖ = C. No quantiles: what the noise
+covers would depend on them.
 
 An interval (:mod:`dpalgos.intervals.from_start`; ``truncation="bound"``, residuals not clipped; tight only)
 takes half of μ², and is around whitened steps from the answer.
@@ -39,21 +35,23 @@ exact sensitivity by 2 to 4 times; T and η of the paper's experiments are not s
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 4.1, Lemma 4.2 (C ≤ c0 is assumed there).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import tuned_noise
 from dpalgos.accounting.events import Event, GaussianEvent
-from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.catalog import Form, Published, Witnesses, register
+from dpalgos.central.dp_glm import NoisyDescentParams, noisy_descent
+from dpalgos.central.dp_glm import witnesses as descent_witnesses
 from dpalgos.errors import InputError
-from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.models.families import Family, get_family
+from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, clipped_residual_gradient, project_l2_ball
 from dpalgos.steps.moments import squared_error_gradient
 from dpalgos.tuning.truncation import (
     LABEL,
@@ -84,12 +82,34 @@ class LinearRegressionParams(PrivateParams):
         super().__post_init__()
         check_response_truncation(self.truncation, self.calibration, self.residual_bound)
 
+    @property
+    def far_response(self) -> float:
+        """Return a response of a largest residual, for witnesses."""
+        return -1e6 * max(self.response_bound, self.residual_bound or 1.0)
+
+    def family_at(self, level: float | FloatArray, largest: float | FloatArray) -> Family:
+        """Return the family, of responses that are truncated to ± ``level`` or of clipped residuals."""
+        if self.residual_bound is not None:
+            return get_family("gaussian", response_bound=self.residual_bound, private=True)
+        return TruncatedGaussian(level=level, largest=largest)
+
+    def released_level(self, published: Published) -> tuple[float | FloatArray, Published]:
+        """Return the bound on responses that was released first, and what was released after it."""
+        if self.truncation != "private_quantiles":
+            return self.response_bound, published
+        return symmetric_bound(published[0][:, :, :1], self.response_bound), published[1:]
+
+    def quantile_witnesses(self, d: int) -> Witnesses:
+        """Return neighbors that move the quantiles, where those are released."""
+        is_released = self.truncation == "private_quantiles"
+        return {LABEL: quantile_witness(self.response_bound, d)} if is_released else {}
+
 
 @dataclass(frozen=True, kw_only=True)
-class DPLinearRegressionParams(IntervalFromStart, LinearRegressionParams):
+class DPLinearRegressionParams(LinearRegressionParams, NoisyDescentParams):
     """Keywords of :func:`dp_linear_regression`."""
 
-    covariate_bound: float = positive("c_x: rows are clipped to this ℓ2 norm")
+    coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
     n_iterations: int = count("T, number of gradient steps", default=5)
     step_size: float | None = positive(
         "η; None: 2 / covariate_bound², safe where the second moment matrix has eigenvalues below c_x²",
@@ -113,32 +133,35 @@ class DPLinearRegressionParams(IntervalFromStart, LinearRegressionParams):
     def step(self) -> float:
         return self.step_size or 2 / self.covariate_bound**2
 
-    def budget(self, sample: Sample | None = None) -> SplitBudget:
-        """Return the shares of μ²; quantiles are accounted separately, see :func:`planned_noise`."""
-        return self.split_budget({"steps": 1.0}, {} if sample is None else self.reserved(sample))
+    def released_family(self, sample: Sample, transcript: Transcript) -> tuple[Family, float]:
+        """Return the family, after a release of quantiles where they decide the truncation."""
+        quantile_epsilon, multiplier = planned_noise(self)
+        if self.interval is not None:
+            multiplier = self.budget(sample).gaussian_multiplier("steps", self.n_iterations)
+        levels = response_truncation(
+            transcript, sample, self.response_bound, self.truncation, quantile_epsilon
+        )
+        return self.family_at(*levels), multiplier
+
+    def family_of(self, published: Published) -> tuple[Family, Published]:
+        level, later = self.released_level(published)
+        return self.family_at(level, level), later
+
+    def gradient_of(self, family: Family, sample: Sample) -> Callable[[FloatArray], FloatArray]:
+        """Return β ↦ the mean gradient: from second moments where no residual is clipped."""
+        if isinstance(family, TruncatedGaussian):
+            return squared_error_gradient(sample, self.covariate_bound, family.level)
+        return super().gradient_of(family, sample)
+
+    @property
+    def printed_residual(self) -> float:
+        """R + C c_x."""
+        return self.response_bound + self.coef_bound * self.covariate_bound
 
 
 def witnesses(params: DPLinearRegressionParams, d: int, published: Published) -> Witnesses:
-    """Return neighbors whose last gradients differ by the sensitivity, given the published ones."""
-    bound = params.covariate_bound
-    coef: FloatArray = np.zeros((d, 1))
-    response_bound, quantiles = params.response_bound, {}
-    if params.truncation == "private_quantiles":
-        response_bound = float(symmetric_bound(published[0][:, :, :1], response_bound)[0])
-        quantiles, published = {LABEL: quantile_witness(params.response_bound, d)}, published[1:]
-    for gradient in published[: params.n_iterations - 1]:
-        coef = project_l2_ball(coef - params.step * gradient, params.coef_bound)
-    along = coef[:, 0] / max(float(np.linalg.norm(coef)), np.finfo(float).tiny)
-    across = np.linalg.svd(along[None, :])[2][-1]
-    if params.residual_bound is not None:
-        return {"gradient": pair(bound * across, bound * across, 1e6, -1e6)}
-    t = _steepest(float(np.linalg.norm(coef)) * bound, response_bound)
-    one, other = (bound * (t * along + sign * np.sqrt(1 - t**2) * across) for sign in (1, -1))
-    return {
-        "gradient": pair(one, other, -response_bound),
-        **params.start_witnesses(d),
-        **quantiles,
-    }
+    """Return those of the steps, and neighbors that move the quantiles."""
+    return descent_witnesses(params, d, published) | params.quantile_witnesses(d)
 
 
 @register(
@@ -166,60 +189,7 @@ def dp_linear_regression(
     sample: Sample, params: DPLinearRegressionParams, transcript: Transcript
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    n, bound, residual_bound = sample.n_rows, params.covariate_bound, params.residual_bound
-    quantile_epsilon, multiplier = planned_noise(params)
-    budget = params.budget(sample)
-    if params.interval is not None:
-        multiplier = budget.gaussian_multiplier("steps", params.n_iterations)
-    level, response_bound = response_truncation(
-        transcript, sample, params.response_bound, params.truncation, quantile_epsilon
-    )
-    if residual_bound is not None:
-        sample.check_response()
-        gradient_at = clipped_residual_gradient(sample, residual_bound, row_bound=bound)
-    else:
-        gradient_at = squared_error_gradient(sample, bound, level)
-    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
-    for _ in range(params.n_iterations):
-        if residual_bound is not None:
-            sensitivity = ball_mean_sensitivity(residual_bound * bound, n)
-        else:
-            largest = params.coef_bound if params.calibration == "paper" else np.linalg.norm(coef, axis=0)
-            sensitivity = gradient_sensitivity(largest * bound, response_bound, bound, n)
-        if params.calibration == "paper":  # both scale with 1/n, so that the ratio is one number
-            multiplier = float((printed_noise_std(params, n) / sensitivity).flat[0])
-        released = transcript.gaussian(
-            gradient_at(coef), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="gradient"
-        )
-        coef = project_l2_ball(coef - params.step * released, params.coef_bound)
-    if params.interval is not None:
-        params.note_interval_from(transcript, budget, sample, coef)
-    return coef
-
-
-def gradient_sensitivity(
-    predictor_bound: float | FloatArray,
-    response_bound: float | FloatArray,
-    covariate_bound: float,
-    n_rows: float | FloatArray,
-) -> FloatArray:
-    """Return the exact ℓ2 sensitivity of the gradient (1/n) Σ (x_i'β − y_i) x_i under replacing one row.
-
-    |x'β| ≤ a, ``predictor_bound``, |y| ≤ R and ‖x‖ ≤ c_x. Proof. The change is (g − g')/n, where
-    g = (x'β − y) x. Both lie in the plane of β and an orthogonal direction without loss; ‖g − g'‖ is largest
-    for the mirror images x, x' = c_x (t, ±√(1 − t²)) with y = y' = −R (the extreme gradients point along +β,
-    hence not at each other), where ‖g − g'‖ = 2 c_x (a t + R) √(1 − t²). The maximum over t in [0, 1] is at
-    t = (−R + √(R² + 8a²)) / (4a). In one dimension the value is an upper bound.
-    """
-    a = np.asarray(predictor_bound, dtype=float)
-    t = _steepest(a, response_bound)
-    change = 2 * covariate_bound * (a * t + response_bound) * np.sqrt(1 - t**2)
-    return np.asarray(change / n_rows)
-
-
-def _steepest(a: float | FloatArray, response_bound: float | FloatArray) -> FloatArray:
-    # (−R + √(R² + 8a²)) / (4a) without its cancellation for small a.
-    return np.asarray(2 * a / (response_bound + np.sqrt(response_bound**2 + 8 * np.square(a))))
+    return noisy_descent(sample, params, transcript)
 
 
 @lru_cache(maxsize=4096)
@@ -241,11 +211,3 @@ def planned_noise(params: DPLinearRegressionParams) -> tuple[float, float]:
         n_selections=len(LEVELS),
     )
     return noise.selection_epsilon, noise.fit_factors[0] * alone
-
-
-def printed_noise_std(params: DPLinearRegressionParams, n_rows: FloatArray) -> FloatArray:
-    """Return the noise on the gradient as Algorithm 4.1 prints it, per replicate."""
-    steps = params.n_iterations
-    bound = 4 * (params.response_bound + params.coef_bound * params.covariate_bound) * params.covariate_bound
-    log_term = np.sqrt(2 * np.log(2 * steps / params.delta))
-    return np.asarray(bound * log_term * steps / (n_rows * params.epsilon))

@@ -27,18 +27,24 @@ Calibrations
 An intercept is a column of ones like any other: selected like any other, and truncated to ±σ_x like any
 other, so that ``covariate_bound`` should then be at least 1.
 
+Linear regression with truncated responses (:mod:`dpalgos.central.dp_sparse_linear_regression`) has the same
+rounds.
+
 Departures: T of the paper's simulations is not stated; no multinomial form is printed, nor is there one here.
 
 Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 5, Lemma 5, Theorem 3.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from dpalgos.catalog import Published, Witnesses, pair, register
-from dpalgos.mechanisms.noisy_iht import noisy_iht, planned_multipliers, printed_rounds, tight_rounds
-from dpalgos.models.families import SparseFamilyParams
+from dpalgos.mechanisms.noisy_iht import NoisyHT, noisy_iht, planned_multipliers, printed_rounds, tight_rounds
+from dpalgos.mechanisms.top_k import SparseRelease
+from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
 from dpalgos.params import count, positive
 from dpalgos.release.checks import check_how_many
@@ -47,6 +53,23 @@ from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import project_l2_ball
 from dpalgos.typing import FloatArray
+
+
+class SparseDescent(Protocol):
+    """What noisy hard thresholding needs of its keywords, in any family."""
+
+    @property
+    def calibration(self) -> str: ...
+    @property
+    def covariate_bound(self) -> float: ...
+    @property
+    def sparsity(self) -> int: ...
+    @property
+    def n_iterations(self) -> int: ...
+    @property
+    def coef_bound(self) -> float | None: ...
+    @property
+    def step(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +85,13 @@ class DPSparseGLMParams(SparseFamilyParams):
         "C: iterates are projected onto the ℓ2 ball of this radius; None: they are not", default=None
     )
 
+    @property
+    def step(self) -> float:
+        if self.step_size is not None:
+            return self.step_size
+        curvature = float(self.made().second_derivative(np.zeros((1, 1)))[0, 0])
+        return 2 / (curvature * self.covariate_bound**2)
+
 
 def gradient_sensitivity(
     largest_residual: float | FloatArray, covariate_bound: float, n_rows: FloatArray
@@ -70,19 +100,50 @@ def gradient_sensitivity(
 
     Proof. Entry j moves by (r_i x_ij − r_i' x_ij')/n, each product at most r σ_x in magnitude. Attained by
     rows with the same entries σ_x sign(β) on the support of β and the same y, hence equal residuals, and
-    entries ±σ_x at a coordinate outside it; for logistic regression y = 0 and r = sigmoid(σ_x ‖β‖₁).
+    entries ±σ_x at a coordinate outside it; for logistic regression y = 0 and r = sigmoid(σ_x ‖β‖₁). An upper
+    bound where the support is everything.
     """
     return np.asarray(2 * largest_residual * covariate_bound / n_rows)
 
 
-def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnesses:
-    """Return opposite rows with the same response, in the first round: all predictors are 0.
+def largest_residual(params: SparseDescent, family: Family, coef: FloatArray) -> FloatArray:
+    """Return the bound on residuals that a round uses, (R,): at the iterate, or as printed over all."""
+    norm = family.predictor_norm(coef, 1)
+    if params.calibration == "paper":
+        norm = np.full_like(norm, np.sqrt(params.sparsity) * (params.coef_bound or np.inf))
+    return family.largest_residual(params.covariate_bound * norm)
 
-    ``paper`` is certified with the supremum over all iterates, which only clipped residuals attain at once.
+
+def projected(params: SparseDescent, coef: FloatArray) -> FloatArray:
+    return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
+
+
+def step_witnesses(params: SparseDescent, d: int, published: Published, response: float) -> Witnesses:
+    """Return rows of equal, largest residual and opposite covariates off the support of an iterate.
+
+    ``paper`` is certified with the worst iterate, which lies on the ball with entries of equal size: the
+    round with the largest ‖β‖₁ is taken; for the values, among those that selected nothing of the support.
     """
-    row = np.full(d, params.covariate_bound)
-    response = 0.0 if params.response_bound is None else np.ceil(2 * params.response_bound) + 2
-    return dict.fromkeys(("step: selection", "step: values"), pair(row, -row, response))
+    coef: FloatArray = np.zeros(d)
+    best = {"step: selection": coef, "step: values": coef}
+    for t in range(min(len(published) // 2, params.n_iterations)):
+        selected, values = published[2 * t][:, 0].astype(int), published[2 * t + 1]
+        labels = list(best) if not coef[selected].any() else ["step: selection"]
+        for label in labels:
+            best[label] = max(best[label], coef, key=lambda iterate: float(np.abs(iterate).sum()))
+        released = SparseRelease(support=selected[:, None], values=values[:, :1], n_features=d)
+        coef = projected(params, released.dense())[:, 0]
+    found = {}
+    for label, iterate in best.items():
+        along, off = (params.covariate_bound * part for part in (np.sign(iterate), iterate == 0))
+        found[label] = pair(along + off, along - off, response)
+    return found
+
+
+def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnesses:
+    """Return those of the first round, where predictors are 0 in every family."""
+    far = 0.0 if params.response_bound is None else np.ceil(2 * params.response_bound) + 2
+    return step_witnesses(params, d, [], far)
 
 
 @register(
@@ -105,39 +166,39 @@ def witnesses(params: DPSparseGLMParams, d: int, published: Published) -> Witnes
 )
 def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcript) -> FloatArray:
     """Return the last iterate, (d, R)."""
-    check_how_many("sparsity", params.sparsity, sample.n_features)
-    family, design = params.made(), Design(sample, params.covariate_bound, single=True)
-    tight = params.calibration == "tight"
-    step = params.step_size
-    if step is None:  # 2/(3γ), the paper's step for the smoothness γ at 0
-        step = 2 / (float(family.second_derivative(np.zeros((1, 1)))[0, 0]) * params.covariate_bound**2)
-
-    def largest_residual(coef: FloatArray) -> FloatArray:
-        """Return the bound on residuals that a round uses, (R,): at the iterate, or as printed over all."""
-        if tight:
-            return family.largest_residual(params.covariate_bound * family.predictor_norm(coef, 1))
-        return np.full(coef.shape[1], family.residual_bound)
-
-    gradient = wide_gradient(sample, design, family, largest_residual)
-
-    def sensitivity(coef: FloatArray) -> FloatArray:
-        moves = gradient_sensitivity(largest_residual(coef), params.covariate_bound, sample.n_rows)
-        return np.asarray(step * (design.rounding * moves))
-
-    def projected(coef: FloatArray) -> FloatArray:
-        return coef if params.coef_bound is None else project_l2_ball(coef, params.coef_bound)
-
-    budget = (params.epsilon, params.delta, params.sparsity, params.n_iterations)
-    if tight:
+    family, budget = params.made(), (params.epsilon, params.delta, params.sparsity, params.n_iterations)
+    if params.calibration == "tight":
         rounds = tight_rounds(planned_multipliers(*budget), params.sparsity)
     else:
         excess = 4.0 if np.isfinite(family.derivative_bound) else 2.0
         rounds = printed_rounds(transcript, *budget, excess=excess)
+    return sparse_descent(sample, params, transcript, family, rounds)
+
+
+def sparse_descent(
+    sample: Sample,
+    params: SparseDescent,
+    transcript: Transcript,
+    family: Family,
+    rounds: Sequence[NoisyHT],
+    prune: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
+) -> FloatArray:
+    """Return the last iterate of noisy hard thresholding in a family, (d, R)."""
+    check_how_many("sparsity", params.sparsity, sample.n_features)
+    design = Design(sample, params.covariate_bound, single=True)
+    gradient = wide_gradient(sample, design, family, lambda coef: largest_residual(params, family, coef))
+
+    def sensitivity(coef: FloatArray) -> FloatArray:
+        residual = largest_residual(params, family, coef)
+        moves = gradient_sensitivity(residual, params.covariate_bound, sample.n_rows)
+        return np.asarray(params.step * (design.rounding * moves))
+
     return noisy_iht(
         transcript,
-        lambda coef: coef - step * gradient(coef),
+        lambda coef: coef - params.step * gradient(coef),
         sensitivity,
         rounds,
         n_features=sample.n_features,
-        project=projected,
+        project=lambda coef: projected(params, coef),
+        prune=prune,
     )

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from dpalgos.models.families import Family
+from dpalgos.models.families.gaussian import TruncatedGaussian
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_rows_l2
@@ -154,9 +155,14 @@ def wide_gradient(
 ) -> Callable[[FloatArray], FloatArray]:
     """Return β (d, R) → the gradient of the mean loss, for wide designs: one pass in the design's precision.
 
-    The family has no classes; residuals are clipped to ``largest_residual``, β → (R,), if it is given.
+    The family has no classes; residuals are clipped to ``largest_residual``, β → (R,), if it is given. Where
+    responses are truncated no residual is: the products of `Design.negative_gradient` serve.
     """
     y, limits = family.encode(sample.response()), np.finfo(design.dtype)
+    if family.is_linear and not np.isfinite(family.residual_bound):
+        level = family.level if isinstance(family, TruncatedGaussian) else np.inf
+        descent = design.negative_gradient(np.clip(y, -level, level))
+        return lambda coef: -descent(coef)
     y = np.clip(y, limits.min, limits.max).astype(limits.dtype)
 
     def gradient(coef: FloatArray) -> FloatArray:

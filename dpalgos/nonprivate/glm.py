@@ -2,9 +2,10 @@
 
     β̂ = argmin_β Σ_i ψ(x_i'β) − y_i x_i'β
 
-by Newton's method with step halving, from zero. No intercept is added. Collinear columns share what they
-explain; an all-zero column gets coefficient zero. Responses that a linear predictor separates are refused:
-their likelihood has no maximum.
+by Newton's method with step halving, from zero; of Gaussian responses it is least squares
+(:mod:`dpalgos.nonprivate.ols`). No intercept is added. Collinear columns share what they explain; an all-zero
+column gets coefficient zero. Responses that a linear predictor separates are refused: their likelihood has no
+maximum.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from dpalgos.catalog import register
 from dpalgos.errors import InputError
 from dpalgos.models.families import Family, family_names, get_family
 from dpalgos.models.risk import Risk, minimize
+from dpalgos.nonprivate.ols import ols
 from dpalgos.nonprivate.robust_intervals import RobustIntervalParams, glm_half_widths, note_robust_interval
 from dpalgos.params import Params, choice, count
 from dpalgos.release.transcript import Transcript
@@ -60,6 +62,8 @@ class GLMParams(RobustIntervalParams, LikelihoodParams):
 )
 def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
+    if params.made().is_linear:
+        return ols(sample, params, transcript)
     minimum = minimize(Risk(params.made(), sample))
     if not minimum.found.all():
         raise InputError(

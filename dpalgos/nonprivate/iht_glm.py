@@ -4,11 +4,20 @@
 
 With classes, P_s keeps the s columns of X whose coefficients have the largest norm over classes.
 
-``step_size`` given: exactly ``n_iterations`` plain steps, as the paper prints it. None: η is cut in half
-until ⟨∇F(β + Δ) − ∇F(β), Δ⟩ ≤ .99 ‖Δ‖² / (2η) for the step Δ, by which a convex risk falls at every step,
-and grows a little before the next step, until nothing moves any more.
+``step_size`` given: exactly ``n_iterations`` plain steps, as the paper prints it. None, until nothing moves:
 
-Reference: Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2.
+Gaussian responses
+    η minimizes the loss along the gradient on the current support (at the start: on the s largest entries of
+    the gradient); if the support changes, η is cut until η ‖X Δ‖² ≤ .99 n ‖Δ‖² for the step Δ, so that the
+    loss never rises. The fixed point is least squares on its own support.
+Others
+    η is cut in half until ⟨∇F(β + Δ) − ∇F(β), Δ⟩ ≤ .99 ‖Δ‖² / (2η), by which a convex risk falls at every
+    step, and grows a little before the next step.
+
+References
+----------
+Cai, Wang & Zhang, Cost of privacy in generalized linear models, Algorithm 2. Blumensath & Davies (2010),
+Normalized iterative hard thresholding.
 """
 
 from dataclasses import dataclass
@@ -16,29 +25,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import register
+from dpalgos.models.families import Family
 from dpalgos.models.risk import Risk, wide_gradient
 from dpalgos.nonprivate.glm import LikelihoodParams
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import count, positive
+from dpalgos.params import Params, count, positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from dpalgos.typing import BoolArray, FloatArray
 
-_STILL = 1e-10  # a step this much shorter than the coefficients is none
+_STILL = 1e-10  # a step this much shorter than the coefficients is none; 1e-12 in linear models
 _SAFE = 0.99
 _MOST_HALVINGS = 100
 _GROWTH = 1.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class IHTGLMParams(LikelihoodParams):
-    """Keywords of :func:`iht_glm`."""
+class HardThresholdingParams(Params):
+    """How many coefficients iterative hard thresholding keeps, and its steps."""
 
     sparsity: int = count("s, number of columns of X with coefficients other than zero")
     n_iterations: int = count("the most iterations (exactly so many with a given step_size)", default=200)
     step_size: float | None = positive("η; None: as large as lets the risk fall at every step", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IHTGLMParams(HardThresholdingParams, LikelihoodParams):
+    """Keywords of :func:`iht_glm`."""
 
 
 @register(
@@ -52,16 +67,26 @@ class IHTGLMParams(LikelihoodParams):
 )
 def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> FloatArray:
     """Return the sparse coefficients, (d, R), or (d, K, R) with classes."""
-    sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
+    return hard_thresholding(sample, params, params.made())
+
+
+def hard_thresholding(sample: Sample, params: HardThresholdingParams, family: Family) -> FloatArray:
+    """Return the sparse coefficients in a family."""
+    check_how_many("sparsity", params.sparsity, sample.n_features)
     if params.step_size is not None:
-        return _plain_steps(sample, params, params.step_size)
-    risk = Risk(params.made(), sample)
+        return _plain_steps(sample, params, family, params.step_size)
+    if family.is_linear:
+        return _best_steps(sample, params)
+    return _falling_steps(Risk(family, sample), params, sample)
+
+
+def _falling_steps(risk: Risk, params: HardThresholdingParams, sample: Sample) -> FloatArray:
     coef: FloatArray = np.zeros(risk.shape)
     step: FloatArray = np.ones(sample.n_replicates)
     moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
     gradient = risk.gradient(coef)
     for _ in range(params.n_iterations):
-        stepped, ahead, step = _falling_step(risk, coef, gradient, step, moving, sparsity)
+        stepped, ahead, step = _falling_step(risk, coef, gradient, step, moving, params.sparsity)
         change, size = (np.linalg.norm(_flat(values), axis=0) for values in (stepped - coef, coef))
         coef, gradient = np.where(moving, stepped, coef), np.where(moving, ahead, gradient)
         moving = moving & (change > _STILL * size)
@@ -71,9 +96,10 @@ def iht_glm(sample: Sample, params: IHTGLMParams, transcript: Transcript) -> Flo
     return coef
 
 
-def _plain_steps(sample: Sample, params: IHTGLMParams, step_size: float) -> FloatArray:
+def _plain_steps(
+    sample: Sample, params: HardThresholdingParams, family: Family, step_size: float
+) -> FloatArray:
     """Return the last of ``n_iterations`` steps; without classes, wide designs are read block by block."""
-    family = params.made()
     gradient = (
         Risk(family, sample).gradient
         if family.classes
@@ -110,3 +136,45 @@ def _falling_step(
 
 def _flat(coef: FloatArray) -> FloatArray:
     return coef.reshape(-1, coef.shape[-1])
+
+
+def _best_steps(sample: Sample, params: HardThresholdingParams) -> FloatArray:
+    # Steps that end where nothing moves any more need double precision.
+    design, sparsity = Design(sample), params.sparsity
+    descent = design.negative_gradient(sample.response()[:, None])
+    coef: FloatArray = np.zeros((sample.n_features, sample.n_replicates))
+    moving: BoolArray = np.ones(sample.n_replicates, dtype=bool)
+    for _ in range(params.n_iterations):
+        gradient = descent(coef)
+        step = np.where(moving, _best_along_support(design, coef, gradient, sparsity), 0.0)
+        stepped = _guarded_step(design, coef, gradient, step, sparsity)
+        change = np.linalg.norm(stepped - coef, axis=0)
+        coef = np.where(moving, stepped, coef)
+        moving &= change > 1e-2 * _STILL * np.linalg.norm(coef, axis=0)
+        if not moving.any():
+            break
+    return coef
+
+
+def _best_along_support(design: Design, coef: FloatArray, gradient: FloatArray, sparsity: int) -> FloatArray:
+    """Return the η that minimizes the loss along the gradient on the support, (R,)."""
+    largest = hard_threshold(gradient, sparsity)
+    direction = np.where(coef.any(axis=0), gradient * (coef != 0), largest)
+    curvature = design.mean_square(design.predict(direction))
+    slope = (direction**2).sum(axis=0)
+    return np.asarray(np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0))
+
+
+def _guarded_step(
+    design: Design, coef: FloatArray, gradient: FloatArray, step: FloatArray, sparsity: int
+) -> FloatArray:
+    """Return the step, cut in half where it changes the support and the loss could rise."""
+    while True:
+        stepped = hard_threshold(coef + step * gradient, sparsity)
+        change = stepped - coef
+        unsafe = ((stepped != 0) != (coef != 0)).any(axis=0) & coef.any(axis=0)
+        if unsafe.any():
+            unsafe &= step * design.mean_square(design.predict(change)) > _SAFE * (change**2).sum(axis=0)
+        if not unsafe.any():
+            return stepped
+        step = np.where(unsafe, step / 2, step)

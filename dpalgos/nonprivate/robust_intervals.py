@@ -1,7 +1,7 @@
 """Intervals of the non-private answers, heteroscedasticity-robust, by statsmodels.
 
-Least squares: HC3. Means: Student's t of every column. Generalized linear models: the sandwich (HC0), which
-is all that statsmodels has for them. What private intervals are compared with.
+Least squares: HC3. Means: Student's t of every column. Other generalized linear models: the sandwich (HC0),
+which is all that statsmodels has for them. What private intervals are compared with.
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def glm_half_widths(level: float, family: str) -> HalfWidths:
     from statsmodels.genmod import families
     from statsmodels.genmod.generalized_linear_model import GLM
 
-    kinds = {"gaussian": families.Gaussian, "logistic": families.Binomial, "poisson": families.Poisson}
+    kinds = {"logistic": families.Binomial, "poisson": families.Poisson}
     return _half_widths(lambda X, y: GLM(y, X, family=kinds[family]()).fit(cov_type="HC0"), level)
 
 

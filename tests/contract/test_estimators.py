@@ -180,6 +180,7 @@ READ_HERE = {
     "dp_sgd_glm: batches in turn",
     "dp_sparse_glm",
     "dp_sparse_linear_regression",
+    "iht_glm",
     "iht_linear_regression",
     "private_frank_wolfe_lasso",
     "screened_sparse_glm",

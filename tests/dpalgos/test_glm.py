@@ -9,9 +9,9 @@ import dpalgos
 from dpalgos.accounting.composition import certified_epsilon, spending, total_mu
 from dpalgos.accounting.events import ApproximateEvent, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.central.dp_glm import printed_multiplier
+from dpalgos.central.dp_glm import DPGLMParams
 from dpalgos.hardened_release import plan_release
-from dpalgos.models.families import family_names, get_family
+from dpalgos.models.families import family_names
 from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -240,8 +240,15 @@ def test_printed_noise():
     n, d, T, epsilon, delta = 40_000, 10, 50, 0.5, 1 / 80_000
     sigma_x, c1, R = 1.0, 1.0, 1.0
     printed = 4 * (R + c1) * sigma_x * np.sqrt(2 * d * np.log(2 * T / delta)) * T / (n * epsilon)
-    multiplier = printed_multiplier(get_family("logistic"), epsilon, delta, T)
-    assert multiplier * 2 * sigma_x * np.sqrt(d) / n == pytest.approx(printed)
+    params = DPGLMParams(
+        family="logistic",
+        covariate_bound=sigma_x * np.sqrt(d),
+        n_iterations=T,
+        epsilon=epsilon,
+        delta=delta,
+        calibration="paper",
+    )
+    assert params.printed_noise_std(np.array([n])) == pytest.approx(printed)
     X, y, _ = problem("logistic")
     result = estimated(
         "dp_glm",

@@ -29,10 +29,14 @@ ESTIMATOR_FAULTS = {
             "gradient_sensitivity", returns("{all} / 2"), witness("dp_glm-tight")
         )
     },
-    "dpalgos/central/dp_linear_regression.py": {
+    "dpalgos/models/families/gaussian.py": {
         "the gradient of one row only": Fault(
-            "gradient_sensitivity", returns("{all} / 2"), neighbors("dp_linear_regression-tight")
+            "TruncatedGaussian.gradient_radius",
+            returns("{all} / 2"),
+            neighbors("dp_linear_regression-tight"),
         ),
+    },
+    "dpalgos/central/dp_linear_regression.py": {
         "steps are not composed": Fault(
             "planned_noise", argument("gaussian_multiplier", 1, "1"), certified("dp_linear_regression-tight")
         ),
@@ -55,9 +59,9 @@ ESTIMATOR_FAULTS = {
             witness("dp_mean-tight"),
         ),
     },
-    "dpalgos/central/dp_sparse_linear_regression.py": {
-        "residuals that are clipped move by half of it": Fault(
-            "largest_residual",
+    "dpalgos/central/dp_sparse_glm.py": {
+        "an entry of the gradient moves by half of it": Fault(
+            "gradient_sensitivity",
             returns("{all} / 2"),
             neighbors("dp_sparse_linear_regression: residual_bound=0.8-tight"),
         )

@@ -553,7 +553,7 @@ MECHANISM_FAULTS = {
         "residuals are not clipped": Fault(
             "clipped_residual_gradient.at",
             without("clip"),
-            neighbors("dp_linear_regression: residual-clipped-tight"),
+            neighbors("boosted_adassp-tight"),
         ),
         "rows are clipped to twice their bound": Fault(
             "clip_rows_l2", name("bound", "2 * bound", every=True), neighbors("adassp-tight")

@@ -1,7 +1,8 @@
 """Gaussian responses: ψ(u) = u²/2, mean u, constant variance.
 
 The residual is unbounded, hence clipped to ± ``response_bound`` where a guarantee is needed: a response
-may be anything, and only by that much does it count.
+may be anything, and only by that much does it count. Or the response is truncated
+(:class:`TruncatedGaussian`), and then a bound on predictors bounds the residual.
 """
 
 from dataclasses import dataclass
@@ -52,6 +53,35 @@ class Gaussian(Family):
 
     def deviance(self, u: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(np.square(y - u))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedGaussian(Gaussian):
+    """Gaussian responses that are truncated to ± ``level``, and whose residuals are not clipped.
+
+    ``largest`` is the bound on responses that noise is for. Both are () or (R,), and differ only where
+    nothing is truncated, which no guarantee covers.
+    """
+
+    level: float | FloatArray
+    largest: float | FloatArray
+
+    def largest_residual(self, predictor_bound: float | FloatArray) -> FloatArray:
+        """Return a + R, at a response of −R and a predictor of a."""
+        return np.asarray(predictor_bound + self.largest)
+
+    def gradient_radius(self, predictor_bound: float | FloatArray) -> FloatArray:
+        """Return max over t of (a t + R) √(1 − t²), at a = ``predictor_bound``.
+
+        Proof. Gradients g = (x'β − y) x lie in the plane of β and an orthogonal direction without loss.
+        ‖g − g'‖ is largest for mirror images x, x' = (t, ±√(1 − t²)) with y = y' = −R, as the extreme
+        gradients point along +β, hence not at each other: twice the above. The best t is
+        (−R + √(R² + 8a²)) / (4a). In one dimension the value is an upper bound.
+        """
+        a, largest = np.asarray(predictor_bound, dtype=float), self.largest
+        # The best t without its cancellation for small a.
+        t = 2 * a / (largest + np.sqrt(np.square(largest) + 8 * np.square(a)))
+        return np.asarray((a * t + largest) * np.sqrt(1 - t**2))
 
 
 FAMILY = Gaussian
