@@ -246,6 +246,7 @@ class DeclaredColumn:
     others: str = ""  # the category of every text that is not listed; "": such a text is refused
     log: bool = False  # whether the column is replaced by its logarithm, log(name)
     derived: Derived | None = None
+    missing: tuple[str, ...] = ()  # what stands for a missing cell, next to blanks and common markers
 
     @property
     def table_columns(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 A cell is
 
-- missing: a null, NaN, empty or blank text, or one of `MISSING`;
+- missing: a null, NaN, empty or blank text, or one of `MISSING` that is no declared level;
 - a number of any type, or text that is a decimal number: ``7``, ``7.0`` and ``"007"`` are one number;
 - otherwise text, without blanks around it, in one Unicode form and in one notation for what is a moment, a
   duration or a truth value.
@@ -10,6 +10,7 @@ A cell is
 
 import re
 import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -46,11 +47,14 @@ class Cells:
         return np.isnan(self.numbers) & (self.texts < 0)
 
 
-def canonical_cells(column: pa.Array) -> Cells:
-    """Return a column of any type in canonical form; raise `TypeError` for lists, records and the like."""
+def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
+    """Return a column of any type in canonical form; raise `TypeError` for lists, records and the like.
+
+    A cell that spells one of the declared ``levels`` is that text, whatever it means elsewhere.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return canonical_cells(column.dictionary_decode())
+        return canonical_cells(column.dictionary_decode(), levels)
     if pa.types.is_nested(kind):
         raise TypeError(f"cells of type {kind} have no canonical form")
     if pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -62,7 +66,7 @@ def canonical_cells(column: pa.Array) -> Cells:
         text = pa.array([None if each is None else _decoded(each) for each in column.to_pylist()])
     else:
         text = column
-    return _text_cells(text.cast(pa.string()))
+    return _text_cells(text.cast(pa.string()), [level.strip() for level in levels])
 
 
 def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -76,7 +80,7 @@ def comparable(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return numbers
 
 
-def _text_cells(text: pa.StringArray) -> Cells:
+def _text_cells(text: pa.StringArray, levels: Collection[str]) -> Cells:
     encoded = text.dictionary_encode()
     rows = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     stripped = pc.utf8_trim_whitespace(encoded.dictionary)
@@ -84,7 +88,9 @@ def _text_cells(text: pa.StringArray) -> Cells:
     are_numbers = pc.match_substring_regex(lower, NUMBER)
     parsed = _parse(pc.if_else(are_numbers, lower, pa.scalar(None, pa.string())))
 
-    are_texts = pc.invert(pc.or_(are_numbers, pc.is_in(lower, pa.array(MISSING))))
+    are_levels = pc.is_in(stripped, pa.array(levels, pa.string()))
+    are_missing = pc.and_not(pc.is_in(lower, pa.array(MISSING)), are_levels)
+    are_texts = pc.invert(pc.or_(are_numbers, are_missing))
     known: dict[str, int] = {}
     codes = np.full(len(stripped) + 1, -1)  # the last one is that of a null
     at = np.flatnonzero(are_texts.to_numpy(zero_copy_only=False))

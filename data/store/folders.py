@@ -108,6 +108,12 @@ def open_regular(path: Path) -> BufferedReader:
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
+def file_identity(path: Path) -> tuple[int, int]:
+    """Return device and inode of a file: the same for all of its names and links."""
+    about = path.stat()
+    return about.st_dev, about.st_ino
+
+
 def sha256_file(path: Path) -> str:
     with open_regular(path) as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
-from data.store.folders import check_replaceable, home, private_folder, read_small, sha256_file
+from data.store.folders import check_replaceable, file_identity, home, private_folder, read_small, sha256_file
 
 _WRITTEN = "written.txt"  # of the home, a line for each file: checksum, command and path
 _FOLDER = "folder"  # in the place of the checksum
@@ -78,20 +78,18 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _identities(source: object) -> Iterator[tuple[_Identity, Path, bool]]:
-    """Yield device and inode of a file, the same by all its names, or of all in a folder; is it named?"""
+    """Yield the identity of a file, or of all files in a folder, the file, and whether it is named itself."""
     path = Path(str(source))
     with suppress(OSError, ValueError):
         for file in path.rglob("*") if path.is_dir() else [path]:
-            about = file.stat()
-            yield (about.st_dev, about.st_ino), file, file is path
+            yield file_identity(file), file, file is path
 
 
 def _check(
     command: str, file: Path, protected: dict[_Identity, list[Any]], written: set[str], *, force: bool
 ) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):
-        about = file.stat()
-        replaced, is_named = protected.get((about.st_dev, about.st_ino), (None, False))
+        replaced, is_named = protected.get(file_identity(file), (None, False))
         if replaced and (is_named or _line(command, file) not in written):
             raise StoreError(
                 f"cannot write {file}: it is {_shown(replaced, file)} that this command reads; choose "

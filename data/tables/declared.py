@@ -6,7 +6,7 @@ No message holds a value or an id, or says how many rows or users are concerned:
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -212,8 +212,11 @@ def _values(
             if ids:
                 ids.add(batch)
             for column in columns:
-                cells = cells_of(path, batch, column.name, repr(column.name))
-                pieces[column.name].append(_codes(cells, column) if column.categories else _numbers(cells))
+                cells = cells_of(path, batch, column.name, repr(column.name), column.categories)
+                found = _codes(cells, column) if column.categories else _numbers(cells)
+                for marked in _each_of(column.missing, cells):
+                    found[marked] = _MISSING if column.categories else np.nan
+                pieces[column.name].append(found)
     if not n_rows:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}
@@ -354,14 +357,19 @@ def _numbers(cells: Cells) -> npt.NDArray[np.float64]:
 
 def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
     """Return the number of each cell's category, as far as it has one."""
-    listed = canonical_cells(pa.array(column.categories, pa.string()))
     unlisted = column.categories.index(column.others) if column.others else _UNLISTED
     codes = np.where(cells.missing, _MISSING, unlisted)
-    position = {text: code for code, text in enumerate(cells.values)}
-    for code in range(len(column.categories)):
-        if listed.texts[code] >= 0:
-            same = cells.texts == position.get(listed.values[listed.texts[code]], _UNLISTED)
-        else:
-            same = cells.numbers == listed.numbers[code]
+    for code, same in enumerate(_each_of(column.categories, cells)):
         codes[same] = code
     return codes
+
+
+def _each_of(declared: Sequence[str], cells: Cells) -> Iterator[npt.NDArray[np.bool_]]:
+    """Yield for each declared text which cells mean the same."""
+    listed = canonical_cells(pa.array(declared, pa.string()), declared)
+    position = {text: code for code, text in enumerate(cells.values)}
+    for text, number in zip(listed.texts, listed.numbers, strict=True):
+        if text >= 0:
+            yield cells.texts == position.get(listed.values[text], _UNLISTED)
+        else:
+            yield cells.numbers == number

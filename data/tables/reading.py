@@ -6,7 +6,7 @@ Not even the header is quoted: in a file without one, the first row of data stan
 import csv
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, BinaryIO
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from data.errors import DataError
 from data.formats.canonical import Cells, canonical_cells
 from data.formats.row_groups import BUFFER_BYTES, read_ahead
+from data.store.folders import file_identity
 
 SUFFIXES = (".csv", ".parquet")
 BLOCK_BYTES = 8 * 2**20
@@ -143,9 +144,11 @@ def _update(digests: list[Any], piece: Numbers) -> None:
         digest.update(values.tobytes())
 
 
-def cells_of(path: Source, batch: pa.RecordBatch, name: str, shown: str) -> Cells:
+def cells_of(
+    path: Source, batch: pa.RecordBatch, name: str, shown: str, levels: Collection[str] = ()
+) -> Cells:
     try:
-        return canonical_cells(batch.column(name))
+        return canonical_cells(batch.column(name), levels)
     except TypeError:
         raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
 
@@ -324,6 +327,13 @@ def files_of(folder: Source) -> list[Source]:
         )
     if not seen:
         raise DataError(f"{folder} has no .parquet files; check the path")
+    inodes: dict[tuple[int, int], Path] = {}
+    for path in (Path(str(source).removeprefix("file://")) for source, _ in seen):
+        if path.exists() and (first := inodes.setdefault(file_identity(path), path)) != path:
+            raise DataError(
+                f"{folder} has one file under two names, {path.name!r} and {first.name!r}, whose rows would "
+                "count twice; remove one of the two links"
+            )
     return sorted((source for source, _ in seen), key=str)
 
 

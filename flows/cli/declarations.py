@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _NUMBERS = ("lower", "upper", "center", "scale", "impute")
-_KEYS = (*_NUMBERS, "categories", "others", "transform", "unit", "source")
+_KEYS = (*_NUMBERS, "missing", "categories", "others", "transform", "unit", "source")
 _CODEBOOK = ("name", "lower", "upper", "levels", "center", "scale", "unit", "source")
 Declarations = dict[str, dict[str, str]]  # column → key → its value as TOML
 

@@ -113,6 +113,7 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
             yield f"{title}: {fit[name]:.4g}, from {fit[f'{name}_low']:.4g} to {fit[f'{name}_high']:.4g}"
     if shown["public_shape"] is not None:
         yield f"the shape of the public rows was {'' if shown['public_shape'] else 'not '}used"
+    yield f"{shown['n']:,} {shown['unit']}s. {shown['missing_cells']}"
     how = "the stored answer to this request, at no cost" if shown["replayed"] else "drawn now and charged"
     yield f"\n({shown['epsilon']:g}, {shown['delta']:g})-differentially private; {how}"
     yield str(shown["risk"]["sentence"])

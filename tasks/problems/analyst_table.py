@@ -31,6 +31,7 @@ class AnalystColumn(Strict):
     center: Number | None = None  # public units: by default the middle and a quarter of the bounds
     scale: Annotated[Number, Field(gt=0)] | None = None
     impute: Number | str | None = None  # a public constant in the place of missing cells
+    missing: tuple[Text, ...] = ()  # what stands for a missing cell, e.g. "?"; a category never does
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "AnalystColumn":
@@ -44,6 +45,11 @@ class AnalystColumn(Strict):
                 raise ValueError(f"categories of {name!r} must be two or more different texts")
             if self.impute is not None and self.impute not in self.categories:
                 raise ValueError(f"impute of {name!r} must be one of its categories, got {self.impute!r}")
+            if both := {each.strip() for each in self.missing} & {each.strip() for each in self.categories}:
+                raise ValueError(
+                    f"missing of {name!r} must be none of its categories, got {min(both)!r}; take it out of "
+                    "one of the two"
+                )
             if self.others and self.others not in self.categories:
                 raise ValueError(f"others of {name!r} must be one of its categories, got {self.others!r}")
             return self
@@ -80,6 +86,7 @@ class AnalystColumn(Strict):
             impute=self.impute,
             others=self.others,
             log=bool(self.transform),
+            missing=self.missing,
         )
         if self.lower is None or self.upper is None:
             return declaration

@@ -93,7 +93,7 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
             "bound_on_input_distance": f"one {unit}",
             "output_measure": "hockey-stick divergence, (ε, δ)",
             "data_domain": f"tables of {n_units} {unit}s with columns {columns}",
-            "unprotected_quantities": f"the number of {unit}s, {n_units}",
+            "unprotected_quantities": f"the number of {unit}s, {n_units}. {request.missing_cells}",
         },
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
@@ -171,6 +171,7 @@ def _model_facts(released: Release) -> dict[str, Any]:
     used = {*config.columns.x, *(name for each in declared for name in each.uses)}
     return {
         "n": released.plan.rows.n_units,
+        "missing_cells": request.missing_cells,
         "response": config.columns.y or "",
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),

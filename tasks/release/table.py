@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from data.dataset import Column
 from data.errors import DataError
+from data.formats.canonical import MISSING
 from data.ledger import Ledger
 from data.tables.declared import DeclaredTable, UserIds, read_declared
 from data.tables.reading import (
@@ -176,6 +177,12 @@ def _declared(
     declared["categories"] = {column.name: list(column.categories) for column in used if column.categories}
     if others := {column.name: column.others for column in used if column.others}:
         declared["others"] = others
+    if spelled := [
+        one.name for one in used if any(each.strip().lower() in MISSING for each in one.categories)
+    ]:
+        declared["levels_before_markers"] = spelled  # other rows are left out than in version 1.0.0
+    if markers := {column.name: list(column.missing) for column in used if column.missing}:
+        declared["markers"] = markers
     if analyst_table.missing != "refuse":
         declared["missing"] = analyst_table.missing
     if analyst_table.outside == "clip":

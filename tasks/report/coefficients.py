@@ -61,7 +61,8 @@ def _model(record: Mapping[str, Any]) -> Model:
         family=about.get("family", ""),
         intercept=AT_CENTERS,
     )
-    references = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
+    against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
+    references = f"Reference levels: {against}." if against else ""
     facts = {
         "response": about.get("response", ""),
         f"{unit}s": f"{about['n']:,}" if "n" in about else "",
@@ -78,7 +79,7 @@ def _model(record: Mapping[str, Any]) -> Model:
         rows=table.rows(),
         level=level,
         facts={name: value for name, value in facts.items() if value},
-        footnote=" ".join(filter(None, [sentence, f"Reference levels: {references}." if references else ""])),
+        footnote=" ".join(filter(None, [sentence, about.get("missing_cells", ""), references])),
     )
 
 

@@ -76,6 +76,32 @@ def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     }
 
 
+@pytest.mark.parametrize("marker", [marker for marker in MISSING if marker])
+@pytest.mark.parametrize("spelled", [str, str.upper])
+def test_a_declared_level_is_a_level_whatever_it_spells(tmp_path, marker, spelled):
+    level = spelled(marker)
+    covered = DeclaredColumn(name="covered", categories=("public", level))
+    table = pd.DataFrame({"covered": ["public", level, f" {level}"], "age": [1, 2, 3]})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    table.to_parquet(tmp_path / "table.parquet")
+    for name in ("table.csv", "table.parquet"):
+        ref = stored(tmp_path / name, [covered, AGE])
+        assert read_table(ref)["covered"].to_list() == [0, 1, 1]
+    path = written(tmp_path, f"covered,age\npublic,1\n{level},2\n{level},{level}\n")
+    assert stored(path, [covered, AGE], "drop").n_rows == 2
+    blank = written(tmp_path, f"covered,age\npublic,1\n,2\n{level},3\n")
+    assert stored(blank, [covered, AGE], "drop").n_rows == 2
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_declared_markers_stand_for_missing_cells(tmp_path, clip):
+    path = written(tmp_path, "region,age\nnorth,1\n?,2\nwest,-9.0\nwest,unknown\n")
+    age = replace(AGE, missing=("-9", "unknown"), clip=clip)
+    ref = stored(path, [replace(REGION, missing=("?", "none")), age], "drop", n_rows=4)
+    assert read_table(ref).to_dict("list")["age"] == [1]
+    assert [repair.count for repair in ref.repairs] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

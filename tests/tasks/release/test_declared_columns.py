@@ -11,6 +11,7 @@ from data.ledger import open_ledger
 from data.tables.declared import table_schema
 from dpalgos import InputError
 from dpalgos.hardened_release import HardenedAnswer
+from flows.cli.release import _lines
 from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
 from tasks.faults import SpecError
@@ -258,6 +259,48 @@ def test_rows_with_gaps_add_nothing_to_a_regression(tmp_path, home, response, es
     gaps = with_gaps()
     found, exact = answer("gaps", gaps), answer("whole", gaps.dropna())
     assert found == pytest.approx(exact, abs=near)
+
+
+@pytest.mark.parametrize(
+    ("rule", "constant", "told"),
+    [
+        ("refuse", "", "is refused."),
+        ("drop", "", "are left out"),
+        ("drop", "\nimpute = 60.0", "taken as 60.0."),
+    ],
+)
+def test_a_release_its_record_and_its_table_say_what_happens_to_missing_cells(
+    tmp_path, ledger, rule, constant, told
+):
+    file = study(tmp_path, with_gaps() if rule == "drop" else people(), response="cost")
+    edited(file, 'missing = "refuse"', f'missing = "{rule}"')
+    edited(file, "upper = 120", f"upper = 120{constant}")
+    found = asked(tmp_path, ledger)
+    record = record_of(found)
+    shown = "\n".join(_lines(found.to_dict(), None))
+    page = render_release(record).decode()
+    for text in (shown, record["release"]["model"]["missing_cells"], text_of([record]), page):
+        assert told in " ".join(text.split())
+    assert "4,000 rows. " in shown
+    assert f"{int(with_gaps()['age'].isna().sum())} " not in shown.replace("4,000", "")
+
+
+def test_a_level_that_spells_a_marker_is_released_as_a_level(tmp_path, ledger):
+    table = people()
+    table["smoker"] = table["smoker"].replace({"yes": "none"})
+    file = study_of(people, bounds=BOUNDS, categories={**CATEGORIES, "smoker": ["no", "none"]})(
+        tmp_path, table, response="cost"
+    )
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    found = asked(tmp_path, ledger)
+    assert "smoker=none" in found.estimate
+    assert found.plan.rows.units.declared["levels_before_markers"] == ["smoker"]
+    read = table_as_declared(
+        *(tmp_path / "table.csv", find_study(str(file)).analyst_table, COLUMNS, "cost", None),
+        family="",
+        watch=lambda batch: None,
+    )
+    assert (read.X[:, -1] == 1).all()
 
 
 def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tmp_path):

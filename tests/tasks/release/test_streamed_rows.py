@@ -249,6 +249,12 @@ def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path
     status, _, err = ask(dpcost, folder, tmp_path)
     assert (status, "may hold .parquet files only" in err) == (2, True)
     (folder / "more.csv").unlink()
+    for linked in (type(folder).hardlink_to, type(folder).symlink_to):
+        linked(folder / "again.parquet", folder / "part-1.parquet")
+        for data in (folder, folder.as_uri()):
+            status, _, err = ask(dpcost, data, tmp_path)
+            assert (status, "'again.parquet'" in err, "'part-1.parquet'" in err) == (2, True, True)
+        (folder / "again.parquet").unlink()
     plain_parquet(rides(5).assign(more=1), folder / "part-3.PARQUET")
     status, _, err = ask(dpcost, folder, tmp_path)
     assert (status, "must all have the same columns" in err) == (2, True)
