@@ -35,17 +35,16 @@ from dpalgos.typing import FloatArray
 ORDERS: FloatArray = 1 + np.logspace(-3, 6, 2000)
 
 
-def certified_epsilon(events: Sequence[Event], delta: float, *, distributions: bool = True) -> float:
+def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     """Return the smallest ε at δ that is proved for the adaptive composition of the events.
 
-    ``distributions`` says whether privacy-loss distributions are computed, too, which takes up to seconds.
     Infinite where they prove nothing at this δ, as an unprotected event does; 0 without events. Events that
     do not share one neighboring relation are refused.
     """
     common_relation(events)
     if any(event.group is not None for event in events):
         groups = by_group(events)
-        return max(certified_epsilon(those, delta, distributions=distributions) for those in groups)
+        return max(certified_epsilon(those, delta) for those in groups)
     delta, releases = _without_failures(events, delta)
     if delta <= 0:
         pure = all(isinstance(event, PureEvent | BoundedRangeEvent) for event in releases)
@@ -57,7 +56,7 @@ def certified_epsilon(events: Sequence[Event], delta: float, *, distributions: b
         return gaussian_epsilon(delta, total_mu(gaussians))
     proved = renyi_epsilon(releases, delta)
     dominated = GaussianEvent | SampledGaussianEvent | PureEvent | BoundedRangeEvent
-    if distributions and all(isinstance(event, dominated) for event in releases):
+    if all(isinstance(event, dominated) for event in releases):
         costs = _merged(_dominated(event) for event in releases)
         if all(np.isfinite(cost.parameter) and cost.parameter > 0 for cost in costs):
             proved = min(proved, pld_epsilon(costs, delta))

@@ -150,13 +150,20 @@ def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
     A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard normal
     by 1/z, one of a random part of the rows as the module says.
     """
+    composed = _composed(costs)
+    with np.errstate(over="ignore"):
+        return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=8)  # a risk asks for many δ of the same events
+def _composed(costs: tuple[EventCost, ...]) -> "PrivacyLossDistribution | None":
     composed = None
     interval = _interval(costs)
     with np.errstate(over="ignore"):
         for cost in costs:
             one = _dominating_pair(cost, interval)
             composed = one if composed is None else composed.compose(one)
-        return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+    return composed
 
 
 def _dominating_pair(cost: EventCost, interval: float) -> "PrivacyLossDistribution":

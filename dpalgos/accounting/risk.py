@@ -92,7 +92,7 @@ def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
     """Return the risk of what one run released, ``delta`` being that of its guarantee."""
     relation = common_relation(events)
     unit = relation.unit_of_privacy if relation else "row"
-    profile = partial(certified_epsilon, events, distributions=False)
+    profile = partial(certified_epsilon, events)  # what the certificate follows from
     risk = risk_of_profile(profile, delta, unit)
     if (
         risk.log_odds == inf

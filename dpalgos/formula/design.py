@@ -66,10 +66,12 @@ class Part:
             return f"{self.expression}={self.level}"
         if not self.knots:
             return self.expression
-        # All that decides its values, so that two splines never share a name.
-        inner = self.knots[self.degree + 1 : -self.degree - 1]
-        ends = f"{self.knots[0]:g} to {self.knots[-1]:g}"
-        knots = ", ".join(f"{knot:g}" for knot in inner)
+        # All that decides its values, with all digits, so that two splines never share a name.
+        first, *inner, last = (
+            repr(float(knot)).removesuffix(".0")
+            for knot in self.knots[self.degree : len(self.knots) - self.degree]
+        )
+        ends, knots = f"{first} to {last}", ", ".join(inner)
         return f"bs({self.expression}; {knots}; {ends}; degree {self.degree})[{self.position}]"
 
     def values(self, rows: Mapping[str, Any]) -> FloatArray:

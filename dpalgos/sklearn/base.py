@@ -1,17 +1,13 @@
 """What the scikit-learn classes share: the call of an estimator, and what a fit has cost."""
 
-import inspect
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from html import escape
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,16 +15,15 @@ from dpalgos.accounting.risk import AttackRisk
 from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable
-from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, why_none
+from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
-from dpalgos.sklearn.units import PublicScaler, Units, public_units
+from dpalgos.sklearn.units import Units, public_units
 from dpalgos.typing import FloatArray
 
 _OF_X = ("bounds", "center", "scale")
 _OF_Y = ("y_bounds", "y_center", "y_scale")
-# Attributes of fitted transformers that follow from the shape of X.
-_SHAPE = ("n_features_in_", "feature_names_in_", "n_samples_seen_", "n_output_features_")
 _OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval", "levels", *_OF_X, *_OF_Y)
 _OF_A_LEVEL = {"bounds": (0, 1), "center": 0.5, "scale": 0.5}
 
@@ -118,6 +113,22 @@ class ReleaseSummary:
         return remarks
 
 
+def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a fit that is refused leave the model as it was, without classes or a shape."""
+
+    @wraps(fit)
+    def fit_or_undo(self: Any, *given: Any, **named: Any) -> Any:
+        before = dict(vars(self))
+        try:
+            return fit(self, *given, **named)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return fit_or_undo
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A scikit-learn estimator that runs one private estimator of the catalog.
@@ -142,9 +153,14 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     interval: float | None = None
     random_state: object = None
 
+    def __init_subclass__(cls, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if "fit" in vars(cls):
+            cls.fit = _all_or_nothing(cls.fit)
+
     def _released(self, X: FloatArray, y: FloatArray | None, **settings: Any) -> FloatArray:
         """Return the estimator's answer and keep what it cost."""
-        _warn_of_callers()
+        check_callers()
         seed = self.random_state
         if not isinstance(seed, np.random.Generator):
             seed = np.random.default_rng(check_random_state(seed).randint(2**31, size=8))
@@ -267,50 +283,3 @@ def refuse_fit_arguments(given: dict[str, object]) -> None:
         )
     if given:
         raise InputError(f"fit takes X and y, got {', '.join(sorted(given))} as well; leave it out")
-
-
-def _warn_of_callers() -> None:
-    """Warn where scikit-learn calls ``fit`` in a way that the guarantee of one fit does not cover.
-
-    The callers of this fit are examined: a :class:`sklearn.pipeline.Pipeline` whose earlier steps hold
-    attributes that fitting gave them, and a function of ``sklearn.model_selection``.
-    """
-    frame = inspect.currentframe()
-    while frame is not None:
-        owner = frame.f_locals.get("self")
-        if isinstance(owner, Pipeline):
-            for name, step in owner.steps[:-1]:
-                if learned := _learned(step):
-                    warnings.warn(
-                        f"step {name!r} of the pipeline learned {', '.join(learned)} from the private rows "
-                        "without noise, so the guarantee of this fit does not hold for the pipeline; use "
-                        "dpalgos.sklearn.PublicScaler, or public constants",
-                        PrivacyWarning,
-                        stacklevel=4,
-                    )
-        if str(frame.f_globals.get("__name__", "")).startswith("sklearn.model_selection"):
-            warnings.warn(
-                "fit is called by cross-validation or a search: each fit spends its ε on rows that others "
-                "use too, and scores on held-out rows are not private; sum the fits with dpalgos.Budget and "
-                "n_jobs=1, choose settings on public data, and see docs/guide/library.md",
-                PrivacyWarning,
-                stacklevel=4,
-            )
-        frame = frame.f_back
-
-
-def _learned(step: object) -> list[str]:
-    """Return the attributes that fitting gave a transformer, beyond the shape of X.
-
-    Transformers inside of pipelines, unions and column transformers are examined one by one.
-    """
-    if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
-        lists = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers_"}
-        inner = next(getattr(step, name) for kind, name in lists.items() if isinstance(step, kind))
-        return [f"{name}.{attribute}" for name, each, *_ in inner for attribute in _learned(each)]
-    if isinstance(step, PublicScaler | FunctionTransformer | str) or step is None:
-        return []
-    if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
-        return []
-    learned = [name for name in vars(step) if name.endswith("_") and name[0] != "_"]
-    return [name for name in learned if name not in _SHAPE]

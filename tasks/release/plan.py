@@ -137,7 +137,7 @@ def _facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[
     """Return what a later version might say otherwise of a release, to be stored with its charge."""
     return {
         "rho": rho,
-        "events": _entries(events),
+        "events": event_entries(events),
         "risk": risk_of_events(events, delta).to_dict(),
         "software": {
             "dpcost": dpalgos.__version__,
@@ -148,7 +148,8 @@ def _facts_at_charge(events: Sequence[Event], rho: float, delta: float) -> dict[
     }
 
 
-def _entries(events: Sequence[Event]) -> list[dict[str, Any]]:
+def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return events as plain data, equal ones counted together."""
     counts: dict[tuple[Any, ...], int] = {}
     for event in events:
         sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))

@@ -36,7 +36,7 @@ def record_of(released: Release) -> dict[str, Any]:
     """Return what can be published of a release."""
     plan, charge, facts, shown = released.plan, released.charge, released.facts, released.to_dict()
     estimator, interval = plan.request.estimator, shown["interval"]
-    events = [{name: each.get(name) for name in EVENT_FIELDS} for each in facts["events"]]
+    events = [{name: each.get(name) for name in EVENT_FIELDS} for each in released.events]
     release = {
         "estimator": estimator.name,
         "reference": estimator.reference,

@@ -19,7 +19,7 @@ from dpalgos.hardened_release import HardenedAnswer, draw_release
 from dpalgos.intervals.half_widths import NOTE, WHY, why_none
 from dpalgos.typing import FloatArray
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.release.plan import PlannedRelease, plan_release
+from tasks.release.plan import PlannedRelease, event_entries, plan_release
 from tasks.release.request import read_request
 from tasks.release.spending import room_in, spent_epsilon, why_more
 from tasks.release.table import AT_CENTERS, read_rows
@@ -68,6 +68,11 @@ class Release:
         """What is said of the answer, as it was stored with the charge."""
         # A charge of a version that did not store them has today's, without the software of then.
         return {**self.plan.cost.facts, "software": {}, **self.charge.cost.facts}
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What was drawn: the plan has the same costs, but sensitivities of made-up rows."""
+        return list(self.answer.get("events", self.facts["events"]))  # an earlier version stored the plan's
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as it is shown."""
@@ -148,7 +153,10 @@ def draw(plan: PlannedRelease) -> dict[str, Any]:
             f"{error}; what was charged stays spent, since noise may have been drawn: to pay once more, add "
             "--again"
         ) from None
-    answer: dict[str, Any] = {"estimate": _named(units.names, units.of(drawn.estimate))}
+    answer: dict[str, Any] = {
+        "estimate": _named(units.names, units.of(drawn.estimate)),
+        "events": event_entries(drawn.events),
+    }
     if PUBLIC_SHAPE in drawn.diagnostics:
         answer[PUBLIC_SHAPE] = bool(drawn.diagnostics[PUBLIC_SHAPE].all())
     answer |= _fit(plan, drawn)

@@ -341,3 +341,10 @@ def test_diagnostics_of_classes_and_of_more_than_half_are_refused():
     ):
         with pytest.raises(InputError, match="diagnostics"):
             dpalgos.estimate("preconditioned_glm", X, y, **common, **wrong)
+
+
+def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
+    ends = (40.0, 40.0 * (1 + 2.0**-52), 1 / 3, 0.333333)
+    designs = [design_of(f"cost ~ bs(age, knots=({knot!r},), lower_bound=0)", DECLARED) for knot in ends]
+    assert len({design.names for design in designs}) == len(ends)
+    assert "bs(age; 40; 0 to" in designs[0].names[0]

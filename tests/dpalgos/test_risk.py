@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+import dpalgos
 from dpalgos.accounting.events import (
     ApproximateEvent,
     DiscreteGaussianEvent,
@@ -103,3 +104,15 @@ def test_an_answer_that_is_not_private_bounds_nothing():
     assert open_answer.risk.log_odds == np.inf
     assert "nothing bounds" in open_answer.risk.sentence
     assert set(open_answer.risk.true_positive_rate.values()) == {1.0}
+
+
+def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_from():
+    """Rényi bounds alone say more than twice the ε that is certified by distributions."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 3))
+    result = estimated(
+        "dp_sgd_glm", X, (X[:, 0] > 0) * 1.0, epsilon=0.5, delta=1e-6,
+        **dpalgos.get_estimator("dp_sgd_glm").example,
+    )  # fmt: skip
+    assert result.risk.log_odds < 1.4 * result.certified_epsilon
+    assert result.risk.true_positive_rate[0.01] <= 0.01 * math.exp(result.certified_epsilon) + 1e-6

@@ -79,31 +79,6 @@ MECHANISM_FAULTS = {
             "test_of_disjoint_groups_the_dearest_one_is_charged_whatever_their_order",
         ),
     },
-    "dpalgos/accounting/filters.py": {
-        "two adaptive calls are composed as one": Fault(
-            "concentrated_filter_epsilon",
-            number(1, 2),
-            "test_adaptive_calls_are_summed_and_not_composed_as_one",
-        ),
-        "after an answer the better of two filters counts": Fault(
-            "concentrated_filter_epsilon",
-            call("epsilon", "min({all}, gaussian_filter_epsilon(calls, delta))"),
-            "test_no_tree_of_choices_exceeds_delta",
-        ),
-        "failures are set aside when they come": Fault(
-            "concentrated_filter_epsilon", argument("epsilon", 1, "None"), "test_filters"
-        ),
-        "of disjoint groups the cheapest one counts in a budget": Fault(
-            "gaussian_filter_epsilon",
-            call("max", "min({0})"),
-            "test_gaussian_answers_of_disjoint_groups_cost_their_dearest_one_each_time",
-        ),
-    },
-    "tasks/release/spending.py": {
-        "the ledger sets aside what its charges take": Fault(
-            "spent_epsilon", argument("epsilon", 1, "None"), "test_no_tree_of_choices_exceeds_delta"
-        ),
-    },
     "dpalgos/accounting/gaussian_dp.py": {
         "the Gaussian tail is one-sided": Fault(
             "gaussian_delta", argument("log_ndtr", 0, "{left}", nth=0), "test_accounting"
@@ -597,13 +572,6 @@ MECHANISM_FAULTS = {
         "X'X counts one of two rows": Fault(
             "gram_sensitivity", returns("{all} / np.sqrt(2)"), witness("adassp-tight")
         ),
-    },
-    "dpalgos/sklearn/base.py": {
-        "what a transformer learned passes without a warning": Fault(
-            "_learned",
-            returns("[]"),
-            "test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not",
-        )
     },
     "dpalgos/sklearn/models.py": {
         "coefficients stay in public units": Fault(

@@ -18,12 +18,13 @@ from tests.mutants.application_faults import APPLICATION_FAULTS
 from tests.mutants.changes import changed
 from tests.mutants.estimator_faults import ESTIMATOR_FAULTS
 from tests.mutants.mechanism_faults import MECHANISM_FAULTS
+from tests.mutants.record_faults import RECORD_FAULTS
 
 PROJECT = Path(__file__).resolve().parents[2]
 LEFT_OUT = shutil.ignore_patterns(".venv", ".git", ".dpcost", "out", "__pycache__", ".*_cache")
 FAULTS = [
     pytest.param(file, fault, id=what)
-    for faults in (ESTIMATOR_FAULTS, MECHANISM_FAULTS, APPLICATION_FAULTS)
+    for faults in (ESTIMATOR_FAULTS, MECHANISM_FAULTS, APPLICATION_FAULTS, RECORD_FAULTS)
     for file, of_file in faults.items()
     for what, fault in of_file.items()
 ]

@@ -1,0 +1,142 @@
+"""What scikit-learn's meta-estimators do around a private fit, and whether its guarantee covers it.
+
+A fit examines its callers. What repeats rows is refused; what fits several times, or learns from the private
+rows without noise, is warned about. docs/guide/library.md has the table.
+"""
+
+import inspect
+import warnings
+from collections.abc import Iterator
+
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
+
+from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.sklearn.units import PublicScaler
+
+# Attributes of fitted transformers that follow from the shape of X.
+_SHAPE = ("n_features_in_", "feature_names_in_", "n_samples_seen_", "n_output_features_")
+
+# One fit on the rows as they are; of the first four the other steps are examined.
+_SAFE = {
+    *("Pipeline", "ColumnTransformer", "FeatureUnion", "TransformedTargetRegressor"),
+    *("SelectFromModel", "FixedThresholdClassifier", "FrozenEstimator"),
+}
+_SEVERAL_FITS = {
+    *("VotingClassifier", "VotingRegressor", "MultiOutputClassifier", "MultiOutputRegressor"),
+    *("ClassifierChain", "RegressorChain", "OneVsOneClassifier", "OneVsRestClassifier"),
+    *("OutputCodeClassifier", "RFE"),
+}
+_REPEATS_ROWS = {"BaggingClassifier", "BaggingRegressor", "AdaBoostClassifier", "AdaBoostRegressor"}
+_CHOICE = "which setting or columns are best from held-out rows", "settings chosen on public data"
+_TREES = "its trees", "the private model by itself"
+_STACK = "its last model from predictions for private rows", "VotingRegressor or VotingClassifier in a Budget"
+# What is learned without noise, and what to use instead.
+_LEARNS = {
+    "CalibratedClassifierCV": (
+        "its calibration from held-out rows",
+        "predict_proba as it is, or public rows",
+    ),
+    "TunedThresholdClassifierCV": ("its threshold from held-out rows", "FixedThresholdClassifier"),
+    "StackingClassifier": _STACK,
+    "StackingRegressor": _STACK,
+    "GradientBoostingClassifier": _TREES,
+    "GradientBoostingRegressor": _TREES,
+    "GridSearchCV": _CHOICE,
+    "RandomizedSearchCV": _CHOICE,
+    "HalvingGridSearchCV": _CHOICE,
+    "HalvingRandomSearchCV": _CHOICE,
+    "RFECV": _CHOICE,
+    "SequentialFeatureSelector": _CHOICE,
+    "SelfTrainingClassifier": ("labels of rows", "the labeled rows alone"),
+    "RANSACRegressor": ("which rows fit well", "DPLinearRegression by itself, which clips rows"),
+    "IterativeImputer": ("means and values of columns", "public constants for missing values"),
+}
+_BUDGET = "sum the fits with dpalgos.Budget and n_jobs=1"
+
+
+def check_callers() -> None:
+    """Refuse or warn where scikit-learn calls ``fit`` in a way that one fit's guarantee does not cover."""
+    for sentence in dict.fromkeys(_uncovered()):
+        warnings.warn(sentence, PrivacyWarning, stacklevel=5)
+
+
+def _uncovered() -> Iterator[str]:
+    frame, known, in_parallel = inspect.currentframe(), False, False
+    while frame is not None:
+        owner = frame.f_locals.get("self", frame.f_locals.get("ensemble"))
+        module = str(frame.f_globals.get("__name__", ""))
+        if isinstance(owner, BaseEstimator) and type(owner).__module__.startswith("sklearn."):
+            known = True
+            yield from _about(owner)
+        elif module == "sklearn.model_selection._validation":
+            known = True
+            yield (
+                f"fit is called by cross-validation, {_several('cross-validation')}, and scores on held-out "
+                "rows are not private; choose settings on public data, and see docs/guide/library.md"
+            )
+        in_parallel |= module == "sklearn.utils.parallel"
+        frame = frame.f_back
+    if in_parallel and not known:
+        yield f"fit is called in parallel, {_several('what calls it')}"
+
+
+def _about(owner: BaseEstimator) -> Iterator[str]:
+    """Yield what the guarantee of one fit does not cover where this meta-estimator calls it."""
+    name = next((kind.__name__ for kind in type(owner).__mro__ if kind.__name__ in _KNOWN), "")
+    if isinstance(owner, Pipeline):
+        for step_name, step in owner.steps[:-1]:
+            yield from _about_step(f"step {step_name!r} of the pipeline", step, "pipeline")
+    elif isinstance(owner, TransformedTargetRegressor):
+        transformer = getattr(owner, "transformer_", None)
+        yield from _about_step("the transformer of the TransformedTargetRegressor", transformer, "regressor")
+    elif name in _REPEATS_ROWS and getattr(owner, "bootstrap", True):
+        raise InputError(
+            f"{name} must not draw rows with replacement: a person whose row is drawn several times counts "
+            "several times, which the noise does not cover; pass bootstrap=False to a Bagging class, or fit "
+            "the private model by itself"
+        )
+    elif name in _LEARNS:
+        learned, instead = _LEARNS[name]
+        yield (
+            f"{name} learns {learned} without noise, and {_several(name)}, so the guarantee of this fit does "
+            f"not hold for it; use {instead}"
+        )
+    elif name not in _SAFE:
+        yield f"fit is called by {type(owner).__name__}, {_several(type(owner).__name__)}"
+
+
+def _several(name: str) -> str:
+    return f"which may fit several times: each fit of {name} spends its ε on the same people; {_BUDGET}"
+
+
+def _about_step(what: str, step: object, whole: str) -> Iterator[str]:
+    if learned := learned_attributes(step):
+        yield (
+            f"{what} learned {', '.join(learned)} from the private rows without noise, so the guarantee of "
+            f"this fit does not hold for the {whole}; use dpalgos.sklearn.PublicScaler, or public constants"
+        )
+
+
+def learned_attributes(step: object) -> list[str]:
+    """Return the attributes that fitting gave a transformer, beyond the shape of X.
+
+    Transformers inside of pipelines, unions and column transformers are examined one by one. What the
+    function of a FunctionTransformer does cannot be known.
+    """
+    if isinstance(step, Pipeline | FeatureUnion | ColumnTransformer):
+        lists = {Pipeline: "steps", FeatureUnion: "transformer_list", ColumnTransformer: "transformers_"}
+        inner = next(getattr(step, name) for kind, name in lists.items() if isinstance(step, kind))
+        return [f"{name}.{attribute}" for name, each, *_ in inner for attribute in learned_attributes(each)]
+    if isinstance(step, PublicScaler | FunctionTransformer | str) or step is None:
+        return []
+    if isinstance(step, OneHotEncoder | OrdinalEncoder) and not isinstance(step.categories, str):
+        counted = step.min_frequency is not None or step.max_categories is not None
+        return ["infrequent_categories_"] if counted else []
+    learned = [name for name in vars(step) if name.endswith("_") and name[0] != "_"]
+    return [name for name in learned if name not in _SHAPE]
+
+
+_KNOWN = {*_SAFE, *_SEVERAL_FITS, *_REPEATS_ROWS, *_LEARNS}

@@ -1,0 +1,191 @@
+"""Fences: all that a release shows follows from what noise covers, and has no other keys than those listed.
+
+The same question is asked of two tables of one shape that differ in every row, moved cells and rows of each
+user included. The second run publishes what the first one drew. Whatever then differs was read from private
+rows.
+"""
+
+import json
+import logging
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpalgos.hardened_release
+from data.ledger import open_ledger
+from reports.pages.release_page import render_release
+from tasks.release import release as releasing
+from tasks.release.record import record_of
+from tasks.release.release import release
+from tasks.report.coefficients import text_of
+from tests.tasks.analyst_tables import edited, study_of
+
+# Whitelists: each place where a release is shown, with all keys that it may have.
+STORED = {"estimate", "events", "public_shape", "interval", "interval_note", "fit", "binned_fit"}
+SHOWN = {"estimate", "epsilon", "delta", "replayed", "charge", "spent_epsilon", "budget_epsilon"} | {
+    "budget_delta", "spent_note", "interval", "interval_note", "risk", "fit", "binned_fit", "public_shape",
+}  # fmt: skip
+RECORD = {"estimator", "reference", "level", "model", "answer", "interval_note", "fit", "binned_fit"} | {
+    "public_shape", "events", "public", "risk", "ledger", "hardened_noise", "software",
+}  # fmt: skip
+INSIDE = {
+    "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
+    "answer": {"name", "estimate", "lower", "upper"},
+    "public": {"what", "value", "source"},
+    "model": {"n", "response", "family", "formula", "references"},
+    "fit": {"r_squared", "r_squared_low", "r_squared_high"}
+    | {"residual_std", "residual_std_low", "residual_std_high"},
+    "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std", "clipped_share"},
+    "risk": {"unit", "delta", "posterior", "true_positive_rate", "sentence"},
+    "software": {"dpcost", "opendp", "numpy", "python"},
+    "ledger": {
+        "charge",
+        "charged",
+        "epsilon_charged",
+        "epsilon_spent",
+        "epsilon_budget",
+        "delta_budget",
+        "head",
+    },
+}
+# What follows from the time and from the rows by a secret key.
+CHANGING = ("charge", "charged", "head", "publication_date")
+
+CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
+BOUNDS = {"age": (0, 120), "cost": (-5000, 10000), "person": (0, 1e6)}
+
+
+def people(n=1500, other=False):
+    """Two tables of one shape: of the second, more cells are missing, moved or of one level."""
+    rng = np.random.default_rng(4 if other else 3)
+    table = pd.DataFrame({"age": rng.uniform(20, 60 if other else 100, n)})
+    table["region"] = rng.choice(CATEGORIES["region"], n, p=[0.8, 0.1, 0.1] if other else [0.2, 0.4, 0.4])
+    table["smoker"] = np.where(rng.random(n) < (0.9 if other else 0.5), "yes", "no")
+    table["cost"] = 1000 + (-20 if other else 30) * table["age"] + rng.normal(0, 300, n)
+    table.loc[: 400 if other else 100, "age"] = 1e6  # beyond the bounds
+    table.loc[: 30 if other else 10, "cost"] = 9e9
+    return table
+
+
+study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
+
+
+def visits(n=1500, other=False):
+    table = people(n, other)[["age"]].clip(0, 120)
+    person = np.minimum(np.arange(n), 299) if other else np.arange(n) % 300  # as many people, others' rows
+    return table.assign(person=[f"person {each}" for each in person])
+
+
+class Scripted(dpalgos.hardened_release.SecureTranscript):
+    """Publishes what an earlier run published, if there is one."""
+
+    script: ClassVar = []
+    published: ClassVar = []
+
+    def _publish(self, value, noisy):
+        index = len(self.published)
+        known = self.script[index] if index < len(self.script) else super()._publish(value, noisy)
+        self.published.append(known)
+        return known
+
+
+def masked(value):
+    if isinstance(value, dict):
+        return {name: "…" if name in CHANGING else masked(each) for name, each in value.items()}
+    return [masked(each) for each in value] if isinstance(value, list) else value
+
+
+def released(folder, script, monkeypatch, *asked, **options):
+    """Return a release, and what its run published."""
+    published, draw = [], dpalgos.hardened_release.draw_release
+
+    def drawn_by_script(plan, sample):
+        with monkeypatch.context() as patched:
+            patched.setattr(dpalgos.hardened_release, "SecureTranscript", Scripted)
+            patched.setattr(Scripted, "script", script)
+            patched.setattr(Scripted, "published", published)
+            return draw(plan, sample)
+
+    ledger = open_ledger(folder)
+    ledger.open_dataset("mine", 1000.0, 1e-2)
+    with monkeypatch.context() as patched:
+        patched.setattr(releasing, "draw_release", drawn_by_script)
+        config = folder / "mine-release.toml"
+        found = release(ledger, asked[0], folder / "table.csv", config, epsilon=8.0, **options)
+    return found, published
+
+
+def everything_shown(folder, table, question, script, monkeypatch, caplog, delta):
+    folder.mkdir()
+    estimator, declared, edits, options = question
+    study(folder, table, **declared)
+    for name, old, new in edits:
+        edited(folder / name, old, new)
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        found, published = released(folder, script, monkeypatch, estimator, delta=delta, **options)
+    record = masked(record_of(found))
+    return {
+        "answer": masked(json.loads(json.dumps(found.answer))),
+        "shown": masked(found.to_dict()),
+        "record": record,
+        "page": render_release(record).decode(),
+        "table": text_of([record]),
+        "said": [each.getMessage().replace(str(folder), "") for each in caplog.records],
+    }, published
+
+
+CLIPPED = ("mine.toml", 'outside = "refuse"', 'outside = "clip"')
+QUESTIONS = {
+    "regression": (
+        "preconditioned_regression",
+        {"response": "cost"},
+        [CLIPPED, ("mine-release.toml", "[params]", "[params]\ndiagnostics = 0.1")],
+        {"interval": 0.9},
+    ),
+    "mean": ("dp_mean", {}, [CLIPPED], {"interval": 0.9}),
+    "users": ("user_level_mean", {"user_id": "person"}, [], {}),
+}
+
+
+@pytest.mark.parametrize("delta", [1e-7, 5e-3], ids=["small delta", "delta to warn of"])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_a_release_shows_is_made_of_what_was_drawn(tmp_path, question, delta, monkeypatch, caplog):
+    asked = QUESTIONS[question]
+    table = visits if question == "users" else people
+    given = monkeypatch, caplog, delta
+    one, drawn = everything_shown(tmp_path / "one", table(), asked, [], *given)
+    other, again = everything_shown(tmp_path / "other", table(other=True), asked, drawn, *given)
+    assert len(drawn) == len(again) > 0
+    for place in one:
+        assert one[place] == other[place], place
+    assert set(one["answer"]) <= STORED
+    assert set(one["shown"]) == SHOWN
+    assert set(one["record"]) == {"record_version", "deployment", "release"}
+    assert set(one["record"]["release"]) == RECORD
+    for part, known in INSIDE.items():
+        found = one["record"]["release"][part]
+        for each in found if isinstance(found, list) else [found] if found else []:
+            assert set(each) == known, part
+
+
+def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatch):
+    """Those of the rehearsal on made-up rows follow from other private levels."""
+    study(tmp_path, people(), response="cost")
+    edited(tmp_path / "mine.toml", *CLIPPED[1:])
+    drawn, draw = [], releasing.draw_release
+    monkeypatch.setattr(releasing, "draw_release", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    ledger = open_ledger(tmp_path)
+    ledger.open_dataset("mine", 1000.0, 1e-2)
+    asked = ledger, "preconditioned_regression", tmp_path / "table.csv", tmp_path / "mine-release.toml"
+    for _ in range(2):  # drawn, and replayed from the ledger
+        found = release(*asked, epsilon=8.0, delta=1e-7)
+        recorded = {each["label"]: each["sensitivity"] for each in record_of(found)["release"]["events"]}
+        assert recorded == {each.label: float(each.l2_sensitivity) for each in drawn[0].events}
+    assert len(drawn) == 1
+    planned = {each["label"]: each["sensitivity"] for each in found.facts["events"]}
+    assert planned.keys() == recorded.keys()
+    assert planned != recorded
+    assert found.facts["rho"] == found.charge.cost.rho
