@@ -89,6 +89,7 @@ def publish(
         list[Path] | None, typer.Option(help="Other sites or folders of reports to put next to these.")
     ] = None,
     out: given.Out = None,
+    force: given.Force = False,
 ) -> None:
     """Collect the pages, tables and manifests of finished studies into a static site."""
     from tasks.faults import SpecError
@@ -98,7 +99,7 @@ def publish(
     for other in others:
         if not other.is_dir():
             raise SpecError(f"--merge must be a folder of reports or a site, got {str(other)!r}")
-    index, studies, private = write_site(folder, [out or REPORTS, *others])
+    index, studies, private = write_site(folder, [out or REPORTS, *others], force=force)
     if private:
         say(f"note: left out, since they are about a table of one's own: {', '.join(sorted(private))}")
     typer.echo(f"{index}: {', '.join(studies)}")

@@ -6,13 +6,16 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 from markupsafe import Markup
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from reports.analysis.cost import cost_at
 from reports.analysis.series import View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Picture, inline, picture
+from reports.charts.safe_svg import safe_svg
 from reports.page import StudyPage
 from reports.pages.text import render_html, template_text
 from reports.palette import SOLID, look
@@ -20,6 +23,10 @@ from reports.words.headline import PageHeadline
 from reports.writing import duration, num, said, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
+
+Text = Annotated[str, Field(max_length=10_000)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[Number, Field(gt=0)]
 
 
 @dataclass(frozen=True)
@@ -33,25 +40,27 @@ class Card:
     values of earlier runs, the oldest first. On a site `commit` and `source` say where the run came from.
     """
 
-    name: str
-    title: str
-    headline: str
-    data_source: str
-    when: str
-    seconds: float | None
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,200}$")]
+    title: Text
+    headline: Text
+    data_source: Text
+    when: Text
+    seconds: Number | None
     figure_svg: str
-    href: str
-    profile: str
-    warning: str = ""
-    kind: str = ""
-    datasets: Sequence[str] = ()
-    costs: Sequence[tuple[float, float, float]] = ()
+    href: Annotated[str, Field(pattern=r"^([a-z0-9_-]+/){1,2}report\.html$")]
+    profile: Text
+    warning: Text = ""
+    kind: Text = ""
+    datasets: Sequence[Text] = ()
+    costs: Sequence[tuple[Positive, Positive, Number]] = ()
     is_compared: bool = False
-    estimators: Sequence[str] = ()
+    estimators: Sequence[Text] = ()
     value: float | None = None
     value_error: float | None = None
-    commit: str = ""
-    source: str = ""
+    commit: Text = ""
+    source: Text = ""
     history: Sequence[float] = ()
 
     def to_json(self) -> str:
@@ -83,7 +92,8 @@ class Card:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Card:
-        return cls(**json.loads(text))
+        """Read a card that anybody may have written; raise `ValueError` unless it is as declared here."""
+        return TypeAdapter(cls).validate_json(text, strict=True)
 
 
 def relative_errors(view: View) -> list[tuple[float, float, float]]:
@@ -161,7 +171,7 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
     shown = [
         {
             "card": card,
-            "figure": Markup(inline(card.figure_svg, f"card{i}")) if card.figure_svg else "",
+            "figure": Markup(inline(svg, f"card{i}")) if (svg := safe_svg(card.figure_svg)) else "",
             "when": when(card.when),
             "elapsed": duration(card.seconds),
             "spark": spark_line(card.history),

@@ -112,7 +112,7 @@ def card_of(content: bytes, path: str) -> Card | None:
     """Read a study's card; None, and a warning, if it is damaged."""
     try:
         return Card.from_json(content)
-    except (ValueError, TypeError, RecursionError):
+    except ValueError:
         study = Path(path).parent.name
         _log.warning("%s is damaged and left out of the index; run: dpcost report %s", path, study)
         return None

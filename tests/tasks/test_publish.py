@@ -1,7 +1,10 @@
 """Sites of finished reports, and what a study's folder remembers of its runs."""
 
+import ast
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +69,125 @@ def test_a_folder_of_somebody_elses_is_left_alone(tmp_path):
     with pytest.raises(SpecError, match="other files"):
         publish(tmp_path / "site", [tmp_path / "out"])
     assert (tmp_path / "site" / "letter.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["CNAME", "housing/mine.html", "housing/report.html"])
+def test_a_file_that_was_put_into_a_site_stays_unless_it_is_forced_out(tmp_path, name):
+    finished(tmp_path / "out")
+    site = tmp_path / "site"
+    publish(site, [tmp_path / "out"])
+    publish(site, [tmp_path / "out"])
+    (site / name).write_text("mine")
+    with pytest.raises(SpecError, match=name):
+        publish(site, [tmp_path / "out"])
+    assert (site / name).read_text() == "mine"
+    publish(site, [tmp_path / "out"], force=True)
+    assert name == "housing/report.html" or not (site / name).exists()
+
+
+@pytest.mark.parametrize("spelling", ["out", "out/../out", ".", "link"])
+def test_a_folder_that_is_read_is_no_site(tmp_path, monkeypatch, spelling):
+    finished(tmp_path / "out")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    for force in (False, True):
+        with pytest.raises(SpecError):
+            publish(Path(spelling), [tmp_path / "out"], force=force)
+    assert (tmp_path / "out" / "housing" / "report.html").exists()
+
+
+def planted(place, kind):
+    """Let a report reach out of its folder, or hold what never ends."""
+    card, secret = place / "card.json", place.parents[1] / "secret"
+    secret.write_text("root:x:0:0")
+    fields = json.loads(card.read_text())
+    key, _, value = kind.partition(" ")
+    if key in ("name", "href"):
+        card.write_text(json.dumps({**fields, key: ast.literal_eval(value)}))
+    if kind == "link":
+        (place / "summary.csv").symlink_to(secret)
+    elif kind == "linked figures":
+        (place.parents[1] / "pictures").mkdir()
+        (place.parents[1] / "pictures" / "a.svg").write_text("root:x:0:0")
+        (place / "figures").symlink_to(place.parents[1] / "pictures")
+    elif kind == "linked folder":
+        place.rename(place.parents[1] / "elsewhere")
+        place.symlink_to(place.parents[1] / "elsewhere")
+    elif kind == "linked card":
+        card.rename(place / "other")
+        card.symlink_to(place / "other")
+    elif kind == "device":
+        (place / "summary.csv").symlink_to("/dev/zero")
+    elif kind == "fifo":
+        (place / "results.parquet").unlink()
+        os.mkfifo(place / "results.parquet")
+    elif kind == "large":
+        with open(place / "results.parquet", "wb") as file:
+            file.truncate(5 * 10**9)
+    elif kind == "large card":
+        with open(card, "wb") as file:
+            file.truncate(5 * 10**9)
+    elif kind == "odd name":
+        (place / "figures").mkdir()
+        (place / "figures" / "a b.svg").write_text("x")
+
+
+REACHING_OUT = [
+    *(f"name {name!r}" for name in ("/tmp/x", "..", "../../x", "a/b", "", "A", "x\n")),
+    *(f"href {href!r}" for href in ("/x/report.html", "../report.html")),
+    *("link", "linked figures", "linked folder", "linked card", "device", "fifo", "large", "large card"),
+    "odd name",
+]
+
+
+@pytest.mark.parametrize("kind", REACHING_OUT)
+def test_a_strangers_folder_is_refused_whole_where_it_reaches_out_of_itself(tmp_path, kind):
+    finished(tmp_path / "mine")
+    publish(tmp_path / "site", [tmp_path / "mine"])
+    before = sorted((tmp_path / "site").rglob("*"))
+    planted(finished(tmp_path / "theirs", "theirs"), kind)
+    with pytest.raises(SpecError) as refused:
+        publish(tmp_path / "site", [tmp_path / "mine", tmp_path / "theirs"])
+    assert "theirs" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert sorted((tmp_path / "site").rglob("*")) == before
+    assert not list(tmp_path.glob(".*"))
+
+
+CARD_FAULTS = ["", "[]", "3", "null", "{}", "{" * 10**5, "\udcff", '{"name": 3}', "[" * 10**5, "{'a': 1}"]
+
+
+@pytest.mark.parametrize("file", ["card.json", "manifest.json"])
+@pytest.mark.parametrize(
+    "content", [*CARD_FAULTS, '{"commit": ["x"], "name": "x"}', '{"warning": 0, "title": 1}']
+)
+def test_a_damaged_card_or_manifest_is_one_sentence_that_names_it(tmp_path, file, content):
+    if (file, content) == ("manifest.json", "{}") or (file, content) == ("manifest.json", '{"name": 3}'):
+        return  # nothing that a site needs is wrong
+    place = finished(tmp_path / "theirs", "theirs")
+    (place / file).write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(SpecError) as refused:
+        publish(tmp_path / "site", [tmp_path / "theirs"])
+    assert file in str(refused.value)
+    assert len(str(refused.value)) < 1000
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_site_whose_exchange_fails_is_the_old_one(tmp_path, monkeypatch):
+    finished(tmp_path / "out")
+    publish(tmp_path / "site", [tmp_path / "out"])
+    before = (tmp_path / "site" / MARK).read_bytes()
+
+    def killed(one, other):
+        assert (one / "index.html").exists()
+        assert (other / MARK).read_bytes() == before
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tasks.report.publish.exchange", killed)
+    with pytest.raises(KeyboardInterrupt):
+        publish(tmp_path / "site", [tmp_path / "out"])
+    assert (tmp_path / "site" / MARK).read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_link_to_nothing_stops_the_site(tmp_path):
