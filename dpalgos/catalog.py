@@ -118,7 +118,7 @@ class Estimator:
     calibrations: tuple[str, ...]
     parameters: type[Params]
     function: EstimatorFunction
-    example: dict[str, Any] = field(default_factory=dict)
+    example: dict[str, Any] = field(default_factory=dict, hash=False)
     witnesses: Callable[[Any, int, Published], Witnesses] | None = None
     public: str = ""
     check_data: DataCheck | None = None
@@ -126,7 +126,7 @@ class Estimator:
     no_interval: str = ""
     no_release: str = ""
     order: int
-    forms: Mapping[str, Form] = field(default_factory=dict)
+    forms: Mapping[str, Form] = field(default_factory=dict, hash=False)
     form: str = ""
     protected: bool = True
 

@@ -4,38 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from data.dataset import Dataset
+from dpalgos.catalog import Estimator, get_estimator
+
 ZERO = "zero"  # the estimator that answers zero without looking at the data
-
-
-@dataclass(frozen=True)
-class EstimatorInfo:
-    """An estimator as a reader sees it.
-
-    `order` is its stable number in the catalog, which decides its color on the whole site; `short` its name
-    in figures and tables (`title` if empty); `settings` its public keywords in this study, a line per form;
-    `is_sparse` says whether one of them is how few columns it keeps.
-    """
-
-    name: str
-    title: str
-    reference: str
-    privacy_model: str
-    unit: str
-    neighbors: str
-    public_inputs: tuple[str, ...]
-    summary: str
-    order: int
-    short: str = ""
-    settings: tuple[str, ...] = ()
-    is_sparse: bool = False
-
-    @property
-    def label(self) -> str:
-        return self.short or self.title
 
 
 @dataclass(frozen=True)
@@ -98,32 +74,51 @@ class Provenance:
 
 @dataclass(frozen=True)
 class DataCard:
-    """What is public about a dataset, and what happened to it on its way into the store.
+    """A dataset's public record, and what the manifest says of the table that a study read."""
 
-    `columns` are (name, unit, public bounds, public scale, source of the bounds).
-    """
-
-    name: str
-    title: str
-    description: str
-    privacy_unit: str
-    data_source: str
-    license: str
-    citation: str
-    source_url: str
-    origin: str
-    sha256: str
-    table_sha256: str
-    rows_read: int
-    n_rows: int
-    repairs: tuple[tuple[str, int], ...] = ()
-    columns: tuple[tuple[str, str, str, str, str], ...] = ()
-    checks: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    dataset: Dataset
+    read: Mapping[str, Any]  # an entry of the manifest's "data"
+    checked: bool = True  # whether the file passed the registry's checks: no stand-in, no analyst's table
 
     @property
     def file(self) -> str:
-        return f"data-{self.name}.html"
+        return f"data-{self.dataset.name}.html"
+
+    @property
+    def columns(self) -> list[tuple[str, ...]]:
+        """(name, unit, public bounds, public scale, source of the bounds) of each column."""
+        return [
+            (
+                column.name,
+                column.unit,
+                f"{column.lower:,.10g} to {column.upper:,.10g}".replace("-", "−"),
+                "" if column.center is None else f"(value − {column.center:,.10g}) / {column.scale:,.10g}",
+                column.bounds_source,
+            )
+            for column in self.dataset.columns
+        ]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.read.get("notes", ()), *self.read["reasons"])
+
+    @property
+    def checks(self) -> list[str]:
+        """What ingestion refuses a file for: a table that lies in the store has passed."""
+        dataset = self.dataset
+        found: list[str] = []
+        if not self.checked:
+            return found
+        known = next((s for s in dataset.sources if s.layout == self.read["layout"]), None)
+        if known is not None and not known.checksum_is_unknown:
+            found.append(f"the file’s SHA-256 is the published one, {known.expected_checksum}")
+        if dataset.table_sha256:
+            found.append("the table’s digest, the same for every layout of the file, is the known one")
+        if dataset.columns:
+            found.append(
+                "columns and their types are the declared ones, and every value lies within its public bounds"
+            )
+        return [*found, "no more rows were dropped than the registry allows"]
 
 
 @dataclass(frozen=True)
@@ -187,11 +182,13 @@ class StudyPage:
     title: str
     question: str
     dataset: Provenance
-    estimators: tuple[EstimatorInfo, ...]
+    estimators: tuple[Estimator, ...]
     headline: Mapping[str, Any]
     axis_label: str  # units included, without "lower is better", like metric_label
     metric: str
     metric_label: str
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # estimator → keywords, by form
+    sparse: frozenset[str] = frozenset()  # estimators one of whose keywords is how few columns they keep
     panels_and_forms: Mapping[str, str] = field(default_factory=dict)  # name → its explanation
     guides: tuple[Guide, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
@@ -218,13 +215,12 @@ class StudyPage:
     about: str = ""  # the estimator that the page is about, whose line the chart always shows
     n_coefficients: int = 0  # whose signs are counted; 0: of none
 
-    def estimator(self, name: str) -> EstimatorInfo:
-        """Return the record of an estimator; an unlisted one is shown under its own name, last."""
-        for info in self.estimators:
-            if info.name == name:
-                return info
-        title = name.replace("_", " ")
-        return EstimatorInfo(name, title, "", "", "", "", (), "", order=len(self.estimators) + 100)
+    def estimator(self, name: str) -> Estimator:
+        """Return an estimator of the catalog; one that is not in it is shown under its own name, last."""
+        for entry in self.estimators:
+            if entry.name == name:
+                return entry
+        return replace(get_estimator(ZERO), name=name, title=name.replace("_", " "), summary="", order=10**6)
 
     @property
     def seconds(self) -> float | None:

@@ -103,7 +103,7 @@ def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
     """Return whether errors without privacy fall with the root of the number of rows on the axis."""
     best, page = ranking.best, view.page
     of_rows = page.population[0] > 0 or (best is not None and best[0].info.privacy_model != "user")
-    is_dense = best is not None and not best[0].info.is_sparse
+    is_dense = best is not None and best[0].info.name not in page.sparse
     return page.metric == "l2_error" and page.x_column == "n" and of_rows and is_dense
 
 

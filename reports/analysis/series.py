@@ -11,8 +11,9 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
+from dpalgos.catalog import Estimator
 from reports.analysis.results import PUBLIC_ALONE
-from reports.page import ZERO, EstimatorInfo, StudyPage
+from reports.page import ZERO, StudyPage
 from reports.palette import Look, look
 
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
@@ -73,7 +74,7 @@ class Series:
     """One line: estimator × calibration × form; `role` is "private", "unprotected" (a private
     estimator whose events prove no finite ε), "nonprivate", "public" (of public rows alone) or "zero"."""
 
-    info: EstimatorInfo
+    info: Estimator
     calibration: str
     form: str
     role: str
@@ -83,7 +84,7 @@ class Series:
     @property
     def name(self) -> str:
         """Name without the noise: "AdaSSP", "Noisy gradient descent (residual-clipped)"."""
-        return f"{self.info.label} ({self.form})" if self.form else self.info.label
+        return f"{self.info.title} ({self.form})" if self.form else self.info.title
 
     @property
     def label(self) -> str:

@@ -10,13 +10,14 @@ from typing import cast
 
 import pandas as pd
 
+from dpalgos.catalog import Estimator
 from reports.analysis.results import AUC, POOLED_AUC
 from reports.analysis.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest
 from reports.charts.explorer import explorer_data
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, Picture, picture
 from reports.charts.study_charts import Pictures, certified_picture, slug
-from reports.page import AttackFacts, EstimatorInfo, Guide, StudyPage
+from reports.page import AttackFacts, Guide, StudyPage
 from reports.pages.error_page import LayoutContent, headline_facts
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, Look, look
 from reports.words.headline import PageHeadline, Tile, data_sentence
@@ -51,7 +52,7 @@ class AttackCell:
 class AttackLine:
     """An estimator with its calibration at one panel and size; one cell without privacy, else one per ε."""
 
-    info: EstimatorInfo
+    info: Estimator
     calibration: str
     form: str
     cells: tuple[AttackCell, ...]
@@ -62,11 +63,11 @@ class AttackLine:
 
     @property
     def brief(self) -> str:
-        return comma(self.info.label, self.form, BRIEF_WORDS.get(self.calibration))
+        return comma(self.info.title, self.form, BRIEF_WORDS.get(self.calibration))
 
     @property
     def label(self) -> str:
-        return comma(self.info.label, self.form, CALIBRATION_WORDS.get(self.calibration))
+        return comma(self.info.title, self.form, CALIBRATION_WORDS.get(self.calibration))
 
     def at(self, epsilon: float) -> AttackCell | None:
         """Return the cell at an ε; the only one without privacy."""

@@ -82,7 +82,7 @@ class Card:
             profile=page.manifest.get("profile", ""),
             warning=page.warning,
             kind=page.kind.replace("_", " "),
-            datasets=[card.name for card in page.data_cards] or [page.dataset.dataset],
+            datasets=[card.dataset.name for card in page.data_cards] or [page.dataset.dataset],
             costs=relative_errors(view) if is_compared else (),
             is_compared=is_compared,
             estimators=[info.title for info in page.estimators],

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from data.store.folders import sha256_file
+from dpalgos.catalog import Estimator
+from dpalgos.params import describe
+from dpalgos.plugins import outside_plugins
 from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts.explorer import packed_library
 from reports.charts.picture import banner
-from reports.page import BudgetPart, EstimatorInfo, StudyPage
+from reports.page import BudgetPart, StudyPage
 from reports.pages import attack_page, error_page
 from reports.pages.index import Card
 from reports.pages.text import manifest_rows, render_html, render_markdown, template_text
@@ -66,10 +71,10 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     for card in page.data_cards:
         files[card.file] = render_html(
             "data_card.html.jinja",
-            f"{card.title}: data card",
-            card.description,
+            f"{card.dataset.title}: data card",
+            card.dataset.description,
             card=card,
-            banner=banner(card.data_source) or page.warning,
+            banner=banner(card.read["data_source"]) or page.warning,
         )
     files["report.md"] = render_markdown("study.jinja", **context)
     files["card.json"] = Card.of(page, layout.headline, layout.pictures.card, view).to_json().encode("utf-8")
@@ -108,7 +113,7 @@ def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
             if len(part.parts) == 1
         ],
         "assumptions": [(each.what, each.value, each.source) for each in page.assumptions],
-        "estimators": [_about(each) for each in sorted(page.estimators, key=lambda e: (e.order, e.name))],
+        "estimators": [_about(page, each) for each in in_order(page)],
         "earlier": [(sha256, when(finished)) for sha256, finished in page.dataset.earlier],
         "run_facts": [*((k, v) for k, v in run_facts.items() if v), *manifest_rows(manifest)],
         "mixed_promises": len({info.privacy_model for info in page.estimators} - {"none", ""}) > 1,
@@ -125,14 +130,30 @@ def few_repetitions(view: View) -> str:
     return f"Only {count(most, 'repetition')}: a trial run, whose numbers move" if 0 < most <= _FEW else ""
 
 
-def _about(info: EstimatorInfo) -> tuple[str, ...]:
+def in_order(page: StudyPage) -> list[Estimator]:
+    """Return the page's estimators in the order of the catalog."""
+    return sorted(page.estimators, key=lambda entry: (entry.order, entry.name))
+
+
+def _about(page: StudyPage, entry: Estimator) -> tuple[str, ...]:
+    required = [item["name"] for item in describe(entry.parameters) if item["required"]]
+    public = [name for name in required if name not in ("epsilon", "delta")]
     return (
-        f"{info.title} ({info.name})",
-        info.summary,
-        info.reference or "none: a baseline",
-        ", ".join(info.public_inputs) or "nothing",
-        "; ".join(info.settings) or "none",
+        f"{entry.title} ({entry.name})",
+        entry.summary,
+        _from_outside(entry) or entry.reference,
+        ", ".join(filter(None, (*public, entry.public))) or "nothing",
+        "; ".join(page.settings.get(entry.name, ())) or "none",
     )
+
+
+def _from_outside(entry: Estimator) -> str:
+    """Say which file an estimator from outside is in; empty for one of the project."""
+    module = outside_plugins().modules.get(entry.function.__module__)
+    if module is None:
+        return ""
+    file = Path(str(module.__file__))
+    return f"from outside of dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
 
 
 def _title(page: StudyPage) -> str:
@@ -143,10 +164,11 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
     """Return the steps from the raw file to the page, with what is known of each."""
     page, manifest, steps = view.page, view.page.manifest, []
     for card in page.data_cards:
-        dropped = sum(number for _, number in card.repairs)
-        digest = f"SHA-256 {card.sha256[:12]}…" if card.sha256 else ""
-        steps.append(("Raw file", [card.title, f"read from {card.origin}", digest, card.license]))
-        rows = f"{count(card.rows_read, 'row')} read, {card.n_rows:,} used"
+        read, dataset = card.read, card.dataset
+        dropped = sum(repair["count"] for repair in read["repairs"])
+        digest = f"SHA-256 {read['source_sha256'][:12]}…" if read["source_sha256"] else ""
+        steps.append(("Raw file", [dataset.title, f"read from {read['origin']}", digest, dataset.license]))
+        rows = f"{count(read['rows_read'], 'row')} read, {read['n_rows']:,} used"
         checks = f"{count(len(card.checks), 'check')} passed" if card.checks else ""
         steps.append(("Table", [rows, f"{dropped:,} dropped or repaired", checks]))
     if not page.data_cards:
@@ -173,9 +195,10 @@ _MODELS = {
 def guarantees(page: StudyPage) -> list[dict[str, Any]]:
     """Group the private estimators by the promise they make: whom it protects, and against which change."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
-    for info in sorted(page.estimators, key=lambda e: (e.order, e.name)):
-        if info.privacy_model not in {"none", ""}:
-            grouped.setdefault((info.privacy_model, info.unit, info.neighbors), []).append(info.label)
+    for entry in in_order(page):
+        if entry.private:
+            promise = entry.privacy_model, entry.unit_of_privacy, entry.neighboring_relation
+            grouped.setdefault(promise, []).append(entry.title)
     data = page.dataset
     whose = f" ({data.privacy_unit})" if data.data_source != "simulated" and data.privacy_unit else ""
     return [
@@ -196,7 +219,7 @@ def budget_bar(page: StudyPage, part: BudgetPart) -> dict[str, Any]:
     parts = [
         (label, share / total, round(1 - 0.72 * i / steps, 3)) for i, (label, share) in enumerate(part.parts)
     ]
-    name = f"{info.label} ({part.form})" if part.form else info.label
+    name = f"{info.title} ({part.form})" if part.form else info.title
     return {"name": name, "slot": info.order, "parts": parts}
 
 

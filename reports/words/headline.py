@@ -61,7 +61,7 @@ def build_headline(view: View) -> PageHeadline:
         sentence=plain_sentence(view, where, cost),
         good_for=said("good_for", kind=cost.good_for, task=page.kind, cost=cost) if is_judged else "",
         details=_details(view, where, x, ranking),
-        choice=best_by_size(view, series) + _ties(view, x, ranking) + _dense(ranking),
+        choice=best_by_size(view, series) + _ties(view, x, ranking) + _dense(ranking, view.page.sparse),
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
@@ -147,9 +147,9 @@ def _ties(view: View, x: float, ranking: Ranking) -> str:
     )
 
 
-def _dense(ranking: Ranking) -> str:
+def _dense(ranking: Ranking, names: frozenset[str]) -> str:
     """Say where all private estimators that keep few columns are clearly further off than a dense one."""
-    sparse = {series for series, _ in ranking.private if series.info.is_sparse}
+    sparse = {series for series, _ in ranking.private if series.info.name in names}
     if not sparse or not sparse.isdisjoint({ranking.private[0][0], *tied_with_best(ranking)}):
         return ""
     return (
@@ -260,7 +260,7 @@ def noise_comparisons(series: Sequence[Series], x: float) -> tuple[NoiseComparis
         if s.calibration == "paper" and point is not None and point.answered:
             other = tight.get((s.info.name, s.form), math.nan)
             out.append(
-                NoiseComparison(s.name, s.info.label, s.info.order, point.mean, other, point.certified)
+                NoiseComparison(s.name, s.info.title, s.info.order, point.mean, other, point.certified)
             )
     return tuple(out)
 

@@ -2,25 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
 import pandas as pd
 
 import dpalgos
-from data.dataset import Column, Dataset
-from data.store.folders import sha256_file
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.audit.deletion_shifts import two_point_bound
-from dpalgos.catalog import Estimator
-from dpalgos.plugins import outside_plugins
 from reports.analysis.results import DELETION_SHIFT
 from reports.page import (
     Assumption,
     BudgetPart,
     DataCard,
-    EstimatorInfo,
     Finding,
     Guide,
     PrintedRow,
@@ -57,16 +51,22 @@ def build_page(
     problem = spec.head_panel.problem
     symbol = problem.size_symbol if spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
-    cards = tuple(_card(spec, spec.about(one["name"]), one) for one in manifest["data"])
+    cards = tuple(
+        DataCard(spec.about(one["name"]), one, one["data_source"] != "stand-in" and not spec.analyst_table)
+        for one in manifest["data"]
+    )
+    settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
+    for item in estimators:
+        if item.params:
+            settings[item.name][_settings(item)] = None
     return StudyPage(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
         dataset=_provenance(spec, manifest, cards),
-        estimators=tuple(
-            _estimator(name, [item for item in estimators if item.name == name])
-            for name in dict.fromkeys(item.name for item in estimators)
-        ),
+        estimators=tuple(map(dpalgos.get_estimator, settings)),
+        settings={name: tuple(lines) for name, lines in settings.items()},
+        sparse=frozenset(item.name for item in estimators if "sparsity" in item.params),
         headline={
             "epsilon": head.epsilon,
             "delta_rule": head.delta,
@@ -140,34 +140,6 @@ def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[in
     return (left or [declared])[0], units
 
 
-def _estimator(name: str, items: Sequence[EstimatorSpec]) -> EstimatorInfo:
-    entry = dpalgos.get_estimator(name)
-    required = [item["name"] for item in entry.to_dict()["parameters"] if item["required"]]
-    public = [key for key in required if key not in ("epsilon", "delta")]
-    return EstimatorInfo(
-        name=entry.name,
-        title=entry.title,
-        reference=_outside(entry) or entry.reference,
-        privacy_model=entry.privacy_model,
-        unit=entry.unit_of_privacy,
-        neighbors=entry.neighboring_relation,
-        public_inputs=(*public, *([entry.public] if entry.public else [])),
-        summary=entry.summary,
-        order=entry.order,
-        settings=tuple(dict.fromkeys(_settings(item) for item in items if item.params)),
-        is_sparse=any("sparsity" in item.params for item in items),
-    )
-
-
-def _outside(entry: Estimator) -> str:
-    """Say which file an estimator from outside is in; empty for one of the project."""
-    module = outside_plugins().modules.get(entry.function.__module__)
-    if module is None:
-        return ""
-    file = Path(str(module.__file__))
-    return f"from outside of dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
-
-
 def _settings(item: EstimatorSpec) -> str:
     """Return a form's public keywords: "residual-clipped: covariate_bound = 3.0, residual_bound = 1.0"."""
     keywords = ", ".join(f"{key} = {value}" for key, value in item.params.items())
@@ -180,21 +152,22 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataC
     if not cards:
         models = ", ".join(dict.fromkeys(problem.source for problem in problems.values()))
         return Provenance(dataset=models, title=spec.data, data_source="simulated")
-    sources = {card.name: card.data_source for card in cards}
+    sources = {card.dataset.name: str(card.read["data_source"]) for card in cards}
     simulated = any(problem.source not in sources for problem in problems.values())
 
     def listed(field: str, between: str) -> str:
-        return between.join(dict.fromkeys(filter(None, (getattr(card, field) for card in cards))))
+        every = (getattr(card.dataset, field, None) or card.read.get(field) for card in cards)
+        return between.join(dict.fromkeys(filter(None, every)))
 
     return Provenance(
         dataset=listed("name", ", "),
         title=listed("title", " — and "),
         data_source="stand-in" if "stand-in" in sources.values() else "real",
-        n_rows=sum(card.n_rows for card in cards),
-        rows_read=sum(card.rows_read for card in cards),
-        repairs=tuple(repair for card in cards for repair in card.repairs),
+        n_rows=sum(card.read["n_rows"] for card in cards),
+        rows_read=sum(card.read["rows_read"] for card in cards),
+        repairs=tuple((each["reason"], each["count"]) for card in cards for each in card.read["repairs"]),
         source_url=listed("source_url", " "),
-        source_sha256=listed("sha256", " "),
+        source_sha256=listed("source_sha256", " "),
         license=listed("license", "; "),
         citation=listed("citation", " "),
         origin=listed("origin", ", "),
@@ -206,53 +179,6 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataC
         ),
         of_panels=tuple((name, sources.get(each.source, "simulated")) for name, each in problems.items()),
     )
-
-
-def _card(spec: StudySpec, dataset: Dataset, one: dict[str, Any]) -> DataCard:
-    stand_in = one["data_source"] == "stand-in"
-    return DataCard(
-        name=dataset.name,
-        title=dataset.title,
-        description=dataset.description,
-        privacy_unit=dataset.privacy_unit,
-        data_source=one["data_source"],
-        license=dataset.license,
-        citation=dataset.citation,
-        source_url=one["source_url"],
-        origin=one["origin"],
-        sha256=one["source_sha256"],
-        table_sha256=one["sha256"],
-        rows_read=one["rows_read"],
-        n_rows=one["n_rows"],
-        repairs=tuple((repair["reason"], repair["count"]) for repair in one["repairs"]),
-        columns=tuple(map(_column, dataset.columns)),
-        checks=() if stand_in or spec.analyst_table else tuple(_checks(dataset, one)),
-        notes=(*one.get("notes", ()), *one["reasons"]),
-    )
-
-
-def _column(column: Column) -> tuple[str, str, str, str, str]:
-    known = column.center is not None
-    scaled = f"(value − {column.center:,.10g}) / {column.scale:,.10g}" if known else ""
-    return (
-        column.name,
-        column.unit,
-        f"{column.lower:,.10g} to {column.upper:,.10g}".replace("-", "−"),
-        scaled,
-        column.bounds_source,
-    )
-
-
-def _checks(dataset: Dataset, one: dict[str, Any]) -> Iterator[str]:
-    """Yield what ingestion refuses a file for: a table that lies in the store has passed."""
-    known = next((s for s in dataset.sources if s.layout == one["layout"]), None)
-    if known is not None and not known.checksum_is_unknown:
-        yield f"the file’s SHA-256 is the published one, {known.expected_checksum}"
-    if dataset.table_sha256:
-        yield "the table’s digest, the same for every layout of the file, is the known one"
-    if dataset.columns:
-        yield "columns and their types are the declared ones, and every value lies within its public bounds"
-    yield "no more rows were dropped than the registry allows"
 
 
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:

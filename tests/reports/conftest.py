@@ -10,6 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from synthetic import PROVENANCE, synthetic_page, synthetic_results
 
+from data.dataset import Column
+from data.datasets import get_dataset
 from reports.page import DataCard
 from reports.pages.study import render_study
 
@@ -17,17 +19,24 @@ HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
 
 
 CARD = DataCard(
-    **dict.fromkeys(("title", "description", "privacy_unit", "license", "citation", "origin"), HOSTILE),
-    name="some_table",
-    data_source="stand-in",
-    source_url="javascript:alert(1)",
-    sha256="ab" * 32,
-    table_sha256="cd" * 32,
-    rows_read=1000,
-    n_rows=990,
-    repairs=((HOSTILE, 10),),
-    columns=(("age", "years", "0 to 60", "", HOSTILE),),
-    notes=(HOSTILE,),
+    replace(
+        get_dataset("housing"),
+        **dict.fromkeys(("title", "description", "privacy_unit", "license", "citation"), HOSTILE),
+        name="some_table",
+        columns=(Column("age", "int64", "years", 0, 60, HOSTILE),),
+    ),
+    {
+        "data_source": "stand-in",
+        "origin": HOSTILE,
+        "source_url": "javascript:alert(1)",
+        "source_sha256": "ab" * 32,
+        "sha256": "cd" * 32,
+        "rows_read": 1000,
+        "n_rows": 990,
+        "repairs": [{"reason": HOSTILE, "count": 10}],
+        "reasons": [HOSTILE],
+    },
+    checked=False,
 )
 
 
@@ -66,10 +75,7 @@ def standin_page(standin_results):
         repairs=((HOSTILE, 3),),
         earlier=(("cd" * 32, "2026-11-21T08:04:00+00:00"), (HOSTILE, "")),
     )
-    estimators = tuple(
-        replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE, short="<b>short</b>")
-        for e in page.estimators
-    )
+    estimators = tuple(replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE) for e in page.estimators)
     return replace(
         page,
         title=HOSTILE,

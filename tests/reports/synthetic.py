@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from dpalgos.catalog import Estimator, get_estimator
 from reports.analysis.results import COLUMNS, PRIVACY_COLUMNS, validate_results
-from reports.page import Assumption, BudgetPart, EstimatorInfo, Finding, Guide, Provenance, StudyPage
+from reports.page import Assumption, BudgetPart, Finding, Guide, Provenance, StudyPage
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
@@ -100,13 +101,9 @@ def _private_rows(rng, panel, m, epsilon, rule, delta, replicates):
     return rows
 
 
-def _about(order: int, name: str, title: str, short: str = "", reference: str = "") -> EstimatorInfo:
+def _about(order: int, name: str, title: str, reference: str = "") -> Estimator:
     summary = f"What {title} does."
-    if not reference:
-        return EstimatorInfo(name, title, "", "none", "", "", (), summary, order, short)
-    unit, neighbors = "one block group (one row)", "one row is replaced by any other row; m is public"
-    public = ("row norm", "response bound")
-    return EstimatorInfo(name, title, reference, "central", unit, neighbors, public, summary, order, short)
+    return replace(get_estimator(name), title=title, reference=reference, summary=summary, order=order)
 
 
 ESTIMATORS = tuple(
@@ -114,16 +111,11 @@ ESTIMATORS = tuple(
     for order, words in enumerate(
         (
             ("zero", "Zero vector"),
-            ("ols", "Ordinary least squares", "Least squares"),
-            (
-                "dp_linear_regression",
-                "Noisy gradient descent (Cai, Wang, Zhang)",
-                "Noisy gradient descent",
-                "The Cost of Privacy, Algorithm 4.1",
-            ),
-            ("sheffet_ols", "Sketched least squares (Sheffet)", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
-            ("adassp", "Adaptive sufficient statistics (AdaSSP)", "AdaSSP", "Wang 2018"),
-            ("preconditioned_regression", "Preconditioned regression", "Preconditioned", "this project"),
+            ("ols", "Ordinary least squares"),
+            ("dp_linear_regression", "Noisy gradient descent", "The Cost of Privacy, Algorithm 4.1"),
+            ("sheffet_ols", "Sketched OLS", "Sheffet 2017, Algorithm 1"),
+            ("adassp", "AdaSSP", "Wang 2018"),
+            ("preconditioned_regression", "Preconditioned regression", "this project"),
         )
     )
 )

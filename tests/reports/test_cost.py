@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dpalgos.accounting.events import Relation
 from reports.analysis.cost import cost_at
 from reports.analysis.ranking import MOST_LINES, first_lines
 from reports.analysis.results import SIGNS, summarize
@@ -110,11 +111,11 @@ def test_signs_are_counted_where_the_answer_is_better_than_zero(results, page, r
 
 
 def test_protecting_users_and_reports_is_called_so(results, page):
-    for model, said in (("local", "Local privacy at ε"), ("user", "Protecting whole users at ε")):
-        infos = tuple(
-            info if info.privacy_model == "none" else replace(info, privacy_model=model)
-            for info in page.estimators
-        )
+    for relation, said in (
+        (Relation.LOCAL, "Local privacy at ε"),
+        (Relation.USER, "Protecting whole users at ε"),
+    ):
+        infos = tuple(replace(info, relation=info.relation and relation) for info in page.estimators)
         assert said in plain(headline_of(view_of(results, page, error=0.1, estimators=infos)), page)
 
 

@@ -151,11 +151,19 @@ def test_a_file_that_changed_is_shown_with_the_contents_that_earlier_runs_read(s
 
 def test_figures_carry_alt_text_units_and_direction(files):
     root = ET.fromstring(files["figures/main.svg"])
-    assert "the best private estimate is Preconditioned, tight noise with" in root.find(f"{SVG}desc").text
+    assert (
+        "the best private estimate is Preconditioned regression, tight noise with"
+        in root.find(f"{SVG}desc").text
+    )
     text = text_of(files["figures/main.svg"])
     assert "z-scores (lower is better)" in text
     assert "number of rows used" in text
-    for name in ("Zero vector", "Least squares", "AdaSSP, printed", "Preconditioned, tight"):
+    for name in (
+        "Zero vector",
+        "Ordinary least squares",
+        "AdaSSP, printed",
+        "Preconditioned regression, tight",
+    ):
         assert name in text
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import reports
+from dpalgos.accounting.events import Relation
 from reports import writing
 from reports.analysis.ranking import rank
 from reports.analysis.results import summarize
@@ -145,8 +146,8 @@ def test_estimators_that_repetitions_cannot_tell_apart_are_named(results, page, 
 )
 def test_a_page_says_where_a_dense_estimator_is_better(results, page, sparse, more, told):
     near = with_adassp_near_the_best(results, more)
-    marked = [replace(each, is_sparse=each.name == sparse) for each in page.estimators]
-    choice = build_headline(View.build(summarize(near), replace(page, estimators=tuple(marked)))).choice
+    marked = replace(page, sparse=frozenset([sparse]))
+    choice = build_headline(View.build(summarize(near), marked)).choice
     assert ("Dense is better here" in choice) == told
 
 
@@ -198,7 +199,7 @@ def test_headline_falls_back_to_what_ran(standin_results, page):
 def test_table_marks_best_worse_refused_and_flags(view):
     table = error_table(view, view.headline)
     rows = {(row.name, row.noise): row for row in table.rows}
-    best = rows["Preconditioned", "tight noise"]
+    best = rows["Preconditioned regression", "tight noise"]
     assert {cell.kind for cell in best.cells} == {"best"}
     printed = rows["Noisy gradient descent", "printed noise"]
     assert {cell.kind for cell in printed.cells} == {"worse"}
@@ -260,9 +261,7 @@ def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
     weak = build_headline(View.build(summarize(results), page)).tiles[0].caption
     best = next(info for info in page.estimators if info.title in weak)
     others = tuple(
-        replace(info, privacy_model="none" if info.privacy_model == "none" else "local")
-        if info != best
-        else info
+        replace(info, relation=info.relation and Relation.LOCAL) if info != best else info
         for info in page.estimators
     )
     view = View.build(summarize(results), replace(page, estimators=others))
