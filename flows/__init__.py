@@ -9,6 +9,12 @@ from pathlib import Path
 if __name__ != "flows":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+# Prefect and Altair ask for the user's folder at their import, and a container's user may have none.
+try:
+    Path.home()
+except RuntimeError:
+    os.environ["HOME"] = "/"  # as container engines do
+
 # Prefect sends usage data unless it is told not to before it is first imported.
 NO_ANALYTICS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 os.environ.update(NO_ANALYTICS)

@@ -224,8 +224,9 @@ class StudyPage:
 
     @property
     def seconds(self) -> float | None:
-        """Wall time in seconds, or None where a time is missing."""
+        """Wall time in seconds, or None where a time is missing or the clock was set back meanwhile."""
         begin, end = (self.manifest.get(name) for name in ("started", "finished"))
         if not (begin and end):
             return None
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+        return seconds if seconds >= 0 else None

@@ -123,6 +123,7 @@ def set_client(home: Path, api_url: str, authentication: str, *own: str) -> None
     """
     known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
+    _ignore_unusable_proxies()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     os.environ |= {
         "PREFECT_API_URL": api_url,
@@ -134,6 +135,18 @@ def set_client(home: Path, api_url: str, authentication: str, *own: str) -> None
         "no_proxy": direct,
         **NO_ANALYTICS,
     }
+
+
+def _ignore_unusable_proxies() -> None:
+    """Drop proxies that Prefect's client cannot use, since it fails even where it asks none of them."""
+    names = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]
+    for name in sorted(names):
+        proxy = os.environ[name] if "://" in os.environ[name] else f"http://{os.environ[name]}"
+        try:
+            httpx.Client(proxy=proxy, trust_env=False, verify=False).close()
+        except (ImportError, ValueError, httpx.InvalidURL):
+            del os.environ[name]
+            say(f"note: {name} is ignored, since Prefect's client cannot use it; give an http:// address")
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import time
 from typing import Any, NamedTuple, Protocol
 
 import dpalgos
@@ -166,10 +165,10 @@ class StudySteps:
 
     def run_blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Run the blocks in parallel, the longest first; return their records in the order of the blocks."""
-        jobs, began = [self._job(block, designs[block.replicates.panel]) for block in blocks], time()
+        jobs = [self._job(block, designs[block.replicates.panel]) for block in blocks]
+        before = [_made(job.key) for job in jobs]
         parts = self._tasks.run_all(run_block, jobs, self.spec.name)
-        files = [located(part) for part in parts]
-        new = sum(path.exists() and path.stat().st_mtime >= began for path in files)
+        new = sum(_made(job.key) != made for job, made in zip(jobs, before, strict=True))
         self._context["blocks"] = {"computed": new, "stored": len(parts) - new}
         return parts
 
@@ -288,6 +287,12 @@ class StudySteps:
 
 def _rows_of(key: CacheKey) -> str:
     return f"cache/blocks/{key}.parquet"
+
+
+def _made(key: CacheKey) -> int:
+    """Return which file holds a block's rows now: when it was written, by a clock that may jump."""
+    path = home() / _rows_of(key)
+    return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def bring_tables(
