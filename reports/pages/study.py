@@ -141,13 +141,13 @@ def _about(page: StudyPage, entry: Estimator) -> tuple[str, ...]:
     return (
         f"{entry.title} ({entry.name})",
         entry.summary,
-        _from_outside(entry) or entry.reference,
+        origin_of(entry) or entry.reference,
         ", ".join(filter(None, (*public, entry.public))) or "nothing",
         "; ".join(page.settings.get(entry.name, ())) or "none",
     )
 
 
-def _from_outside(entry: Estimator) -> str:
+def origin_of(entry: Estimator) -> str:
     """Say which file an estimator from outside is in; empty for one of the project."""
     module = outside_plugins().modules.get(entry.function.__module__)
     if module is None:

@@ -40,8 +40,8 @@ PARSERS, stand_in = {{}}, None
 """
 FOUND = "from dpalgos.catalog import from_outside; print([entry.name for entry in from_outside()])"
 MARKED = (
-    "import dpalgos; from tasks.report.build_page import _outside;"
-    "print(_outside(dpalgos.get_estimator('their_mean')))"
+    "import dpalgos; from reports.pages.study import origin_of;"
+    "print(origin_of(dpalgos.get_estimator('their_mean')))"
 )
 KEYED = (
     "import dpalgos; from data.store.code_digest import code_digest;"
