@@ -26,6 +26,7 @@ from tests.tasks.analyst_tables import edited, study_of
 STORED = {"estimate", "events", "public_shape", "interval", "interval_note", "fit", "binned_fit"}
 SHOWN = {"estimate", "epsilon", "delta", "replayed", "charge", "spent_epsilon", "budget_epsilon"} | {
     "budget_delta", "spent_note", "interval", "interval_note", "risk", "fit", "binned_fit", "public_shape",
+    "n", "unit", "missing_cells",
 }  # fmt: skip
 RECORD = {"estimator", "reference", "level", "model", "answer", "interval_note", "fit", "binned_fit"} | {
     "public_shape", "events", "public", "risk", "ledger", "hardened_noise", "software",
@@ -34,7 +35,7 @@ INSIDE = {
     "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
     "answer": {"name", "estimate", "lower", "upper"},
     "public": {"what", "value", "source"},
-    "model": {"n", "response", "family", "formula", "references"},
+    "model": {"n", "response", "family", "formula", "references", "missing_cells"},
     "fit": {"r_squared", "r_squared_low", "r_squared_high"}
     | {"residual_std", "residual_std_low", "residual_std_high"},
     "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std", "clipped_share"},
