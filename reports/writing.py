@@ -165,6 +165,6 @@ def macros() -> Any:
     return env.get_template("sentences.jinja").module
 
 
-def said(macro: str, **values: Any) -> str:
+def render_sentence(macro: str, **values: Any) -> str:
     """Return what a macro says of some values, as one line."""
     return " ".join(getattr(macros(), macro)(**values).split())

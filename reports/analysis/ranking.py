@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from reports.analysis.series import Point, Series, Setting, View
-from reports.writing import error_bar, said
+from reports.writing import error_bar, render_sentence
 
 _STRONGEST_FIRST = ("local", "user", "central")
 _FEWEST_SIZES = 3
@@ -183,7 +183,7 @@ def enough_epsilon(view: View) -> str:
     first, last = enough[0] if enough else None, max(parts)
     added = parts[first or last]
     deviation = deviations[first or last]
-    return said(
+    return render_sentence(
         "enough_epsilon",
         m=m,
         units=view.page.population[1],
@@ -212,7 +212,7 @@ def rows_for_the_same(view: View) -> str:
     if m not in errors or errors[m] <= chance:
         return ""
     needed = first_below(chance, list(errors.items()), _BEYOND)
-    return said(
+    return render_sentence(
         "rows_for_the_same",
         epsilon=where.epsilon,
         m=m,

@@ -17,7 +17,7 @@ from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, Picture, picture
 from reports.words.headline import condition
 from reports.words.tables import flagged_sizes
-from reports.writing import num, said, setting, span
+from reports.writing import num, render_sentence, setting, span
 
 _REACH = 25.0  # how far below the best private error the axis goes
 
@@ -154,7 +154,7 @@ def error_limits(series: Sequence[Series]) -> tuple[float, float]:
 
 def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> str:
     """State the figure's finding for readers who can't see it."""
-    return said(
+    return render_sentence(
         "figure_of_errors",
         condition=condition(view, where),
         page=view.page,

@@ -12,7 +12,7 @@ import pandas as pd
 from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.writing import said, setting, short
+from reports.writing import render_sentence, setting, short
 
 _MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
 _MOST_PANELS = 5
@@ -66,7 +66,7 @@ def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int)
 def _film(view: View, film: Sequence[Mapping[str, Any]]) -> ReportSection | None:
     if not film:
         return None
-    text = said("film")
+    text = render_sentence("film")
     shown = picture(_film_figure(film), "film", text, view.page.dataset.data_source)
     return ReportSection("What the flock looks like", text, shown)
 
@@ -78,7 +78,7 @@ def _compared(flock: Mapping[str, Any]) -> ReportSection | None:
     for row in flock["summary"]:
         rows.append((row["column"], "published", *map(_plain, row["published"])))
         rows.append(("", "simulated", *map(_plain, row["simulated"])))
-    text = said("stand_in_summary", source=flock["summary_source"])
+    text = render_sentence("stand_in_summary", source=flock["summary_source"])
     heading = "How near the stand-in comes to what is published"
     return ReportSection(heading, text, None, ("column", "", *_MOMENTS), tuple(rows), 2)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.writing import num, said, setting
+from reports.writing import num, render_sentence, setting
 
 _DIFFERENT = ["estimator", "calibration", "panel", "form", "epsilon", "metric"]
 
@@ -24,7 +24,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         table.append((label, row.calibration, how, setting(row.epsilon), num(row.mean)))
     if not table:
         return ()
-    text = said("central_epsilon", n=content["n"])
+    text = render_sentence("central_epsilon", n=content["n"])
     columns = ("", "noise", "reports are", "local ε", "central ε")
     return (
         ReportSection(

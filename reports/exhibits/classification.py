@@ -14,7 +14,7 @@ from reports.analysis.series import Series, Setting, View
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.palette import ZERO_DOTS
-from reports.writing import num, rule_text, said, setting
+from reports.writing import num, render_sentence, rule_text, setting
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 
@@ -52,7 +52,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection
             if series.role == ("nonprivate" if without else "private"):
                 rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
     source = view.page.dataset.source_of(where.panel)
-    text = said("printed_table", source=source, panel=where.panel)
+    text = render_sentence("printed_table", source=source, panel=where.panel)
     if counts:
         rate = min(counts) / sum(counts)
         text += " " + _chance(view, where, rate)
@@ -70,7 +70,7 @@ def _chance(view: View, where: Setting, rate: float) -> str:
         if point is not None and point.answered and point.mean + 2 * point.se >= rate
     ]
     symbol = view.page.x_symbol
-    return said("lost_to_chance", rate=rate, epsilon=where.epsilon, symbol=symbol, x=x, lost=lost)
+    return render_sentence("lost_to_chance", rate=rate, epsilon=where.epsilon, symbol=symbol, x=x, lost=lost)
 
 
 def _mean(series: Series, s: float) -> str:

@@ -12,7 +12,7 @@ from reports.analysis.series import View
 from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.palette import look
-from reports.writing import num, said, slope_text
+from reports.writing import num, render_sentence, slope_text
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
 
@@ -40,7 +40,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         for line, slope in zip(lines, slopes, strict=True)
         if len(line.points) == len(columns)
     )
-    text = said("column_growth", n=at[1], epsilon=at[0])
+    text = render_sentence("column_growth", n=at[1], epsilon=at[0])
     shown = picture(_figure(lines, columns), "column-growth", text, view.page.dataset.data_source)
     heading = "How fast does the error grow with the number of columns?"
     return (ReportSection(heading, text, shown, ("", *(f"d = {d}" for d in columns), "slope"), table, 1),)

@@ -15,7 +15,7 @@ import pandas as pd
 from reports import palette
 from reports.analysis.series import View
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.writing import said, setting
+from reports.writing import render_sentence, setting
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
@@ -38,7 +38,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     shown = cells[(cells["n"] == n) & (cells["epsilon"].isna() | (cells["epsilon"] == epsilon))]
     every = cells[cells["epsilon"].notna()]
     private = every[every["coverage"].notna()]
-    answer = said(
+    answer = render_sentence(
         "coverage",
         n_cells=len(private),
         covered=_percent(float(private["coverage"].mean())),
@@ -55,7 +55,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         ReportSection("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
         ReportSection(
             "Coverage of every estimator",
-            said("coverage_of_estimators"),
+            render_sentence("coverage_of_estimators"),
             columns=_OF_ESTIMATOR,
             rows=tuple(
                 _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)

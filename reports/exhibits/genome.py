@@ -14,7 +14,7 @@ import pandas as pd
 from reports import palette
 from reports.analysis.series import Series, Setting, View
 from reports.charts.picture import Drawing, ReportSection, picture
-from reports.writing import num, said, setting
+from reports.writing import num, render_sentence, setting
 
 RECALL = "support_recall"
 _MOST_PANELS = 5  # in addition to the truth
@@ -50,7 +50,9 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> ReportSection |
     wanted = set(_largest(truth, genome.s))
     facts = [f"{series.label} {len(wanted & set(_largest(answer, genome.s)))}" for series, answer in panels]
     n_snps = len(truth)
-    text = said("genome_map", symbol=view.page.x_symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts)
+    text = render_sentence(
+        "genome_map", symbol=view.page.x_symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
+    )
     figure = _map_figure(genome, truth, panels)
     shown = picture(figure, "genome", f"Differences along the genome. {text}", view.page.dataset.data_source)
     return ReportSection("Where on the genome", text, shown)
@@ -122,7 +124,7 @@ def _recalls(
         return None
     symbol = view.page.x_symbol
     n_snps = len(genome.truth)
-    text = said("genome_recalls", symbol=symbol, x=sizes[-1], n_snps=n_snps, s=genome.s, last=last)
+    text = render_sentence("genome_recalls", symbol=symbol, x=sizes[-1], n_snps=n_snps, s=genome.s, last=last)
     columns = ("", *(f"{symbol} = {setting(x)}" for x in sizes))
     return ReportSection("Are the largest differences found?", text, None, columns, tuple(rows), 1)
 

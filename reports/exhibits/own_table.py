@@ -10,7 +10,7 @@ import pandas as pd
 from reports.analysis.ranking import enough_epsilon, rows_for_the_same
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.writing import num, said
+from reports.writing import num, render_sentence
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
@@ -34,7 +34,7 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         if sure:
             sign = "survives" if same else "wrong"
         rows.append((column, num(coef), ends, num(exact), sign))
-    text = said(
+    text = render_sentence(
         "own_coefficients",
         name=name,
         n=content["n"],
@@ -49,7 +49,7 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
 
 
 def _missing(view: View, content: Mapping[str, Any]) -> ReportSection | None:
-    text = said(
+    text = render_sentence(
         "own_missing",
         left_out=content["left_out"],
         no_rows="" if content["rows"] else content["missing"],

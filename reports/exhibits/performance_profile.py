@@ -19,7 +19,7 @@ from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Drawing, ReportSection, picture
 from reports.page import ZERO
 from reports.palette import look
-from reports.writing import said
+from reports.writing import render_sentence
 
 _SETTING = ["panel", "n", "epsilon"]
 _LARGEST = 30.0
@@ -38,7 +38,9 @@ def _section(view: View, summary: pd.DataFrame, words: str) -> ReportSection:
     listed = ", ".join(f"{line} {mean:.2f}" for line, mean in averages.items() if math.isfinite(mean))
     best = (ratios.min(axis=1).to_numpy()[:, None] == ratios.to_numpy()).mean(axis=0)
     leader, wins = ratios.columns[int(best.argmax())], round(best.max() * len(ratios))
-    text = said("profile", measure=words, n_settings=len(ratios), best=leader, wins=wins, averages=listed)
+    text = render_sentence(
+        "profile", measure=words, n_settings=len(ratios), best=leader, wins=wins, averages=listed
+    )
     figure = _figure(view, ratios[list(averages.index)], words)
     name = f"performance-profile-{words.replace(' ', '-')}"
     shown = picture(figure, name, text, view.page.dataset.data_source)

@@ -9,14 +9,14 @@ import pandas as pd
 
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.writing import said, setting
+from reports.writing import render_sentence, setting
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[ReportSection, ...]:
     """Return a section for each ε: a line per estimator, with its ratio on every table."""
     found = summary[(summary["metric"] == content["metric"]) & (summary["calibration"] == "tight")]
     if found.empty:
-        return (ReportSection("Against printed results", said("no_printed_errors")),)
+        return (ReportSection("Against printed results", render_sentence("no_printed_errors")),)
     titles = [
         view.page.estimator(name).title + (f" ({form})" if form else "")
         for name, form in zip(found["estimator"], found["form"], strict=True)
@@ -31,7 +31,7 @@ def _section(epsilon: float, rows: pd.DataFrame) -> ReportSection:
     averages = np.exp(np.log(ratios).mean(axis=1))
     order = averages.sort_values().index
     best = order[0]
-    text = said(
+    text = render_sentence(
         "printed_errors",
         best=best,
         wins=int(wins[best]),

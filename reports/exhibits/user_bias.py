@@ -9,7 +9,7 @@ import pandas as pd
 
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
-from reports.writing import num, said
+from reports.writing import num, render_sentence
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
@@ -30,6 +30,6 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         rows.append((f"{title} ({form})" if form else title, num(bias), error))
     if not rows or where is None:
         return ()
-    text = said("user_bias", epsilon=where.epsilon)
+    text = render_sentence("user_bias", epsilon=where.epsilon)
     columns = ("", "bias", "mean error")
     return (ReportSection("Bias apart from noise", text, columns=columns, rows=tuple(rows), n_labels=1),)

@@ -22,7 +22,7 @@ from reports.pages.error_page import LayoutContent, headline_facts
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, Look, look
 from reports.words.headline import PageHeadline, Tile, data_sentence
 from reports.words.tables import PlainCell, PlainTable
-from reports.writing import error_bar, num, rule_text, said, setting
+from reports.writing import error_bar, num, render_sentence, rule_text, setting
 
 SUM_RATIO = "attack_sum_ratio"
 CHANCE = 0.5
@@ -338,14 +338,16 @@ def attack_headline(view: AttackView) -> PageHeadline:
         gaussian = view.facts.allowed_gaussian.get((cell.cell, AUC), math.nan)
         if math.isfinite(gaussian):
             tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows", "cost"))
-        limits.append(said("attacks_allowed", cell=cell, allowed=allowed, gaussian=gaussian, coin=CHANCE))
+        limits.append(
+            render_sentence("attacks_allowed", cell=cell, allowed=allowed, gaussian=gaussian, coin=CHANCE)
+        )
     tiles.append(Tile(num(CHANCE), "a coin", "zero"))
     broken = list(dict.fromkeys(cell for cell, _ in view.facts.exceeding))
     return PageHeadline(
-        said("attack_headline", without=other, epsilon=view.epsilon, best=best),
+        render_sentence("attack_headline", without=other, epsilon=view.epsilon, best=best),
         data,
-        details=said("attacks_found", without=other, panel=panel, where=where, best=best),
-        verdict=said("attacks_verdict", broken=broken),
+        details=render_sentence("attacks_found", without=other, panel=panel, where=where, best=best),
+        verdict=render_sentence("attacks_verdict", broken=broken),
         choice=_panels_sentence(view),
         limits=tuple(limits),
         tiles=tuple(tiles),

@@ -17,7 +17,7 @@ from reports.charts.study_charts import Pictures, draw_study
 from reports.exhibits import draw_exhibits
 from reports.page import StudyPage
 from reports.words.headline import PageHeadline, build_headline, guides_of
-from reports.writing import num, said, slope_text
+from reports.writing import num, render_sentence, slope_text
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def limit_table(page: StudyPage) -> tuple[ReportSection, ...]:
         moved = (num(here[label].value) if label in here else "" for label in labels)
         floor = next((each.floor for each in here.values() if math.isfinite(each.floor)), math.nan)
         rows.append((panel, *moved, num(floor) if math.isfinite(floor) else ""))
-    text = said("limits", epsilon=page.headline["epsilon"])
+    text = render_sentence("limits", epsilon=page.headline["epsilon"])
     columns = ("Panel", *labels, "no private answer below")
     return (ReportSection("The data's own limits", text, None, columns, tuple(rows), 1),)
 
@@ -97,7 +97,7 @@ def slope_table(view: View) -> tuple[ReportSection, ...]:
         for guide in guides_of(page, where)
         if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
     ]
-    text = said("slopes", symbol=page.x_symbol, epsilon=where.epsilon, predicted=predicted)
+    text = render_sentence("slopes", symbol=page.x_symbol, epsilon=where.epsilon, predicted=predicted)
     columns = ("", "error", "privacy term")
     return (ReportSection("How fast does the error fall?", text, None, columns, tuple(rows), 1),)
 

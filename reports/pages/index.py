@@ -20,7 +20,7 @@ from reports.page import StudyPage
 from reports.pages.text import render_html, template_text
 from reports.palette import SOLID, look
 from reports.words.headline import PageHeadline
-from reports.writing import duration, num, said, times, when
+from reports.writing import duration, num, render_sentence, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 
@@ -146,7 +146,7 @@ def overview(cards: Sequence[Card]) -> Picture | None:
     ]
     chart = line_chart(lines, frame, [Reference("", [(x, 1.0) for x in ends], SOLID)], bars=True)
     told = "; ".join(f"{card.name} {times(card.costs[-1][1])} at ε = {card.costs[-1][0]:g}" for card in shown)
-    return picture(chart, "overview", said("overview", told=told), "", png=False)
+    return picture(chart, "overview", render_sentence("overview", told=told), "", png=False)
 
 
 def spark_line(values: Sequence[float]) -> Markup:

@@ -12,7 +12,7 @@ from reports.analysis.cost import SHARES, CostOfPrivacy, cost_at, useful_elsewhe
 from reports.analysis.ranking import Ranking, population_error, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
 from reports.page import Guide, StudyPage
-from reports.writing import count, error_bar, num, rule_text, said, setting, times, words
+from reports.writing import count, error_bar, num, render_sentence, rule_text, setting, times, words
 
 _MOST_NAMES = 4  # of estimators in a sentence
 
@@ -59,7 +59,9 @@ def build_headline(view: View) -> PageHeadline:
     is_judged = ranking.best is not None and math.isfinite(ranking.zero)
     return PageHeadline(
         sentence=plain_sentence(view, where, cost),
-        good_for=said("good_for", kind=cost.good_for, task=page.kind, cost=cost) if is_judged else "",
+        good_for=render_sentence("good_for", kind=cost.good_for, task=page.kind, cost=cost)
+        if is_judged
+        else "",
         details=_details(view, where, x, ranking),
         choice=best_by_size(view, series) + _ties(view, x, ranking) + _dense(ranking, view.page.sparse),
         data=data,
@@ -74,7 +76,7 @@ def build_headline(view: View) -> PageHeadline:
 def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
     """Say what privacy costs in at most 30 words, without a norm, an estimator, or a symbol but ε."""
     best = cost.ranking.best
-    return said(
+    return render_sentence(
         "plain_headline",
         epsilon=where.epsilon,
         cost=cost,
@@ -99,7 +101,7 @@ def _details(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     error = _with_error(ranking.best[1]) if ranking.best else ""
     chance, population = _chance_of_most(view, x), view.page.population
     measured = view.page.metric_label
-    return said(
+    return render_sentence(
         "details",
         start=start,
         ranking=ranking,
@@ -125,7 +127,7 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
     runs: dict[Series, list[float]] = {}
     for x, ranking in found.items():
         runs.setdefault(ranking.private[0][0], []).append(x)
-    return said(
+    return render_sentence(
         "best_by_size",
         symbol=symbol,
         runs=[(one, _sizes(xs, sizes)) for one, xs in runs.items()],
@@ -166,7 +168,7 @@ def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
 
 
 def data_sentence(page: StudyPage) -> str:
-    text, simulated = said("about_data", data=page.dataset), page.dataset.simulated_too
+    text, simulated = render_sentence("about_data", data=page.dataset), page.dataset.simulated_too
     if not simulated:
         return text
     others = text[:1].lower() + text[1:]
@@ -204,7 +206,9 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
         value = guide_at(guide, x)
         if math.isfinite(value):
             best, symbol = ranking.best, view.page.x_symbol
-            out.append(said("theory_line", label=guide.label, value=value, symbol=symbol, x=x, best=best))
+            out.append(
+                render_sentence("theory_line", label=guide.label, value=value, symbol=symbol, x=x, best=best)
+            )
     for private, note in ((False, ""), (True, " (computed from the data for research; not private)")):
         for about in dict.fromkeys(finding.about for finding in view.page.findings):
             texts = [
@@ -276,6 +280,6 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
     too_large = [r for r in proved if r.certified < asked / 1.25]
     compared = [r for r in rows if math.isfinite(r.ratio)]
     top = max(compared, key=lambda r: r.ratio, default=None)
-    return said(
+    return render_sentence(
         "noise", rows=rows, asked=asked, too_small=too_small, too_large=too_large, proved=proved, top=top
     )

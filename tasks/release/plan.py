@@ -24,7 +24,7 @@ from dpalgos.rows.partitions import PartitionedRows
 from tasks.faults import SpecError
 from tasks.release.request import ReleaseRequest, public_keywords
 from tasks.release.table import ReleaseRows
-from tasks.run.resources import each_computed
+from tasks.run.resources import map_on_cluster
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
         try:
             plan = hardened_release.plan_release(name, *shape, keywords, streamed=True)
             if isinstance(table, PartitionedTable):
-                return plan, Sample(PartitionedRows(table.partitions, each_computed))
+                return plan, Sample(PartitionedRows(table.partitions, map_on_cluster))
             return plan, Sample(StreamedRows(table, rows.n_rows))
         except StreamRefused:
             if isinstance(table, PartitionedTable):

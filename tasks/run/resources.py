@@ -123,7 +123,7 @@ def _hear(name: str, share: float) -> None:
         listener(name, share)
 
 
-def each_computed(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T]:
+def map_on_cluster(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T]:
     """Yield what a function returns for each item, in order; any of the cluster's workers may compute it.
 
     What a worker had under way when it died is computed by another one. Results have no key of their content,

@@ -102,7 +102,7 @@ import dask, distributed, numpy as np, pyarrow.parquet as pq
 import dpalgos
 from data.formats.row_groups import BUFFER_BYTES, RowBlocks
 from dpalgos.rows.partitions import PartitionedRows
-from tasks.run.resources import each_computed, on_cluster
+from tasks.run.resources import map_on_cluster, on_cluster
 from tests.peak_memory import peak_memory
 
 files, workers = sorted(Path(sys.argv[1]).glob("*.parquet")), int(sys.argv[2])
@@ -144,12 +144,12 @@ dask.config.set({"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": N
 options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
 with (distributed.LocalCluster(n_workers=workers, **options) as cluster,
       distributed.Client(cluster) as client, on_cluster(client)):
-    fit(each_computed)  # what workers import is not timed
+    fit(map_on_cluster)  # what workers import is not timed
     before = cpu_of_workers()
-    there, driver, clock = seconds(fit, each_computed)
+    there, driver, clock = seconds(fit, map_on_cluster)
     computed = cpu_of_workers() - before
     most = max(client.run(peak_memory).values())
-    after, _, clock_with_a_death = seconds(fit, each_computed, True)
+    after, _, clock_with_a_death = seconds(fit, map_on_cluster, True)
 assert deadly.exists()
 deadly.unlink()
 print(json.dumps({
