@@ -100,7 +100,7 @@ class Estimator:
     no_release : str
         Why its answers cannot be released, where that is so: what they would disclose besides their events.
     order : int
-        Stable number that decides its color in figures; a new estimator takes the next free one.
+        Stable number that decides its color in figures; estimators of one number are sorted by name.
     forms : mapping of str to Form
         Settings that tests and audits cover in addition to the example.
     form : str
@@ -125,7 +125,7 @@ class Estimator:
     in_memory: bool = False
     no_interval: str = ""
     no_release: str = ""
-    order: int
+    order: int = 1000
     forms: Mapping[str, Form] = field(default_factory=dict, hash=False)
     form: str = ""
     protected: bool = True
@@ -197,6 +197,9 @@ def register(
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
         name, parameters = function.__name__, get_type_hints(function).get("params")
+        if not function.__module__.startswith("dpalgos."):  # whose names are taken, whoever comes first
+            for package in _PACKAGES:
+                load_plugins(f"dpalgos.{package}")
         if not isinstance(parameters, type) or not issubclass(parameters, Params):
             raise PluginError(f"params of {name} must be annotated with the class of its keywords")
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
@@ -220,15 +223,8 @@ def register(
 def _faults(entry: Estimator) -> Iterator[str]:
     for other in _ESTIMATORS.values():
         where = f"the estimator of {other.function.__module__}"
-        if other.function.__module__ != entry.function.__module__:
-            if other.name == entry.name:
-                yield f"name must be a new one, got {entry.name!r}, {where}; rename one of them"
-            if other.order == entry.order:
-                free = max(each.order for each in _ESTIMATORS.values()) + 1
-                yield (
-                    f"order must be a free number, got {entry.order}, that of {other.name}, {where}; "
-                    f"give one of them {free}"
-                )
+        if other.function.__module__ != entry.function.__module__ and other.name == entry.name:
+            yield f"name must be a new one, got {entry.name!r}, {where}; rename one of them"
     for key in ("title", "reference", "summary"):
         if not getattr(entry, key).strip():
             yield f"{key} must not be empty"

@@ -45,7 +45,7 @@ def load_plugins(package: str) -> Plugins:
     ):
         try:
             modules[name] = importlib.import_module(f"{package}.{name}")
-        except Exception as error:
+        except BaseException as error:
             broken[name] = left_out(f"{package.replace('.', '/')}/{name}.py", error)
     return Plugins(modules, broken)
 
@@ -58,12 +58,12 @@ def outside_plugins() -> Plugins:
         try:
             module = _module_of(path)
             modules[module.__name__] = module
-        except Exception as error:
+        except BaseException as error:
             broken[path] = left_out(path, error)
     for point in entry_points(group=GROUP):
         try:
             modules[point.module] = importlib.import_module(point.module)
-        except Exception as error:
+        except BaseException as error:
             broken[point.module] = left_out(point.value, error)
     return Plugins(modules, broken)
 
@@ -84,14 +84,18 @@ def _module_of(path: str) -> ModuleType:
     return module
 
 
-def left_out(file: str, error: Exception) -> str:
-    """Log that a plugin is left out, and return its file and the reason."""
+def left_out(file: str, error: BaseException) -> str:
+    """Log that a plugin is left out, and return its file and the reason; let Ctrl-C through."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
     if isinstance(error, PluginError):
         reason = str(error)
     elif isinstance(error, SyntaxError):
         reason = f"line {error.lineno}: {error.msg}"
     else:
-        *_, last = traceback.extract_tb(error.__traceback__)
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename == file]
+        last = (own or frames)[-1]
         reason = f"{type(error).__name__}: {error} (line {last.lineno} of {last.filename})"
     _log.warning("%s is left out: %s", file, reason)
     return f"{file}: {reason}"

@@ -89,7 +89,7 @@ NAMED = {
     (ESTIMATORS, "dp_mean"): {
         "dpalgos/comparators/no_python.py": ["line 1"],
         "dpalgos/central/without_keywords.py": ["params", "annotated"],
-        "dpalgos/central/half_an_estimator.py": ["'dp_mean'", "order", "title", "reference", "witnesses"],
+        "dpalgos/central/half_an_estimator.py": ["'dp_mean'", "title", "reference", "witnesses"],
     },
     (STUDIES, "housing"): {
         "flows/studies/half_a_study.toml": ["question", "panels", "motto"],

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +29,7 @@ from dpalgos.formula.expressions import (
 from dpalgos.typing import FloatArray
 
 INTERCEPT = "Intercept"
+_INFINITE = 1e100  # squares and their sums stay finite below it
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,21 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     InputError
         With the part of the formula and the public alternative.
     """
+    try:
+        return _design(formula, declared)
+    except RecursionError:
+        raise InputError(
+            f"formula is nested too deeply, got {formula[:60]!r}…; write it as several terms"
+        ) from None
+    except InputError:
+        raise
+    except (TypeError, ValueError):
+        raise InputError(
+            f"formula: an argument of bs(…) or C(…) is of another kind than it must be, got {formula!r}"
+        ) from None
+
+
+def _design(formula: str, declared: Declared) -> FormulaDesign:
     response, terms = _terms(formula, declared)
     builder = _Builder(declared)
     has_intercept = () in terms
@@ -175,10 +193,11 @@ def _terms(formula: str, declared: Iterable[str]) -> tuple[str, list[tuple[str, 
 
     if not isinstance(formula, str) or not formula.strip():
         raise InputError(f"formula must be text such as 'cost ~ age + C(region)', got {formula!r}")
-    left, tilde, _ = formula.removeprefix("~").partition("~")
+    left, tilde, right_side = formula.removeprefix("~").partition("~")
     covariates = (
         [name for name in declared if name not in columns_of(left or "0")] if tilde else list(declared)
     )
+    _check_size(right_side if tilde else left, len(covariates))
     try:
         found = DefaultFormulaParser().get_terms(
             formula.removeprefix("~").replace("^", "**"),
@@ -187,13 +206,53 @@ def _terms(formula: str, declared: Iterable[str]) -> tuple[str, list[tuple[str, 
         right = list(found.rhs if tilde else found)
         sides = [[tuple(f.expr for f in t.factors if f.expr != "1") for t in right]]
         response = [f.expr for t in found.lhs for f in t.factors] if tilde and left.strip() else []
-    except (FormulaicError, AttributeError, SyntaxError) as error:
+    except (FormulaicError, AttributeError, SyntaxError, TypeError, ValueError) as error:
+        reason = " ".join(re.sub(r"\x1b\[[\d;]*m", "", str(error)).split())
         raise InputError(
-            f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula!r} ({error})"
+            f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula!r} ({reason})"
         ) from None
     if len(response) > 1:
         raise InputError(f"formula must have one response, got {left.strip()!r}")
     return "".join(response), [tuple(_unquoted(f) for f in term) for term in sides[0]]
+
+
+_MOST_TERMS, _LONGEST = 5_000, 20_000
+_WORDS = {**dict.fromkeys("^", "**"), ":": "@"}  # as Python writes them
+
+
+def _check_size(side: str, n_covariates: int) -> None:
+    """Refuse a side of a formula that stands for very many terms, before any is built."""
+    plain = re.sub(r"`[^`]*`", "x", side[: _LONGEST + 1])
+    plain = re.sub(r"(?<![\w.)\]])\.(?![\w.])", f"({'+'.join('x' * max(n_covariates, 1))})", plain)
+    plain = "".join(_WORDS.get(char, char) for char in plain)
+    try:
+        tree = ast.parse(plain.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError):
+        return  # the parser of formulas says what is wrong
+    if len(side) > _LONGEST or _n_terms(tree) > _MOST_TERMS:
+        raise InputError(
+            f"formula must stand for at most {_MOST_TERMS:,} terms, got {side.strip()[:60]!r}…, which stands "
+            "for more; name fewer"
+        )
+
+
+def _n_terms(node: ast.expr) -> float:
+    """Return how many terms a part of a formula stands for, at most."""
+    if isinstance(node, ast.UnaryOp):
+        return _n_terms(node.operand)
+    if not isinstance(node, ast.BinOp):
+        return 1
+    left, right = _n_terms(node.left), node.right
+    if isinstance(node.op, ast.Pow) and isinstance(right, ast.Constant) and isinstance(right.value, int):
+        if right.value > left:
+            raise InputError(
+                f"formula: a power must be at most its number of terms, {left:g}, got {str(right.value)[:20]}"
+            )
+        return sum(math.comb(int(min(left, _MOST_TERMS)), k) for k in range(right.value + 1))
+    both = _n_terms(right)
+    if isinstance(node.op, ast.Mult):
+        return left + both + left * both
+    return left * both if isinstance(node.op, ast.MatMult) else left + both
 
 
 def _unquoted(factor: str) -> str:
@@ -346,7 +405,7 @@ class _Builder:
         found = evaluate(
             expression, {name: self._bounds[name] for name in columns_of(expression)} or self._bounds
         )
-        if not isinstance(found, ValueRange) or not np.isfinite([found.lower, found.upper]).all():
+        if not isinstance(found, ValueRange) or not max(abs(found.lower), abs(found.upper)) < _INFINITE:
             raise InputError(f"formula: {expression!r} has no finite bounds; declare narrower ones")
         return found
 

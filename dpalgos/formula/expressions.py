@@ -135,8 +135,8 @@ def parsed(text: str) -> ast.expr:
     """Parse an expression."""
     try:
         return ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        raise InputError(f"formula: {text!r} is not an expression") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError(f"formula: {text[:60]!r} is not an expression") from None
 
 
 def columns_of(text: str) -> tuple[str, ...]:
@@ -162,7 +162,10 @@ def function_of(node: ast.Call) -> str:
 
 def evaluate(text: str, columns: Mapping[str, Any]) -> Any:
     """Return an expression's value: an array of arrays, an interval of intervals."""
-    return _evaluated(parsed(text), columns)
+    try:
+        return _evaluated(parsed(text), columns)
+    except (OverflowError, ZeroDivisionError):
+        raise InputError(f"formula: {text[:60]!r} has no finite bounds; declare narrower ones") from None
 
 
 def _evaluated(node: ast.expr, columns: Mapping[str, Any]) -> Any:

@@ -9,9 +9,11 @@ name, and requests of other sites that would change something, are refused.
 import base64
 import hashlib
 import hmac
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -39,6 +41,12 @@ WRONG_PER_ADDRESS, WRONG_IN_ALL = 10, 100  # passwords in a minute, after which 
 _POLICY = (
     "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self'; "
     "frame-ancestors 'none'; form-action 'self'"
+)
+# Reports may be of strangers, on the origin of Prefect's pages: no script runs but those of our pages.
+_POLICY_OF_FILES = (
+    "default-src 'none'; script-src {scripts}; connect-src {connect}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; "
+    "form-action 'none'"
 )
 _FORM = """<!doctype html><meta charset="utf-8"><title>Sign in</title>
 <style>body {{ font: 1rem system-ui; margin: 4rem auto; max-width: 24rem }}</style>
@@ -77,7 +85,8 @@ def guarded(
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"content-security-policy", _POLICY.encode())]
+                policy = (b"content-security-policy", _policy(site, scope["path"]).encode())
+                message["headers"] = [*message["headers"], policy]
             await send(message)
 
         if scope["type"] == "lifespan":
@@ -100,6 +109,24 @@ def guarded(
         await answer(scope, receive, sending)
 
     return TrustedHostMiddleware(application, allowed_hosts=list(hosts), www_redirect=False)
+
+
+def _policy(site: Path, path: str) -> str:
+    """Return which scripts the page at a path may run."""
+    if path.startswith("/reports"):
+        from reports.pages.text import script_hashes  # what draws is loaded where something is shown
+
+        scripts = " ".join(["'unsafe-eval'", *script_hashes()])  # Vega compiles its own expressions
+        return _POLICY_OF_FILES.format(scripts=scripts, connect="'none'")
+    if path.startswith("/site"):
+        from reports.pages.text import script_hash
+
+        own = list[str]()
+        with suppress(OSError):
+            own = re.findall(r"<script>(.*?)</script>", (site / "index.html").read_text("utf-8"), re.DOTALL)
+        scripts = " ".join(["'self'", *map(script_hash, own)])
+        return _POLICY_OF_FILES.format(scripts=scripts, connect="'self'")
+    return _POLICY
 
 
 class _Brake:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from reports import palette
-from reports.charts.explorer import packed
-from reports.charts.picture import Picture, inline
+from reports.charts.explorer import packed, vega_library
+from reports.charts.picture import Picture, can_draw, inline
 from reports.writing import short, words
 
 _SCRIPTS = "<!-- scripts -->"
@@ -40,8 +42,24 @@ def _script(text: str) -> str:
         return f'<script type="application/octet-stream" id="explorer-data">{packed(text)}</script>'
     if text.startswith(_GZIP):
         return f'<script type="application/octet-stream" id="vega-library">{text}</script>'
-    whole = re.sub("</(?=script)", lambda _: _END, text, flags=re.IGNORECASE)
-    return f"<script>{whole}</script>"
+    return f"<script>{_inside(text)}</script>"
+
+
+def _inside(text: str) -> str:
+    return re.sub("</(?=script)", lambda _: _END, text, flags=re.IGNORECASE)
+
+
+@cache
+def script_hashes() -> list[str]:
+    """Return the scripts that pages may run, as a Content-Security-Policy names them."""
+    texts = [_inside(template_text(name)) for name in ("filter.js", "explorer.js")]
+    if can_draw():
+        texts.append(vega_library())  # the explorer unpacks it
+    return [script_hash(text) for text in texts]
+
+
+def script_hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 _GZIP = "H4sI"  # its first bytes in base 64

@@ -348,3 +348,35 @@ def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
     designs = [design_of(f"cost ~ bs(age, knots=({knot!r},), lower_bound=0)", DECLARED) for knot in ends]
     assert len({design.names for design in designs}) == len(ends)
     assert "bs(age; 40; 0 to" in designs[0].names[0]
+
+
+TOO_MUCH = [
+    "y ~ I(age**99999999)",
+    "y ~ exp(exp(age))",
+    "y ~ " + " + ".join(f"I(age**{k})" for k in range(1, 400)),
+    "y ~ I(" + " + ".join(f"age**{k}" for k in range(1, 400)) + ")",
+    "y ~ (a + b + c)**99999",
+    "y ~ (a + b + c)^99999",
+    "y ~ " + " * ".join("abc" * 10),
+    "y ~ I(" + "-" * 5000 + "a)",
+    "y ~ I(1 / 0 * a)",
+    "y ~ a ++* b",
+    "y ~ a | b |",
+    "y ~ (a + b",
+    "y ~ bs(a, knots='x')",
+    "y ~ C(a, levels=3)",
+]
+
+
+@pytest.mark.parametrize("formula", TOO_MUCH)
+def test_what_is_no_formula_or_too_much_of_one_is_one_plain_sentence(formula):
+    declared = {
+        "y": NumberColumn(0, 1),
+        "age": NumberColumn(0, 100, 50, 15),
+        **dict.fromkeys("abc", NumberColumn(-1, 1)),
+    }
+    with pytest.raises(dpalgos.InputError) as refused:
+        design_of(formula, declared)
+    assert str(refused.value).isprintable()
+    products = design_of("y ~ (a + b + c)**3", declared)
+    assert len(products.columns) == 7

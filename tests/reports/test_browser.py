@@ -6,10 +6,17 @@ import json
 import re
 import shutil
 import subprocess
+import threading
+import time
+from dataclasses import replace
 
 import pytest
+import uvicorn
 
+from flows.server import app
+from reports.charts.explorer import packed
 from reports.pages.index import Card, render_index
+from reports.pages.study import render_study
 
 pytestmark = pytest.mark.browser
 
@@ -166,3 +173,94 @@ def test_index_fits_a_phone(files, tmp_path):
     seen = look(render_index([Card.from_json(files["card.json"])])["index.html"].decode(), 360, tmp_path)
     assert seen["scroll"] <= 360
     assert seen["clipped"] == []
+
+
+PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='ran'</script>"
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
+PICTURES = {
+    "handler": SVG.format("<path d='M0,0h9' onclick='1'/>").replace(
+        "<svg ", "<svg onload=\"document.title='ran'\" "
+    ),
+    "script": SVG.format("<script>document.title='ran'</script>"),
+    "marked section": SVG.format("<title><![CDATA[" + PLANTED + "]]></title>"),
+    "comment": SVG.format("<!-- --!>" + PLANTED + "<!-- -->"),
+    "foreign": SVG.format(
+        f"<foreignObject><body xmlns='http://www.w3.org/1999/xhtml'>{PLANTED}</body></foreignObject>"
+    ),
+    "link": SVG.format("<a href=\"javascript:document.title='ran'\"><text>x</text></a>"),
+    "no picture": PLANTED,
+}
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A function that puts pages into ``/reports`` of a server and returns what Chromium makes of one."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium; tests/install-browser.sh installs one")
+    monkeypatch.setattr(app, "_has_signed_in", lambda request, authentication: True)
+    folder = tmp_path / "out"
+    whole = app.guarded(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
+    server = uvicorn.Server(uvicorn.Config(whole, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+
+    def opened(page, *, guarded=True):
+        (folder / "page.html").write_bytes(page)
+        address = f"http://127.0.0.1:{port}/reports/page.html"
+        command = [
+            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
+            *("--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"),
+            *("--virtual-time-budget=9000", "--dump-dom"),
+            address if guarded else (folder / "page.html").as_uri(),
+        ]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    yield opened
+    server.should_exit = True
+    thread.join()
+
+
+RAN = "<title>ran</title>"
+
+
+def test_a_strangers_page_runs_no_script_on_the_server(served, files):
+    page = b"<!doctype html><title>x</title>" + PLANTED.encode()
+    assert RAN in served(page, guarded=False)  # it would
+    assert RAN not in served(page)
+    library = 'id="vega-library">' + packed("document.title='ran'") + "<"
+    html = files["report.html"].decode()
+    theirs = re.sub(r'id="vega-library">[^<]*<', lambda _: library, html).encode()
+    assert RAN in served(theirs, guarded=False)
+    assert RAN not in served(theirs)
+
+
+def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(served, results, page):
+    dataset = replace(page.dataset, title=PLANTED, origin=PLANTED)
+    estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
+    labels = {name: f"{words} {PLANTED}" for name, words in page.panels_and_forms.items()}
+    planted = replace(
+        page, title=f"T {PLANTED}", dataset=dataset, estimators=estimators, panels_and_forms=labels
+    )
+    html = render_study(results, planted)["report.html"]
+    for guarded in (True, False):
+        seen = served(html, guarded=guarded)
+        assert RAN not in seen
+        assert re.search(r'id="live-chart"[^>]*>.*?mark-symbol', seen, re.DOTALL)
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_a_strangers_card_runs_nothing(served, files, picture):
+    card = Card.from_json(files["card.json"])
+    words = dict.fromkeys(("title", "headline", "kind", "source", "commit", "when", "data_source"), PLANTED)
+    planted = replace(card, **words, datasets=[PLANTED], estimators=[PLANTED], figure_svg=PICTURES[picture])
+    index = render_index([planted])["index.html"]
+    for guarded in (True, False):
+        assert RAN not in served(index, guarded=guarded)
+
+
+def test_our_own_pictures_are_shown(files):
+    card = Card.from_json(files["card.json"])
+    assert render_index([card])["index.html"].count(b"<svg") == 2

@@ -1,10 +1,13 @@
 """Plugins from outside of the clone: found, named with their faults, seen by keys, marked on pages."""
 
+import ast
 import os
 import subprocess
 import sys
 
 import pytest
+
+from dpalgos.plugins import outside_plugins
 
 ESTIMATOR = '''
 """An estimator of somebody else."""
@@ -84,6 +87,48 @@ def test_a_broken_file_is_named_with_its_line_and_registers_nothing(theirs):
     out, warned = said(FOUND, theirs)
     assert out == "[]"
     assert f"{theirs} is left out: KeyError" in warned
+
+
+@pytest.mark.parametrize(
+    "left", ["import sys; sys.exit(0)", "raise GeneratorExit", "raise BaseException('no')"]
+)
+def test_a_file_that_leaves_is_named_with_its_line_and_status_2(theirs, left, command_line, monkeypatch):
+    theirs.write_text(ESTIMATOR + f"\n{left}\n")
+    line = ESTIMATOR.count("\n") + 2
+    monkeypatch.setenv("DPCOST_WITH", "")
+    outside_plugins.cache_clear()
+    status, out, err = command_line("run", "housing", "--with", theirs)
+    outside_plugins.cache_clear()
+    assert (status, out) == (2, "")
+    assert f"line {line} of {theirs}" in err
+    monkeypatch.delenv("DPCOST_WITH")
+    out, warned = said(FOUND, theirs)
+    assert out == "[]"
+    assert f"line {line} of {theirs}" in warned
+
+
+NAMES = (
+    "import dpalgos.plugins as p; p.outside_plugins(); import dpalgos;"
+    "print([entry.name for entry in dpalgos.catalog()])"
+)
+
+
+@pytest.mark.parametrize("order", ["order=12, ", "", "order=0, "])
+def test_an_order_is_optional_and_removes_nobody(theirs, order):
+    before = said(NAMES)[0]
+    theirs.write_text(ESTIMATOR.replace("order=987, ", order))
+    names, warned = said(NAMES, theirs)
+    assert names == str(sorted([*ast.literal_eval(before), "their_mean"]))
+    assert "left out" not in warned
+
+
+def test_a_taken_name_is_refused_and_the_estimator_that_has_it_stays(theirs):
+    before = said(NAMES)[0]
+    theirs.write_text(ESTIMATOR.replace("def their_mean", "def dp_mean"))
+    names, warned = said(NAMES, theirs)
+    assert names == before
+    assert "theirs.py is left out" in warned
+    assert "'dp_mean'" in warned
 
 
 def test_a_dataset_comes_from_a_file_but_takes_no_name_that_is_there(tmp_path):
