@@ -1,4 +1,4 @@
-"""The panels of a study on a collection of tables: one for each table that is known or lies in its folder."""
+"""What a study file says once for several panels: a collection of tables, and lists of estimators."""
 
 import logging
 from typing import Any
@@ -10,6 +10,29 @@ from tasks.faults import SpecError
 from tasks.rules import whole
 
 _log = logging.getLogger(__name__)
+
+
+def with_lists(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list."""
+    lists = plain.get("lists", {})
+    if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
+        raise SpecError(f"lists must be a table of lists of estimators, got {lists!r:.80}")
+
+    def spliced(table: Any) -> Any:
+        if not isinstance(table, dict) or not isinstance(table.get("estimators"), list):
+            return table
+        members = []
+        for each in table["estimators"]:
+            if isinstance(each, str) and each not in lists:
+                known = ", ".join(lists) or "none"
+                raise SpecError(f"estimators must name one of lists ({known}) or be a table, got {each!r}")
+            members += lists[each] if isinstance(each, str) else [each]
+        return {**table, "estimators": members}
+
+    whole = spliced({key: value for key, value in plain.items() if key != "lists"})
+    if isinstance(whole.get("panels"), list):
+        whole["panels"] = [spliced(panel) for panel in whole["panels"]]
+    return whole
 
 
 def with_collections(plain: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
 from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
 from tasks.strict import field_fault
-from tasks.study.collection import with_collections
+from tasks.study.collection import with_collections, with_lists
 from tasks.study.formula import FormulaColumns, expand_formula
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
@@ -53,7 +53,7 @@ class _TablesOfFile(BaseModel):
 def load_study(path: Path) -> StudySpec:
     """Read and check a study file; its name is the file's unless it says another."""
     content, plain = read_toml(path)
-    plain = with_collections(_of_this_version(plain, path.name))
+    plain = with_collections(with_lists(_of_this_version(plain, path.name)))
     try:
         whole = _with_analyst_table({"name": path.stem, **plain}, path, content.decode())
         return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})

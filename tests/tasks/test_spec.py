@@ -195,3 +195,18 @@ def test_smoke_draws_no_large_data_set(name):
         for n in study.grid_at(panel, "smoke").n
     ]
     assert max(sizes, default=0) <= 300e6
+
+
+def test_a_list_of_estimators_stands_once_for_several_panels(tmp_path):
+    named = HOUSING.replace("[[estimators]]", '[lists]\nown = [{ name = "ols" }]\n\n[[estimators]]', 1)
+    panel = '[[panels]]\nname = "again"\nestimators = ["own", { name = "zero" }]\n'
+    problem = HOUSING[
+        HOUSING.index("[panels.problem]") : HOUSING.index("[[panels]]", HOUSING.index("[panels.problem]"))
+    ]
+    (tmp_path / "mine.toml").write_text(named + "\n" + panel + problem)
+    spec = load_study(tmp_path / "mine.toml")
+    (again,) = (each for each in spec.panels if each.name == "again")
+    assert [item.name for item in spec.estimators_of(again)] == ["ols", "zero"]
+    (tmp_path / "mine.toml").write_text(named + "\n" + panel.replace('"own"', '"others"') + problem)
+    with pytest.raises(SpecError, match="'others'"):
+        load_study(tmp_path / "mine.toml")
