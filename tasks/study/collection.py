@@ -21,7 +21,7 @@ def with_lists(plain: dict[str, Any]) -> dict[str, Any]:
     def spliced(table: Any) -> Any:
         if not isinstance(table, dict) or not isinstance(table.get("estimators"), list):
             return table
-        members = []
+        members: list[Any] = []
         for each in table["estimators"]:
             if isinstance(each, str) and each not in lists:
                 known = ", ".join(lists) or "none"
@@ -29,7 +29,7 @@ def with_lists(plain: dict[str, Any]) -> dict[str, Any]:
             members += lists[each] if isinstance(each, str) else [each]
         return {**table, "estimators": members}
 
-    whole = spliced({key: value for key, value in plain.items() if key != "lists"})
+    whole: dict[str, Any] = spliced({key: value for key, value in plain.items() if key != "lists"})
     if isinstance(whole.get("panels"), list):
         whole["panels"] = [spliced(panel) for panel in whole["panels"]]
     return whole
