@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std", "clipped_share")
 _MOMENTS, _NOISE, _LEVEL = "second_moments", "second_moments_std", "second_moments_level"
-_UNITS = "units"
+_COORDINATES = "coordinates"
 _KURTOSIS = 25.0
 _FARTHER = 6.0  # times the others, which squared residuals of what clipping cuts off are taken to be
 _LEAST = 3.0  # standard deviations of its noise that a variance must exceed
 
 
 def note_moments(transcript: Transcript, white: Whitening, level: FloatArray) -> None:
-    """Note the moments of rows [x, y], in the whitening's units, clipped to ``level`` (R,): all released."""
+    """Note moments of rows [x, y] in the whitening's coordinates, clipped to ``level`` (R,): all released."""
     transcript.note(_MOMENTS, white.moments)
     transcript.note(_NOISE, white.noise_std)
     transcript.note(_LEVEL, level)
-    transcript.note(_UNITS, white.units)
+    transcript.note(_COORDINATES, white.row_coordinates)
 
 
 def goodness(
@@ -59,8 +59,9 @@ def goodness(
     """
     if _MOMENTS not in notes or np.ndim(coef) != 1:
         return {}
-    M, noise, clip, units = (np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _UNITS))
-    v, u, weight = np.append(-coef * units[:-1] / units[-1], 1.0), np.eye(len(M))[-1], 1.0
+    M, noise, clip, made = (np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _COORDINATES))
+    unit, u, weight = 1 / made[-1, -1], np.eye(len(M))[-1], 1.0
+    v = np.linalg.solve(made, np.append(-coef, 1.0)) / unit
     if ones is not None:
         weight = float(M[ones, ones])
         u[ones] = -M[ones, -1] / max(weight, noise)
@@ -83,7 +84,7 @@ def goodness(
         / weight
         * freedom
     )
-    deviation = units[-1] * np.sqrt(np.maximum(squares, 0.0))
+    deviation = unit * np.sqrt(np.maximum(squares, 0.0))
     names = ("r_squared", "r_squared_low", "r_squared_high")
     r_squared = dict(zip(names, (1 - left, 1 - left - half, min(1 - left + half, 1.0)), strict=True))
     names = ("residual_std", "residual_std_low", "residual_std_high")

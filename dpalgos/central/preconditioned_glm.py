@@ -112,6 +112,7 @@ class PreconditionedGLMParams(PublicRowsParams, BinnedFitParams, RegressionInter
         default="private",
     )
     shrinkage: str | None = shrinkage_choice("james_stein")
+    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,7 +7,7 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: every released quantity is clipped to a level that is public or itself released. What
 should be public are *units* in which columns and response are of order one; they affect accuracy only. Where
-nμ ≥ 140 the response needs none.
+nμ ≥ 140 the response needs none, and with ``intercept`` columns and response need no origin.
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
 ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
@@ -15,6 +15,8 @@ and the shrinkage use released quantities only. All releases, with their shares 
 
     quantity                              sensitivity  share       made in             forms
     values above a level                  √(d + 1)     .05 left    private_units       private units
+    values above a candidate center       1, √(d − 1)  up to .16   _medians            intercept
+    means about the medians               3√d/n        up to .05   _means              intercept
     rows above a level                    1            .0175 left  search_level        not public levels
     second moments                        √2 C_A²/n    .2 left     private_whitening   all
     whitened rows above a level           1            .017        search_level        whitened twice
@@ -36,17 +38,18 @@ means of clip(u_i r_i, C), opposite rows of norm C.
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ ≥ 140, y
 is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s], for .01 to .08 of what
-is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. Shares, steps
-and the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.scored_steps`). The combination
-follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). A second whitening,
-inside the first's coordinates, resolves directions that the first's noise hides; ``n_whitenings=None`` takes
-it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two whitenings leave unresolved have
-each its own. At last θ̄ is made no longer than the released second moment of y allows, or than 1 where noise
-hides that. ``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one
-more release, by default where public numbers say that it may help, asks whether they have the shape of X; if
-so, z = [A x, y]. Never with two whitenings, which know more. ``clip``
+is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. With
+``intercept`` z is centered first (:mod:`dpalgos.mechanisms.private_centers`); the answer is for the columns
+as given. Shares, steps and the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.scored_steps`).
+The combination follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). A second
+whitening, inside the first's coordinates, resolves directions that the first's noise hides;
+``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two
+whitenings leave unresolved have each its own. At last θ̄ is made no longer than the released second moment of
+y allows, or than 1 where noise hides that. ``public_X``, public rows without responses
+(:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where public numbers say that it
+may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings. ``clip``
 (:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"`` has constants found on the
-California housing data, hence no independent evidence there; a pair ``(C_A, C)`` is public.
+California housing data; a pair ``(C_A, C)`` is public.
 
 An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
 combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
@@ -75,7 +78,8 @@ from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BinnedFitParams, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
-from dpalgos.mechanisms.private_units import UNIT_COUNTS, UNITS, in_units, private_units
+from dpalgos.mechanisms.private_centers import MEANS, MEDIANS, private_origin
+from dpalgos.mechanisms.private_units import UNITS
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.scored_steps import Schedule, gradient_steps, schedule_of
 from dpalgos.models.families import Family, get_family
@@ -115,6 +119,8 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
         default=None,
     )
 
+    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.units == "private" and self.clip != "private":
@@ -150,7 +156,7 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
 
     def schedule(self, size: float, n_features: int, shape: public.PublicShape | None) -> Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
-        keywords = self.clip, self.n_whitenings, self.units
+        keywords = self.clip, self.n_whitenings, self.units, self.intercept
         return schedule_of(size, n_features, *keywords, public_rows=shape is not None)
 
 
@@ -162,16 +168,19 @@ def witnesses(
     Eigenvectors of the first moments stay orthogonal when they are whitened.
     """
     axes, zero, large = 1e6 * np.eye(d), np.zeros(1), np.full(1, 1e6)
-    one, other = first, last = axes[:1], axes[-1:]
+    one, other, first = axes[:1], axes[-1:], axes[:1]
+    wide = np.array([[*np.full(d - 1, 1e20), 1e15]])  # far from its last entry times any center
     moments = next((each[:, :1] for each in published if len(each) > 1), None)  # counts come first
     if moments is not None and params.n_whitenings == 2:
         vectors = np.linalg.eigh(unsvec(moments, d + 1)[0, :d, :d])[1]
         one, other = 1e6 * vectors[:, :1].T, 1e6 * vectors[:, -1:].T
     return {
         public.PUBLIC_SHAPE: public.public_witness(params, d),
-        UNITS: (np.full((1, d), 1e15), np.full(1, 1e15), 0 * first, zero),
+        UNITS: (wide, wide[0, :1], 0 * first, zero),
+        MEDIANS: (wide, wide[0, :1], -wide, -wide[0, :1]),
+        MEANS: (first, zero, -first, zero),
         "rows above a level": (first, large, 0 * first, zero),
-        "second moments": (first, zero, last, zero),
+        "second moments": (first, zero, 0 * first, 1e9 * large),
         "whitened rows above a level": (first, large, 0 * first, zero),
         "second moments of whitened rows": (one, zero, other, zero),
         "gradients above a level": (first, 1e9 * large, 0 * first, zero),
@@ -192,6 +201,7 @@ def witnesses(
     forms={
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
         "private units": Form(keywords={"units": "private"}),
+        "private units, intercept": Form(keywords={"units": "private", "intercept": True}),
         "whitened twice": Form(keywords={"n_whitenings": 2}),
         "interval": Form(keywords={"interval": 0.95}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
@@ -215,16 +225,8 @@ def preconditioned_regression(
     levels = RegressionLevels(
         sample, schedule.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
     )
-    if schedule.units_share:
-        units = private_units(
-            transcript,
-            sample,
-            with_columns=schedule.units_of_columns,
-            noise_multiplier=budget.gaussian_multiplier("units", UNIT_COUNTS),
-        )
-        levels.response_unit = units[-1]
-        coordinates = in_units(coordinates, units)
-
+    origin = private_origin(transcript, sample, budget, units_of_columns=schedule.units_of_columns)
+    levels.response_unit, coordinates = origin.units[-1], origin.before(coordinates)
     row_level = levels.rows(with_response, coordinates)
     white = first = private_whitening(
         transcript,
@@ -236,7 +238,7 @@ def preconditioned_regression(
     )
     if shape is None:
         note_moments(transcript, first, row_level)
-    rows = WhitenedScores(sample, family, first.matrix)
+    rows = WhitenedScores(sample, family, first.matrix, origin.coef)
     if schedule.whitened_share:
         white = private_whitening(
             transcript,
@@ -246,7 +248,7 @@ def preconditioned_regression(
             noise_multiplier=budget.gaussian_multiplier("whitened moments"),
             inside=first,
         )
-        rows = WhitenedScores(sample, family, white.matrix)
+        rows = WhitenedScores(sample, family, white.matrix, origin.coef)
     transcript.note("unresolved_directions", white.unresolved)
 
     start, start_variance = first.ridge_start()
@@ -276,4 +278,4 @@ def preconditioned_regression(
         theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
     if params.diagnostics is not None:
         release_binned_fit(transcript, budget, rows, theta, steps.level)
-    return np.asarray(np.einsum("rij,jr->ir", white.matrix, theta))
+    return rows.coef(theta)

@@ -177,6 +177,8 @@ def _fitted(
     if not design.has_intercept:
         response = 0.0, response[1]
     keywords = dict(settings) if family == "gaussian" else {"family": family, **settings}
+    if design.has_intercept:
+        keywords = {"intercept": True, **keywords}
     if interval is not None:
         keywords["interval"] = interval
     rng = (

@@ -178,7 +178,7 @@ class RegressionInterval(IntervalParams):
             n_rows=n_rows,
             multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
         )
-        coef = np.einsum("rij,jr->ir", outer, center.theta)
+        coef = scores.coef(center.theta)
         shift, hidden = InterceptShift(np.zeros_like(coef)), np.zeros_like(coef)
         if not wide and not np.isfinite(scores.family.residual_bound):
             shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)

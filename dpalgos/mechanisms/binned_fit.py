@@ -91,8 +91,9 @@ def release_binned_fit(
     The note ``binned_fit`` is (6, 10, R), as in
     :data:`dpalgos.goodness.BINNED`: NaN in bins with next to no rows.
     """
-    coef = np.einsum("rij,jr->ir", scores.whitening, theta)
-    edges = _searched_edges(transcript, budget, scores, coef, 3 * np.linalg.norm(theta, axis=0))
+    coef, middle = scores.coef(theta), np.broadcast_to(scores.origin, theta.shape)[-1]
+    reach = 3 * np.linalg.norm(theta, axis=0)
+    edges = _searched_edges(transcript, budget, scores, coef, middle - reach, middle + reach)
     low, high = edges[0], edges[-1]
     middle, half = (low + high) / 2, np.maximum(high - low, np.finfo(float).tiny)
     is_bounded = bool(np.isfinite(scores.family.residual_bound))
@@ -130,10 +131,14 @@ def release_binned_fit(
 
 
 def _searched_edges(
-    transcript: Transcript, budget: SplitBudget, scores: WhitenedScores, coef: FloatArray, reach: FloatArray
+    transcript: Transcript,
+    budget: SplitBudget,
+    scores: WhitenedScores,
+    coef: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
 ) -> FloatArray:
-    """Release counts of rows by η within ± ``reach`` (R,), then within where they lie; return 9 edges."""
-    low, high = -reach, reach
+    """Release counts of rows by η between two ends (R,), then within where they lie; return 9 edges."""
     multiplier = budget.gaussian_multiplier(BY_PREDICTOR, _N_SEARCHES)
     for _ in range(_N_SEARCHES):
         fine = np.linspace(low, high, _N_FINE - 1)

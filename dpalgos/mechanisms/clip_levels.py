@@ -62,6 +62,30 @@ def search_level(
     return np.asarray(levels[found, replicate])
 
 
+def counts_above_places(
+    sample: Sample, places: Callable[[Group], IntArray], shape: tuple[int, int, int]
+) -> FloatArray:
+    """Return how many rows lie at higher places than each of m, (m, p, R), in a single pass over the rows.
+
+    ``places`` returns those of a group's rows, 0 to m, for p searches: (n_group, p, R_group), or (…, 1).
+    """
+    m, *searches = shape
+
+    def part(group: Group, found: IntArray) -> FloatArray:
+        return np.array(
+            [
+                [
+                    np.bincount(column, weights=weights, minlength=m + 1)
+                    for column, weights in zip(*np.broadcast_arrays(own.T, group.weights.T), strict=True)
+                ]
+                for own in found.swapaxes(0, 1)
+            ]
+        ).transpose(2, 0, 1)
+
+    in_each = sample.grouped(places).total((m + 1, *searches), part)
+    return np.asarray(in_each[::-1].cumsum(axis=0)[-2::-1])
+
+
 def search_by_counts(
     transcript: Transcript,
     above: Callable[[IntArray], FloatArray],

@@ -11,10 +11,10 @@ smaller unit would have them clipped.
 
 import numpy as np
 
-from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts, with_response
+from dpalgos.mechanisms.clip_levels import counts_above_places, counts_needed, search_by_counts, with_response
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
-from dpalgos.typing import FloatArray
+from dpalgos.typing import FloatArray, IntArray
 
 UNITS = "values above a level"
 _POWERS = np.arange(-24, 40)
@@ -37,32 +37,34 @@ def units_share(size: float) -> float:
 
 
 def private_units(
-    transcript: Transcript, sample: Sample, *, with_columns: bool, noise_multiplier: float
+    transcript: Transcript,
+    sample: Sample,
+    centers: FloatArray | None,
+    *,
+    with_columns: bool,
+    noise_multiplier: float,
 ) -> FloatArray:
-    """Release units of the columns of X, if wanted, and of y: (d + 1, R), 1 where none was released."""
+    """Release units of the columns of X, if wanted, and of y: (d + 1, R), 1 where none was released.
+
+    ``centers`` (d + 1, R) times the last column of X are subtracted first.
+    """
     first = 0 if with_columns else sample.n_features
     p, n_levels = sample.n_features + 1 - first, len(_POWERS)
 
-    def powers(group: Group) -> FloatArray:
+    def powers(group: Group) -> IntArray:
         """Return the place among the levels of the lowest power of two that is not exceeded."""
-        mantissa, exponent = np.frexp(np.abs(with_response(group)[:, first:]))
+        values = with_response(group)[:, first:, None]
+        if centers is not None:
+            values = values - group.X[:, -1, None, None] * centers[first:, group.replicates]
+        mantissa, exponent = np.frexp(np.abs(values))
         lowest = np.where(mantissa == 0, _POWERS[0], exponent - (mantissa == 0.5))
         return np.asarray(np.clip(lowest - _POWERS[0], 0, n_levels))
 
-    def part(group: Group, places: FloatArray) -> FloatArray:
-        return np.array(
-            [
-                [np.bincount(column, weights=w, minlength=n_levels + 1) for w in group.weights.T]
-                for column in places.T
-            ]
-        ).transpose(2, 0, 1)
-
-    in_each = sample.grouped(powers).total((n_levels + 1, p, transcript.n_replicates), part)
-    above = in_each[::-1].cumsum(axis=0)[-2::-1]
+    above = counts_above_places(sample, powers, (n_levels, p, transcript.n_replicates))
     found = search_by_counts(
         transcript,
         lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
-        (n_levels, p, transcript.n_replicates),
+        above.shape,
         _ABOVE * sample.n_rows,
         l2_sensitivity=counts_sensitivity(p),
         noise_multiplier=noise_multiplier,
@@ -76,9 +78,3 @@ def private_units(
     columns[columns <= _TOO_LARGE] = 1.0
     columns[:] = np.minimum(columns, _LARGEST)
     return units
-
-
-def in_units(coordinates: FloatArray | None, units: FloatArray) -> FloatArray:
-    """Return coordinates (R, d + 1, d + 1) of rows [x, y], or none, after division by units (d + 1, R)."""
-    scaled = np.einsum("jr,jk->rjk", 1 / units, np.eye(len(units)))
-    return scaled if coordinates is None else np.asarray(coordinates @ scaled)

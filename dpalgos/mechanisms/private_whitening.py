@@ -30,7 +30,6 @@ from dpalgos.typing import FloatArray
 
 _CLIPPED = 0.01  # variance of entries of M_uu − I that clipping leaves
 _START_RIDGE = 3.0  # floors
-_ROUNDING = 1e-14  # of the largest eigenvalue, below which another is what rounding left
 _SECOND_FLOOR = 1.67  # floors of the noise in Q: in weaker directions steps would follow noise
 
 
@@ -61,9 +60,9 @@ class Whitening:
         """The mean of the white rows of z = [x, 1], at most 1 long as their second moments say, (d, R)."""
         mean = self.moments[:, :-1, -1:]
         if self.coordinates is not None:
-            mean = np.linalg.solve(self.coordinates[:, :-1, :-1], mean)
+            mean = np.linalg.solve(np.swapaxes(self.coordinates[:, :-1, :-1], 1, 2), mean)
         weight = np.maximum(self.moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
-        center = np.einsum("rij,rj->ir", self.matrix, mean[..., 0]) / weight
+        center = np.einsum("rji,rj->ir", self.matrix, mean[..., 0]) / weight
         return np.asarray(center / np.maximum(np.linalg.norm(center, axis=0), 1))
 
     def longest(self, unit: FloatArray) -> FloatArray:
@@ -77,16 +76,15 @@ class Whitening:
         return self.last_unit * np.sqrt(np.where(hidden, np.minimum(squared, unit**2), squared))
 
     @property
-    def units(self) -> FloatArray:
-        """The units in which the entries of z were taken where coordinates are no more than that, (R, p)."""
-        if self.coordinates is None:
-            return np.ones(self.moments.shape[:2])
-        return np.asarray(1 / np.einsum("rjj->rj", self.coordinates))
+    def row_coordinates(self) -> FloatArray:
+        """B (R, p, p), of rows z'B."""
+        same = np.broadcast_to(np.eye(self.moments.shape[1]), self.moments.shape)
+        return np.asarray(same if self.coordinates is None else self.coordinates)
 
     @property
     def last_unit(self) -> FloatArray:
         """The unit in which the last entry of z was taken, (R,)."""
-        return self.units[:, -1]
+        return np.asarray(1 / self.row_coordinates[:, -1, -1])
 
     def ridge_start(self) -> tuple[FloatArray, FloatArray]:
         """Return a ridge regression of rows [x, y], (R, d, 1), and its noise's variance in white units, (R,).
@@ -148,21 +146,15 @@ def private_whitening(
         floor = np.maximum(np.minimum(_SECOND_FLOOR * spread * floor, 0.9), np.finfo(float).tiny)
         eigenvalues, vectors = np.linalg.eigh(moments)
     raised = np.maximum(eigenvalues, floor[:, None])
-    matrix, directions = _of_spectrum(vectors, raised**-0.5), vectors
-    within = inside.matrix if inside is not None else None if coordinates is None else coordinates[:, :d, :d]
-    if within is not None:
-        back = np.linalg.inv(within)
-        whole, axes = np.linalg.eigh(back @ _of_spectrum(vectors, raised) @ back)
-        whole = np.maximum(whole, _ROUNDING * whole[:, -1:])
-        # The symmetric root of M⁻¹ is a rotation away from Q^(−1/2) W₁, in which the directions are known.
-        rotation = _of_spectrum(axes, whole**0.5) @ within @ matrix
-        matrix, directions = _of_spectrum(axes, whole**-0.5), rotation @ vectors
+    matrix = _of_spectrum(vectors, raised**-0.5)
+    if made is not None:
+        matrix = made[:, :d, :d] @ matrix
     return Whitening(
         moments=moments,
         matrix=matrix,
         floor=floor,
         noise_std=noise_std,
-        directions=directions,
+        directions=vectors,
         curvature=np.clip(eigenvalues / raised, 0, 1),
         coordinates=coordinates,
     )

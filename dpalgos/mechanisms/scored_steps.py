@@ -7,12 +7,14 @@ share where nμ ≥ 4,000, unless public rows bring coordinates. With public lev
 by 1.5 at each.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import N_COUNTS, GLMLevels, RegressionLevels, WantedRows, few_rows_levels
+from dpalgos.mechanisms.private_centers import center_shares
 from dpalgos.mechanisms.private_units import units_share
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.whitened_scores import WhitenedScores
@@ -42,18 +44,19 @@ class Schedule:
     shrinks_start: bool = False
     units_share: float = 0.0
     units_of_columns: bool = False
+    center_shares: Mapping[str, float] = field(default_factory=dict)
     clip: str | tuple[float, float] = "private"
 
     def step_shares(self) -> FloatArray:
         weights = self.growth ** np.arange(self.n_steps)
         rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.units_share
-        return np.asarray(rest * weights / weights.sum())
+        return np.asarray((rest - sum(self.center_shares.values())) * weights / weights.sum())
 
     def shares(self) -> dict[str, float]:
         """Return the shares of μ² by part, without empty ones."""
         shares = {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
         shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
-        shares |= {"levels": self.level_share, "units": self.units_share}
+        shares |= {"levels": self.level_share, "units": self.units_share, **self.center_shares}
         return {part: share for part, share in shares.items() if share}
 
     def count_multiplier(self, budget: SplitBudget) -> float:
@@ -74,6 +77,7 @@ def schedule_of(
     clip: str | tuple[float, float],
     n_whitenings: int | None,
     units: str | None,
+    intercept: bool,
     *,
     public_rows: bool,
 ) -> Schedule:
@@ -86,6 +90,9 @@ def schedule_of(
         n_whitenings is None and size >= _TWO_WHITENINGS and not public_rows
     )
     chosen = _TWICE if whitens_twice else _ONCE
+    if intercept:
+        centered = center_shares(size, 1 if public_rows else n_features, by_name=units == "private")
+        chosen = replace(chosen, center_shares=centered)
     if units == "private":
         return replace(chosen, units_share=_UNITS_SHARE, units_of_columns=not public_rows)
     return chosen if units == "declared" else replace(chosen, units_share=units_share(size))

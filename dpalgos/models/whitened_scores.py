@@ -20,11 +20,14 @@ _CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
 class WhitenedScores:
     """The scores of every replicate on rows W x_i, of which only norms and a clipped mean are ever formed.
 
-    ``whitening`` (R, d, d) is W, symmetric, released or public; ``shape`` is that of θ, (d, R) or (d, K, R).
+    ``whitening`` (R, d, d) is W', released or public, and so is ``origin`` (d, R), the coefficients at θ = 0,
+    0 if omitted; ``shape`` is that of θ, (d, R) or (d, K, R).
     """
 
-    def __init__(self, sample: Sample, family: Family, whitening: FloatArray) -> None:
-        self.sample, self.whitening, self.family = sample, whitening, family
+    def __init__(
+        self, sample: Sample, family: Family, whitening: FloatArray, origin: FloatArray | float = 0.0
+    ) -> None:
+        self.sample, self.whitening, self.family, self.origin = sample, whitening, family, origin
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
 
         def prepared(group: Group) -> _Prepared:
@@ -32,8 +35,12 @@ class WhitenedScores:
 
         self._groups = sample.grouped(prepared)
 
+    def coef(self, theta: FloatArray) -> FloatArray:
+        """Return the coefficients of x, W'θ from the origin, in the shape of θ."""
+        return np.asarray(np.einsum("rij,j...r->i...r", self.whitening, theta) + self.origin)
+
     def at(self, theta: FloatArray) -> "ScoresAt":
-        coef = np.einsum("rij,j...r->i...r", self.whitening, theta)
+        coef = self.coef(theta)
 
         def made(group: Group, prepared: _Prepared) -> _Prepared:
             y, norms = prepared
@@ -54,7 +61,7 @@ class WhitenedScores:
 
         ``level`` (R,) is the norm to which scores are clipped.
         """
-        coef = np.einsum("rij,jr->ir", self.whitening, theta)
+        coef = self.coef(theta)
 
         def made(group: Group, prepared: _Prepared) -> _CurvatureParts:
             y, norms = prepared

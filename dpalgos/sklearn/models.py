@@ -16,6 +16,7 @@ from dpalgos.sklearn.units import Units, public_units
 from dpalgos.typing import FloatArray
 
 _NEAR = 0.9  # of the bound
+_KNOWS_INTERCEPT = ("preconditioned_regression", "preconditioned_glm")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -31,6 +32,8 @@ class _LinearPredictor(UnitModel):
         units = self._units_of(X, centered=self.fit_intercept)
         rows = units.apply(X)
         rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows
+        if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
+            settings["intercept"] = True
         answer = self._released(rows, y, **settings)
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 

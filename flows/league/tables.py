@@ -1,11 +1,14 @@
 """The tables of the league, in public units and within public bounds, as ``tables.toml`` declares them.
 
+Estimators are developed on half of the tables, as :func:`developed_on` says, and judged by the others.
+
 A number's column is [lower, upper] or [lower, upper, center, scale]; without units, the middle of its bounds
 and a quarter of their width. Rows are moved into the bounds. A category but the first becomes −1 or 1.
 Responses of a logistic regression are 0 or 1, counts are as they are. The seed that draws the rows of a large
 table is fixed.
 """
 
+import hashlib
 import io
 import subprocess
 import tomllib
@@ -56,6 +59,11 @@ def declarations() -> dict[str, dict[str, Any]]:
         for name, about in found.items()
         if "response" in about and about.get("family", "gaussian") in FAMILIES
     }
+
+
+def developed_on(name: str) -> bool:
+    """Return whether estimators may be tuned on a table: a rule that knows nothing but its name."""
+    return int(hashlib.sha256(name.encode()).hexdigest()[0], 16) % 2 == 0
 
 
 def load(name: str, folder: Path) -> LeagueTable:

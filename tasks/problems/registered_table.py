@@ -219,7 +219,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         if about.kind == "frames":
             return {"n": n, "d": about.n_boids * len(about.columns) + 1}
         classes = {} if self.n_classes is None else {"K": self.n_classes}
-        return {"n": n, "d": len(self.covariates) + self._has_intercept, **classes}
+        return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
 
     @property
     def n_classes(self) -> int | None:
@@ -299,7 +299,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             return None
         units = zip(*public_units(self.about, [self.about.column(x) for x in self.covariates]), strict=True)
         return self.public.design(
-            dict(zip(self.covariates, units, strict=True)), intercept=self._has_intercept
+            dict(zip(self.covariates, units, strict=True)), intercept=self.has_intercept
         )
 
     @property
@@ -320,7 +320,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return self.analyst_table.dataset(self.dataset) if self.analyst_table else get_dataset(self.dataset)
 
     @property
-    def _has_intercept(self) -> bool:
+    def has_intercept(self) -> bool:
         """Whether a column of ones is fitted: not for a mean, nor for responses centered by the data."""
         return bool(self.response) and (self.protected or bool(self.family))
 

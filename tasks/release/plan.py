@@ -23,8 +23,9 @@ from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.faults import SpecError
 from tasks.release.request import ReleaseRequest, public_keywords
-from tasks.release.table import ReleaseRows
+from tasks.release.table import AT_CENTERS, ReleaseRows
 from tasks.run.resources import map_on_cluster
+from tasks.study.panel import INTERCEPT, takes_intercept
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     config, name = request.config, request.estimator.name
     declared = public_keywords(config.bounds, config.params, name)
     keywords = {**declared, "epsilon": request.epsilon, "delta": request.delta}
+    if rows.units.names[-1] == AT_CENTERS and takes_intercept(name):
+        keywords = {INTERCEPT: True, **keywords}
     if rows.public:
         _log.warning("%s", rows.public.sentence)
         keywords["public_X"] = rows.public_X

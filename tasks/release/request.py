@@ -15,7 +15,7 @@ from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.public_rows import PublicTable
 from tasks.strict import Strict, field_fault
 from tasks.study.formula import declared_alone, expand_formula
-from tasks.study.panel import takes_public_rows
+from tasks.study.panel import INTERCEPT, takes_public_rows
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study, read_toml, refuse_unfinished
 
@@ -166,7 +166,8 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
         settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
     bounds, params = dict(config.bounds), dict(config.params)
     for key, value in settings.items():
-        if key not in {*config.bounds, *config.params}:
+        # The plan says that there is a constant: it is no part of the question.
+        if key not in {*config.bounds, *config.params, INTERCEPT}:
             (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
     return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
 

@@ -10,13 +10,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
-from dpalgos.params import check_settings
+from dpalgos.params import check_settings, describe
 from reports.analysis.results import PUBLIC_ALONE
 from tasks.problems.kinds import AnyKind
 from tasks.rules import delta_at, evaluate_all
 from tasks.strict import DISTINCT, Strict
 from tasks.work_units import Cell
 
+INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 PUBLIC_ROWS = "public rows"  # the form of an estimator that gets a study's public rows, too
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
@@ -128,6 +129,21 @@ def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tup
             about = "Fitted to the public rows and their responses; it sees no private row."
             extended.append(item.model_copy(update={"form": PUBLIC_ALONE, "about": about}))
     return tuple({(item.name, item.form): item for item in extended}.values())
+
+
+def with_intercept(items: Sequence[EstimatorSpec]) -> tuple[EstimatorSpec, ...]:
+    """Return estimators that know that the last column is the constant, where they ask."""
+    return tuple(
+        item.model_copy(update={"params": {INTERCEPT: True, **item.params}})
+        if takes_intercept(item.name)
+        else item
+        for item in items
+    )
+
+
+def takes_intercept(estimator: str) -> bool:
+    """Whether an estimator has a keyword that says that the last column is the constant."""
+    return any(item["name"] == INTERCEPT for item in describe(dpalgos.get_estimator(estimator).parameters))
 
 
 def takes_public_rows(estimator: str, settings: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from tasks.problems.problem import (
     modules_of,
 )
 from tasks.problems.public_rows import PublicRows, PublicTable
+from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.strict import Strict
 from tasks.study.panel import (
     Count,
@@ -33,6 +34,7 @@ from tasks.study.panel import (
     Grid,
     Number,
     Panel,
+    with_intercept,
     with_public_rows,
 )
 from tasks.work_units import Cell, Replicates
@@ -296,6 +298,8 @@ class StudySpec(Strict):
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
         named, problem = panel.estimators or self.estimators, panel.problem
+        if isinstance(problem, RegisteredTableProblem) and problem.has_intercept:
+            named = with_intercept(named)
         if not isinstance(problem, BringsPublicRows) or problem.public is None:
             return named
         return with_public_rows(named, has_responses=problem.public_y is not None)

@@ -246,7 +246,72 @@ def test_a_column_that_is_far_too_large_gets_a_unit_and_an_indicator_keeps_its_o
         found = dpalgos.estimate("preconditioned_regression", wide, y, rng=np.random.default_rng(9), **ask)
         known = found.estimate * [[scale], [1], [1], [1]]
         errors.append(np.linalg.norm(known - coef[:, None], axis=0).mean())
-        units = found.diagnostics["units"][0]
+        units = 1 / np.diag(found.diagnostics["coordinates"][0])
         np.testing.assert_array_equal(units[1:4], 1.0)
         assert units[0] == 1.0 if scale == 1 else 32 <= units[0] <= 128
     assert errors[1] < 1.3 * errors[0] < 0.5
+
+
+def shifted_errors(n, d, epsilon, shifts):
+    """Errors of predictions in standard deviations of the noise, with columns or the response moved."""
+    rng = np.random.default_rng(3)
+    X, coef = rng.standard_normal((n, d)), np.linspace(1, -1, d)
+    y = X @ coef + rng.standard_normal(n)
+    errors = []
+    for column, response in shifts:
+        rows = np.column_stack([X + column, np.ones(n)])
+        found = dpalgos.estimate(
+            "preconditioned_regression",
+            rows,
+            y + response,
+            epsilon=epsilon,
+            delta=1e-6,
+            intercept=True,
+            replicates=40,
+            rng=np.random.default_rng(4),
+        ).estimate
+        errors.append(np.mean((rows @ found - (X @ coef + response)[:, None]) ** 2))
+    return np.array(errors)
+
+
+def test_with_an_intercept_the_origin_of_the_response_does_not_matter():
+    c = 2 * np.array([0, 3, -3, 20, -20])
+    for n, epsilon in ((2500, 0.5), (6000, 1.0)):
+        errors = shifted_errors(n, 4, epsilon, [(0, each) for each in c])
+        assert (errors[1:] < 1.2 * errors[0]).all()
+
+
+def test_with_an_intercept_the_origin_of_the_columns_does_not_matter():
+    errors = shifted_errors(6000, 4, 0.5, [(0, 0), (3, 0), (-3, 0), (20, 0), (-20, 0), (20, -40)])
+    assert (errors[1:] < 1.2 * errors[0]).all()
+
+
+def test_without_an_intercept_a_far_origin_costs_more_than_with_one():
+    far = shifted_errors(6000, 4, 0.5, [(20, 0)])
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([rng.standard_normal((6000, 4)) + 20, np.ones(6000)])
+    mean = (rows[:, :4] - 20) @ np.linspace(1, -1, 4)
+    y = mean + rng.standard_normal(6000)
+    keywords = {"epsilon": 0.5, "delta": 1e-6, "replicates": 40, "rng": np.random.default_rng(4)}
+    found = dpalgos.estimate("preconditioned_regression", rows, y, **keywords).estimate
+    assert np.mean((rows @ found - mean[:, None]) ** 2) > 5 * far[0]
+
+
+def test_intervals_and_the_explained_part_do_not_move_with_the_origin():
+    rng = np.random.default_rng(5)
+    X = np.column_stack([rng.standard_normal((20_000, 3)), np.ones(20_000)])
+    coef = np.array([1.0, -0.5, 0.3, 0.2])
+    y = X @ coef + rng.standard_normal(20_000)
+    moved = [*X, 4.0, -20.0, 0.0, 0.0]
+    keywords = {"epsilon": 1.0, "delta": 1e-6, "interval": 0.95, "intercept": True}
+    near, far = (
+        dpalgos.estimate("preconditioned_regression", rows, z, rng=np.random.default_rng(6), **keywords)
+        for rows, z in ((X, y), (moved, y + 30))
+    )
+    widths = [np.diff(each.interval, axis=0)[0] for each in (near, far)]
+    np.testing.assert_allclose(widths[1][:3], widths[0][:3], rtol=0.2)
+    low, high = far.interval
+    assert (low[:3] < coef[:3]).all()
+    assert (coef[:3] < high[:3]).all()
+    assert far.goodness(3)["r_squared"] == pytest.approx(near.goodness(3)["r_squared"], abs=0.03)
+    assert far.goodness(3)["residual_std"] == pytest.approx(1, rel=0.05)

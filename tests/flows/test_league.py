@@ -7,7 +7,7 @@ from data.store.folders import home as own_home
 from flows.league.method_run import EPSILONS, MethodRun, _replayed
 from flows.league.run import league, merged
 from flows.league.scale import MOST_ERROR, Scale
-from flows.league.tables import declarations, load
+from flows.league.tables import declarations, developed_on, load
 from flows.league.worker import Table as WorkerTable
 from flows.league.worker_process import Worker, all_methods
 from reports.pages.league import ratios_of, render_league
@@ -228,3 +228,12 @@ def test_rows_are_within_their_public_bounds(name, tmp_path):
     assert table.y_lower <= table.y.min()
     assert table.y.max() <= table.y_upper
     assert table.X.shape[1] == len(table.lower) == len(table.upper)
+
+
+def test_half_of_the_tables_of_every_family_judge_what_was_developed_on_the_others():
+    names, families = declarations(), {about.get("family", "gaussian") for about in declarations().values()}
+    for family in families:
+        own = [name for name, about in names.items() if about.get("family", "gaussian") == family]
+        assert 0.3 * len(own) <= sum(map(developed_on, own)) <= 0.7 * len(own)
+    assert developed_on("computers")
+    assert not developed_on("diamonds")

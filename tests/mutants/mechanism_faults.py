@@ -240,6 +240,28 @@ MECHANISM_FAULTS = {
             "_FAR", value("3.0"), "test_a_wrong_shape_is_not_used_and_costs_little"
         ),
     },
+    "dpalgos/mechanisms/private_centers.py": {
+        "centers are the means of all rows": Fault(
+            "_means",
+            returns("{all} + sample.response().mean()"),
+            replayed("preconditioned_regression: private units, intercept-tight"),
+        ),
+        "rows reach farther about their medians than noise covers": Fault(
+            "_means",
+            argument("clipped_row_sums", 3, "2 * {all}"),
+            witness("preconditioned_regression: private units, intercept-tight"),
+        ),
+        "medians of several columns move by one in all": Fault(
+            "_medians",
+            argument("counts_sensitivity", 0, "1"),
+            witness("preconditioned_regression: private units, intercept-tight"),
+        ),
+        "centers are not taken off": Fault(
+            "Origin.before",
+            condition("any", "True"),
+            "test_with_an_intercept_the_origin_of_the_columns_does_not_matter",
+        ),
+    },
     "dpalgos/mechanisms/private_units.py": {
         "units are what the rows say": Fault(
             "private_units",

@@ -16,7 +16,7 @@ def fit(name, table, epsilon, delta, seed, **keywords):
         {} if table.family == "linear" else {"family": "poisson" if table.family == "counts" else "logistic"}
     )
     rng = np.random.default_rng(seed)
-    budget = {"epsilon": epsilon, "delta": delta}
+    budget = {"epsilon": epsilon, "delta": delta, "intercept": True}
     result = dpalgos.estimate(name, X, table.y, rng=rng, **budget, **family, **keywords)
     table.certified = result.certified_epsilon
     return result.estimate

@@ -28,7 +28,7 @@ def whitenings():
 
 
 def spectra(moments, whitening):
-    return np.linalg.eigvalsh(whitening.matrix @ moments @ whitening.matrix)
+    return np.linalg.eigvalsh(np.swapaxes(whitening.matrix, 1, 2) @ moments @ whitening.matrix)
 
 
 def test_the_second_makes_white_what_the_first_left_below_its_floor(whitenings):
@@ -41,7 +41,6 @@ def test_the_second_makes_white_what_the_first_left_below_its_floor(whitenings):
 def test_directions_are_orthonormal_and_say_which_are_known(whitenings):
     _, *both = whitenings
     for whitening in both:
-        np.testing.assert_allclose(whitening.matrix, np.swapaxes(whitening.matrix, 1, 2), atol=1e-9)
         gram = np.swapaxes(whitening.directions, 1, 2) @ whitening.directions
         np.testing.assert_allclose(gram, np.broadcast_to(np.eye(3), gram.shape), atol=1e-8)
         assert ((whitening.curvature >= 0) & (whitening.curvature <= 1)).all()

@@ -1,0 +1,161 @@
+"""Centers and units of rows [x, y], released, where the last column of X is the constant 1.
+
+    [x, y] ↦ ((x_j − c_j x_d) / s_j for j < d,  x_d,  (y − c_y x_d) / s_y),   x_d = 1
+
+Such rows have the same regressions, with another constant, and no origin to know. A center is first the
+column's median, found among public candidates by a search of counts for all columns at once, of which
+replacing a row moves every count by 1; then the mean of rows about it, clipped to norm 1.5√p: opposite rows,
+3√p/n. Candidates for the response are all numbers of four binary digits, so that it needs no unit; those
+for columns are odd numbers up to 31 of their units. What lies within one unit of 0 starts at 0, and a mean is
+shrunk by its noise.
+
+Columns are centered where nμ ≥ 140 and 70√p, the response where nμ ≥ 140: below that counts say too little.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.mechanisms.clip_levels import counts_above_places, counts_needed, search_by_counts, with_response
+from dpalgos.mechanisms.private_units import UNIT_COUNTS, counts_sensitivity, private_units
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.steps.clipping import ball_mean_sensitivity
+from dpalgos.steps.moments import clipped_row_sums
+from dpalgos.typing import FloatArray, IntArray
+
+MEDIANS, MEANS = "values above a candidate center", "means about the medians"
+RESPONSE_MEDIAN, COLUMN_MEDIANS = "response median", "column medians"
+_SIZES = (2.0 ** np.arange(-24, 40)[:, None] * (1 + np.arange(8) / 8)).ravel()
+_OF_RESPONSE = np.concatenate([-_SIZES[::-1], _SIZES])
+_OF_COLUMNS = np.arange(-31.0, 32.0, 2.0)
+_RESPONSE_COUNTS, _COLUMN_COUNTS = counts_needed(len(_OF_RESPONSE)), counts_needed(len(_OF_COLUMNS))
+_REACH = 1.5  # times √p, of rows about their medians
+_ENOUGH, _ENOUGH_PER_ROOT = 140.0, 70.0  # the nμ from which centers are released, the second times √p
+_SURE = 10.0  # the rows over the noise of a count: a median is found within a tenth of the rows
+_MEAN_STD = 0.15  # of a mean, in units
+_MEDIAN_SHARES, _MEAN_SHARES = (0.005, 0.08), (0.02, 0.05)
+
+
+def center_shares(size: float, n_columns: int, *, by_name: bool) -> dict[str, float]:
+    """Return the shares of μ² that centers of p columns of [x, y] take where ``size`` is nμ; empty: too few.
+
+    With p = 1 only the response has a center; ``by_name`` releases centers at any nμ.
+    """
+    counts = {RESPONSE_MEDIAN: _RESPONSE_COUNTS, COLUMN_MEDIANS: _COLUMN_COUNTS * (n_columns - 1)}
+    found = {
+        part: float(np.clip(number * (_SURE / size) ** 2, *_MEDIAN_SHARES)) for part, number in counts.items()
+    }
+    mean = float(np.clip((mean_std(n_columns, size) / _MEAN_STD) ** 2, *_MEAN_SHARES))
+    if n_columns > 1 and (by_name or size >= max(_ENOUGH, _ENOUGH_PER_ROOT * np.sqrt(n_columns))):
+        return found | {MEANS: mean}
+    return {RESPONSE_MEDIAN: found[RESPONSE_MEDIAN]} if by_name or size >= _ENOUGH else {}
+
+
+def mean_std(n_columns: int, size: float) -> float:
+    """Return the standard deviation of means that all of μ² is spent on, in units."""
+    return 2 * _REACH * float(np.sqrt(n_columns)) / size
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Released centers and units of rows [x, y], (d + 1, R) each."""
+
+    centers: FloatArray
+    units: FloatArray
+
+    @property
+    def coef(self) -> FloatArray:
+        """The coefficients (d, R) of the response's center alone."""
+        coef = np.zeros_like(self.centers[:-1])
+        coef[-1] = self.centers[-1]
+        return coef
+
+    @property
+    def maps(self) -> FloatArray:
+        """C (R, d + 1, d + 1), with rows [x, y] C centered and in units."""
+        maps = np.einsum("jr,jk->rjk", 1 / self.units, np.eye(len(self.units)))
+        maps[:, -2] -= (self.centers / self.units).T  # of the constant, whose own center is 0
+        return np.asarray(maps)
+
+    def before(self, coordinates: FloatArray | None) -> FloatArray | None:
+        """Return coordinates (R, d + 1, d + 1) of rows [x, y] that are centered and in units first."""
+        if not self.centers.any() and (self.units == 1).all():
+            return coordinates
+        return self.maps if coordinates is None else np.asarray(self.maps @ coordinates)
+
+
+def private_origin(
+    transcript: Transcript, sample: Sample, budget: SplitBudget, *, units_of_columns: bool
+) -> Origin:
+    """Release the centers and units that the budget has shares for."""
+    d, shape = sample.n_features, (sample.n_features + 1, transcript.n_replicates)
+    centers: FloatArray = np.zeros(shape)
+    units: FloatArray = np.ones(shape)
+    for part, columns, candidates in (
+        (RESPONSE_MEDIAN, slice(d, d + 1), _OF_RESPONSE),
+        (COLUMN_MEDIANS, slice(0, d - 1), _OF_COLUMNS),
+    ):
+        if part in budget.shares:
+            multiplier = budget.gaussian_multiplier(part, counts_needed(len(candidates)))
+            centers[columns] = _medians(transcript, sample, columns, candidates, multiplier)
+    if "units" in budget.shares:
+        units = private_units(
+            transcript,
+            sample,
+            centers,
+            with_columns=units_of_columns,
+            noise_multiplier=budget.gaussian_multiplier("units", UNIT_COUNTS),
+        )
+    centers[np.abs(centers) <= units] = 0
+    origin = Origin(centers, units)
+    if MEANS not in budget.shares:
+        return origin
+    return Origin(_means(transcript, sample, origin, budget.gaussian_multiplier(MEANS)), units)
+
+
+def _medians(
+    transcript: Transcript, sample: Sample, columns: slice, candidates: FloatArray, noise_multiplier: float
+) -> FloatArray:
+    """Release between which candidates the medians of some columns of [x, y] lie: their middle, (p, R)."""
+    m, p = len(candidates), columns.stop - columns.start
+
+    def places(group: Group) -> IntArray:
+        return np.asarray(np.searchsorted(candidates, with_response(group)[:, columns])[..., None])
+
+    above = counts_above_places(sample, places, (m, p, transcript.n_replicates))
+    found = search_by_counts(
+        transcript,
+        lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
+        above.shape,
+        0.5 * sample.n_rows,
+        l2_sensitivity=counts_sensitivity(p),
+        noise_multiplier=noise_multiplier,
+        label=MEDIANS,
+    )
+    return np.asarray((candidates[found] + candidates[np.maximum(found - 1, 0)]) / 2)
+
+
+def _means(transcript: Transcript, sample: Sample, origin: Origin, noise_multiplier: float) -> FloatArray:
+    """Release means of rows [x, y] about their medians, and return the centers that follow, (d + 1, R)."""
+    n_rows, p = sample.n_rows, sample.n_features
+    others = np.arange(p + 1) != p - 1  # all but the constant
+    level = np.full(transcript.n_replicates, _REACH * np.sqrt(p))
+    maps = origin.maps * others
+
+    def part(group: Group, rows: FloatArray) -> FloatArray:
+        own = maps[group.replicates]
+        weights = np.broadcast_to(group.weights, (len(rows), len(own)))
+        return clipped_row_sums(rows, own, weights, level[group.replicates])
+
+    total = sample.grouped(with_response).total(origin.centers.shape, part)
+    sensitivity = ball_mean_sensitivity(level, n_rows)
+    released = transcript.gaussian(
+        total[others] / n_rows, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MEANS
+    )
+    noise = transcript.noise_std(sensitivity, noise_multiplier, p)
+    kept = np.maximum(1 - noise**2 / np.maximum(released**2, np.finfo(float).tiny), 0)
+    moved = origin.centers.copy()
+    moved[others] += origin.units[others] * kept * released
+    return moved
