@@ -250,7 +250,6 @@ def preconditioned_regression(
         )
         rows = WhitenedScores(sample, family, white.matrix, origin.coef)
     transcript.note("unresolved_directions", white.unresolved)
-
     start, start_variance = first.ridge_start()
     theta = np.linalg.solve(white.matrix, start)[..., 0].T
     if schedule.shrinks_start:

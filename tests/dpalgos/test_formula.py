@@ -205,6 +205,21 @@ def test_ratios_are_those_of_coefficients_and_never_of_the_intercept():
     assert np.isnan(intercept["odds_ratio"])
 
 
+@pytest.mark.parametrize(("formula", "expected"), [("y ~ x", True), ("y ~ 0 + x", False)])
+def test_a_formula_says_whether_the_last_column_is_the_constant(formula, expected, monkeypatch):
+    asked = []
+
+    def seen(*arguments, **keywords):
+        asked.append(keywords.get("intercept", False))
+        return dpalgos.estimate(*arguments, **keywords)
+
+    monkeypatch.setattr("dpalgos.formula.fit.estimate", seen)
+    frame = {"x": np.linspace(-1, 1, 500), "y": np.linspace(0, 1, 500)}
+    bounds = {"x": (-1, 1), "y": (0, 1)}
+    private.ols(formula, frame, epsilon=1.0, delta=1e-6, bounds=bounds, random_state=0)
+    assert asked == [expected]
+
+
 def test_without_an_interval_there_is_no_p_value():
     answer = private.ols(
         "cost ~ age", people(), epsilon=1, delta=1e-8, bounds=BOUNDS, interval=None, random_state=0

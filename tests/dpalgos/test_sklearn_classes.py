@@ -70,9 +70,8 @@ def test_a_fit_is_the_answer_of_the_estimator_and_says_what_it_cost():
     X, u, rng = table()
     y = u + 0.1 * rng.standard_normal(len(X))
     model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(7)).fit(X, y)
-    same = estimated(
-        "preconditioned_regression", np.column_stack([X, np.ones(len(X))]), y, epsilon=1.0, delta=1e-6, seed=7
-    )
+    rows, ask = np.column_stack([X, np.ones(len(X))]), {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
+    same = estimated("preconditioned_regression", rows, y, seed=7, **ask)
     np.testing.assert_array_equal([*model.coef_, model.intercept_], same.estimate)
     assert model.privacy_spent_ == (same.certified_epsilon, 1e-6)
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)

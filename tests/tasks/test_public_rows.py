@@ -183,7 +183,10 @@ def asked(folder, ledger, **keywords):
 def test_a_study_runs_the_estimator_with_and_without_public_rows(tmp_path):
     spec, rows = results(with_public(study(tmp_path)), tmp_path / "run")
     (item,) = [item for item in spec.estimators_of(spec.head_panel) if item.form == FORM]
-    assert (item.name, item.params) == ("preconditioned_regression", {"public_X": "sample"})
+    assert (item.name, item.params) == (
+        "preconditioned_regression",
+        {"intercept": True, "public_X": "sample"},
+    )
     ours = rows[rows["estimator"] == "preconditioned_regression"]
     assert set(ours["form"]) == {"", FORM}
     assert set(ours["status"]) == {"ok"}

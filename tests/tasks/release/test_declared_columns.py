@@ -52,6 +52,7 @@ study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
 
 def drawn_from_a_seed(plan, sample):
     """Draw research noise instead of the operating system's, some of whose draws are far off."""
+    assert plan.params.intercept  # the constant is the last column
     asked = {"epsilon": plan.params.epsilon, "delta": plan.params.delta, "interval": plan.params.interval}
     found = dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **asked)
     return HardenedAnswer(
