@@ -302,7 +302,7 @@ def test_intervals_and_the_explained_part_do_not_move_with_the_origin():
     X = np.column_stack([rng.standard_normal((20_000, 3)), np.ones(20_000)])
     coef = np.array([1.0, -0.5, 0.3, 0.2])
     y = X @ coef + rng.standard_normal(20_000)
-    moved = [*X, 4.0, -20.0, 0.0, 0.0]
+    moved = X + np.array([4.0, -20.0, 0.0, 0.0])
     keywords = {"epsilon": 1.0, "delta": 1e-6, "interval": 0.95, "intercept": True}
     near, far = (
         dpalgos.estimate("preconditioned_regression", rows, z, rng=np.random.default_rng(6), **keywords)
