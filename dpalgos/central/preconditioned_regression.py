@@ -37,9 +37,9 @@ means of clip(u_i r_i, C), opposite rows of norm C.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ ≥ 140, y
-is taken in a released unit s (:mod:`dpalgos.mechanisms.private_units`), z = [x, y/s], for .01 to .08 of what
+is taken in a released unit s (:mod:`dpalgos.mechanisms.private_origin`), z = [x, y/s], for .01 to .08 of what
 is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. With
-``intercept`` z is centered first (:mod:`dpalgos.mechanisms.private_centers`); the answer is for the columns
+``intercept`` z is centered first (:mod:`dpalgos.mechanisms.private_origin`); the answer is for the columns
 as given. Shares, steps and the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.scored_steps`).
 The combination follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). A second
 whitening, inside the first's coordinates, resolves directions that the first's noise hides;
@@ -78,8 +78,7 @@ from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BinnedFitParams, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
-from dpalgos.mechanisms.private_centers import MEANS, MEDIANS, private_origin
-from dpalgos.mechanisms.private_units import UNITS
+from dpalgos.mechanisms.private_origin import MEANS, MEDIANS, UNITS, private_origin
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.scored_steps import Schedule, gradient_steps, schedule_of
 from dpalgos.models.families import Family, get_family

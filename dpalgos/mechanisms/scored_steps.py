@@ -14,8 +14,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import N_COUNTS, GLMLevels, RegressionLevels, WantedRows, few_rows_levels
-from dpalgos.mechanisms.private_centers import center_shares
-from dpalgos.mechanisms.private_units import units_share
+from dpalgos.mechanisms.private_origin import center_shares, units_share
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript

@@ -240,7 +240,7 @@ MECHANISM_FAULTS = {
             "_FAR", value("3.0"), "test_a_wrong_shape_is_not_used_and_costs_little"
         ),
     },
-    "dpalgos/mechanisms/private_centers.py": {
+    "dpalgos/mechanisms/private_origin.py": {
         "centers are the means of all rows": Fault(
             "_means",
             returns("{all} + sample.response().mean()"),
@@ -261,8 +261,6 @@ MECHANISM_FAULTS = {
             condition("any", "True"),
             "test_with_an_intercept_the_origin_of_the_columns_does_not_matter",
         ),
-    },
-    "dpalgos/mechanisms/private_units.py": {
         "units are what the rows say": Fault(
             "private_units",
             returns("{all} * (1 + np.abs(sample.response()).mean())"),

@@ -1,15 +1,19 @@
-"""Centers and units of rows [x, y], released, where the last column of X is the constant 1.
+"""Units and centers of rows [x, y], released: an estimator then works with (z_j − c_j x_d) / s_j.
 
-    [x, y] ↦ ((x_j − c_j x_d) / s_j for j < d,  x_d,  (y − c_y x_d) / s_y),   x_d = 1
+    s_j = 2^(k − 1),  2^k the lowest power of two that about a quarter of the magnitudes exceed
+    c_j = the mean about the median, where the last column of X is the constant, x_d = 1
 
-Such rows have the same regressions, with another constant, and no origin to know. A center is first the
-column's median, found among public candidates by a search of counts for all columns at once, of which
-replacing a row moves every count by 1; then the mean of rows about it, clipped to norm 1.5√p: opposite rows,
-3√p/n. Candidates for the response are all numbers of four binary digits, so that it needs no unit; those
-for columns are odd numbers up to 31 of their units. What lies within one unit of 0 starts at 0, and a mean is
-shrunk by its noise.
+Units are found by a search of six counts for each of p columns at once, of which replacing a row moves every
+count by 1. Of normal values of standard deviation 1 the quarter lies at 1.15, so that s is 1, and nothing
+changes where the declared unit was right; s = 1/2 counts as right, too. Columns get a unit, up to 256, only
+if they are more than four times too large: where most values are small the others may be large but rare (an
+indicator), and a smaller unit would have them clipped.
 
-Columns are centered where nμ ≥ 140 and 70√p, the response where nμ ≥ 140: below that counts say too little.
+Centered rows have the same regressions, with another constant. Medians are found among public candidates by
+such a search: for the response all numbers of four binary digits, so that it needs no unit, for columns odd
+numbers up to 31 of their units. Means are those of rows about the medians, in units, clipped to norm 1.5√p:
+opposite rows, 3√p/n. A median within one unit of 0 counts as 0, and a mean is shrunk by its noise. The
+response is centered where nμ ≥ 140, columns where nμ ≥ 70√p, too: below that counts say too little.
 """
 
 from dataclasses import dataclass
@@ -17,13 +21,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.mechanisms.clip_levels import counts_above_places, counts_needed, search_by_counts, with_response
-from dpalgos.mechanisms.private_units import UNIT_COUNTS, counts_sensitivity, private_units
+from dpalgos.mechanisms.clip_levels import (
+    counts_above_places,
+    counts_needed,
+    search_by_counts,
+    with_response,
+)
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.moments import clipped_row_sums
 from dpalgos.typing import FloatArray, IntArray
+
+UNITS = "values above a level"
+_POWERS = np.arange(-24, 40)
+UNIT_COUNTS = counts_needed(len(_POWERS))
+_ABOVE = 0.25  # of the rows
+_TOO_LARGE, _LARGEST = 4.0, 256.0  # the unit from which a column gets it; larger ones would cost digits
+_SURE_OF_UNITS = 16.0  # the rows over the noise of a count: errors are then four standard deviations away
+_UNIT_SHARES = (0.01, 0.08)
 
 MEDIANS, MEANS = "values above a candidate center", "means about the medians"
 RESPONSE_MEDIAN, COLUMN_MEDIANS = "response median", "column medians"
@@ -33,9 +49,64 @@ _OF_COLUMNS = np.arange(-31.0, 32.0, 2.0)
 _RESPONSE_COUNTS, _COLUMN_COUNTS = counts_needed(len(_OF_RESPONSE)), counts_needed(len(_OF_COLUMNS))
 _REACH = 1.5  # times √p, of rows about their medians
 _ENOUGH, _ENOUGH_PER_ROOT = 140.0, 70.0  # the nμ from which centers are released, the second times √p
-_SURE = 10.0  # the rows over the noise of a count: a median is found within a tenth of the rows
+_SURE_OF_MEDIANS = 10.0  # the rows over the noise of a count: a median is found within a tenth of the rows
 _MEAN_STD = 0.15  # of a mean, in units
 _MEDIAN_SHARES, _MEAN_SHARES = (0.005, 0.08), (0.02, 0.05)
+
+
+def counts_sensitivity(n_columns: int) -> float:
+    """Return √p: replacing a row moves the count of each of p columns by one at most."""
+    return float(np.sqrt(n_columns))
+
+
+def units_share(size: float) -> float:
+    """Return the share of μ² at which counts of responses are sure where ``size`` is nμ; 0: too much."""
+    share = UNIT_COUNTS * (_SURE_OF_UNITS / size) ** 2
+    return 0.0 if share > _UNIT_SHARES[1] else float(max(share, _UNIT_SHARES[0]))
+
+
+def private_units(
+    transcript: Transcript,
+    sample: Sample,
+    centers: FloatArray | None,
+    *,
+    with_columns: bool,
+    noise_multiplier: float,
+) -> FloatArray:
+    """Release units of the columns of X, if wanted, and of y: (d + 1, R), 1 where none was released.
+
+    ``centers`` (d + 1, R) times the last column of X are subtracted first.
+    """
+    first = 0 if with_columns else sample.n_features
+    p, n_levels = sample.n_features + 1 - first, len(_POWERS)
+
+    def powers(group: Group) -> IntArray:
+        """Return the place among the levels of the lowest power of two that is not exceeded."""
+        values = with_response(group)[:, first:, None]
+        if centers is not None:
+            values = values - group.X[:, -1, None, None] * centers[first:, group.replicates]
+        mantissa, exponent = np.frexp(np.abs(values))
+        lowest = np.where(mantissa == 0, _POWERS[0], exponent - (mantissa == 0.5))
+        return np.asarray(np.clip(lowest - _POWERS[0], 0, n_levels))
+
+    above = counts_above_places(sample, powers, (n_levels, p, transcript.n_replicates))
+    found = search_by_counts(
+        transcript,
+        lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
+        above.shape,
+        _ABOVE * sample.n_rows,
+        l2_sensitivity=counts_sensitivity(p),
+        noise_multiplier=noise_multiplier,
+        label=UNITS,
+    )
+    units = np.ones((sample.n_features + 1, transcript.n_replicates))
+    # At the lowest level most values are 0, which says nothing of the others.
+    units[first:] = np.where(found > 0, 2.0 ** (_POWERS[found] - 1), 1.0)
+    units[units == 0.5] = 1.0
+    columns = units[:-1]
+    columns[columns <= _TOO_LARGE] = 1.0
+    columns[:] = np.minimum(columns, _LARGEST)
+    return units
 
 
 def center_shares(size: float, n_columns: int, *, by_name: bool) -> dict[str, float]:
@@ -45,7 +116,8 @@ def center_shares(size: float, n_columns: int, *, by_name: bool) -> dict[str, fl
     """
     counts = {RESPONSE_MEDIAN: _RESPONSE_COUNTS, COLUMN_MEDIANS: _COLUMN_COUNTS * (n_columns - 1)}
     found = {
-        part: float(np.clip(number * (_SURE / size) ** 2, *_MEDIAN_SHARES)) for part, number in counts.items()
+        part: float(np.clip(number * (_SURE_OF_MEDIANS / size) ** 2, *_MEDIAN_SHARES))
+        for part, number in counts.items()
     }
     mean = float(np.clip((mean_std(n_columns, size) / _MEAN_STD) ** 2, *_MEAN_SHARES))
     if n_columns > 1 and (by_name or size >= max(_ENOUGH, _ENOUGH_PER_ROOT * np.sqrt(n_columns))):
