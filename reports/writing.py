@@ -168,3 +168,10 @@ def macros() -> Any:
 def render_sentence(macro: str, **values: Any) -> str:
     """Return what a macro says of some values, as one line."""
     return " ".join(getattr(macros(), macro)(**values).split())
+
+
+def spreadsheet_text(value: Any) -> Any:
+    """Return a cell of a CSV file; a text that a spreadsheet would execute gets an apostrophe in front."""
+    if isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d.,eE+\- \[\]();%*]*$)", value):
+        return f"'{value}"
+    return value

@@ -19,7 +19,12 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
     from flows import study as flows
     from flows.studies.find_study import SCORECARD, readable_studies, study_names
 
-    crons = tomllib.loads(schedules.read_text())
+    try:
+        crons = tomllib.loads(schedules.read_text())
+    except ValueError as error:
+        raise SpecError(f"{schedules} is not a TOML file: {error}; mend it there") from None
+    if odd := next((name for name, cron in crons.items() if not isinstance(cron, str)), None):
+        raise SpecError(f"{schedules}: {odd} must be five fields of cron, got {str(crons[odd])[:60]!r}")
     others = {
         "ingest": flows.run_ingest,
         SCORECARD: flows.run_scorecard,

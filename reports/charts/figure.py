@@ -18,6 +18,7 @@ from reports.charts.line_chart import Frame, line_chart
 from reports.charts.picture import NO_SPACE, can_draw, specification
 from reports.charts.study_charts import along_epsilon, error_limits, has_one_size, series_line
 from reports.page import StudyPage
+from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -200,5 +201,5 @@ def _csv(series: Sequence[Series], where: Setting) -> str:
         for point in one.points
     ]
     out = io.StringIO()
-    pd.DataFrame(rows).to_csv(out, index=False)
+    pd.DataFrame(rows).map(spreadsheet_text).to_csv(out, index=False)
     return out.getvalue()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from reports.writing import num
+from reports.writing import num, spreadsheet_text
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
@@ -173,7 +174,8 @@ def _markdown(grid: PrintedTable) -> str:
 
 def _csv(grid: PrintedTable) -> str:
     out = io.StringIO()
-    csv.writer(out).writerows([grid.head, *grid.terms, *grid.facts])
+    rows = [grid.head, *grid.terms, *grid.facts]
+    csv.writer(out).writerows([*map(spreadsheet_text, row)] for row in rows)
     return out.getvalue()
 
 
@@ -182,7 +184,7 @@ def _csv_of_numbers(model: Model) -> bytes:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(model.rows[0]))
     writer.writeheader()
-    writer.writerows(model.rows)
+    writer.writerows({name: spreadsheet_text(cell) for name, cell in row.items()} for row in model.rows)
     return out.getvalue().encode()
 
 
@@ -239,18 +241,21 @@ def _html(grid: PrintedTable) -> str:
     )
 
 
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML
+
+
 def _docx(grid: PrintedTable) -> bytes:
     from docx import Document
 
     document = Document()
     if grid.title:
-        document.add_paragraph(grid.title, style="Caption")
+        document.add_paragraph(_FORBIDDEN.sub("\ufffd", grid.title), style="Caption")
     table = document.add_table(rows=0, cols=len(grid.head))
     for row in [grid.head, *grid.terms, *grid.facts]:
         for cell, text in zip(table.add_row().cells, row, strict=True):
-            cell.text = text
+            cell.text = _FORBIDDEN.sub("\ufffd", text)
     for each in grid.footnotes:
-        document.add_paragraph(each)
+        document.add_paragraph(_FORBIDDEN.sub("\ufffd", each))
     out = io.BytesIO()
     document.save(out)
     return out.getvalue()

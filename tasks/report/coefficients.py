@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
@@ -13,20 +14,68 @@ from reports.pages.coefficient_table import FORMATS, Model, render
 from reports.writing import num
 from tasks.faults import SpecError
 from tasks.release.table import AT_CENTERS
+from tasks.strict import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Coefficient(BaseModel):
+    name: str
+    estimate: Number
+    lower: Number | None = None
+    upper: Number | None = None
+
+
+class _About(BaseModel):
+    n: int | None = None
+    family: str = ""
+    response: str = ""
+    missing_cells: str = ""
+    references: dict[str, str] = {}
+
+
+class _Release(BaseModel):
+    estimator: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    level: Annotated[float, Field(gt=0, lt=1)] | None
+    answer: Annotated[tuple[_Coefficient, ...], Field(min_length=1)]
+    fit: dict[str, Number] = {}
+    model: _About = _About()
+
+
+class _Parameters(BaseModel):
+    epsilon: Number
+    delta: Number
+
+
+class _Loss(BaseModel):
+    privacy_unit: str
+    privacy_parameters: _Parameters
+
+
+class _Product(BaseModel):
+    name: str
+
+
+class _Deployment(BaseModel):
+    product: _Product
+    privacy_loss: _Loss
+
+
+class _Record(BaseModel):
+    """What a table needs of a record."""
+
+    deployment: _Deployment
+    release: _Release
 
 
 def read_record(path: Path) -> dict[str, Any]:
     """Read a release's record: ``release.json``, or the folder that holds it."""
     file = path / "release.json" if path.is_dir() else path
-    try:
-        record = read_json(file)
-        if {"deployment", "release"} <= set(record):
-            return dict(record)
-    except (OSError, ValueError, TypeError):
-        pass
-    raise SpecError(f"{file} must be the record of a release, written by dpcost release --record")
+    what = "the record of a release, written by dpcost release --record"
+    read_strictly(file, _Record, what)
+    record: dict[str, Any] = read_json(file)
+    return record
 
 
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:

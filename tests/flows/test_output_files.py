@@ -1,6 +1,7 @@
 """No command writes over what it reads, or over a file that it did not write."""
 
 import contextlib
+import csv
 import json
 import os
 import shutil
@@ -204,3 +205,75 @@ def test_without_a_home_nothing_that_is_there_is_replaced(place, command_line, m
         Path("chart.svg").unlink()
     assert command_line(*FIGURE, "--out", "chart.svg")[0] == 0
     sentence(command_line(*FIGURE, "--out", "chart.svg"))
+
+
+def without(record, *path):
+    """Return a record without a field, or with another value where the last step is a pair."""
+    whole = json.loads(json.dumps(record))
+    part = whole
+    for step in path[:-1]:
+        part = part[step]
+    if isinstance(path[-1], tuple):
+        part[path[-1][0]] = path[-1][1]
+    else:
+        del part[path[-1]]
+    return json.dumps(whole)
+
+
+DAMAGED = {
+    "empty": lambda record: "",
+    "a list": lambda record: "[]",
+    "nothing": lambda record: "null",
+    "nested": lambda record: "[" * 10**5,
+    "no name": lambda record: without(record, "deployment", "product", "name"),
+    "no level": lambda record: without(record, "release", "level"),
+    "no answer": lambda record: without(record, "release", ("answer", [])),
+    "a text": lambda record: without(record, "release", "answer", 0, ("estimate", "x")),
+    "no epsilon": lambda record: without(
+        record, "deployment", "privacy_loss", "privacy_parameters", ("epsilon", None)
+    ),
+    "another fit": lambda record: without(record, "release", ("fit", 3)),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_record_is_one_sentence_that_names_it(kind, record, command_line):
+    whole = json.loads((record / "release.json").read_text())
+    (record / "release.json").write_text(DAMAGED[kind](whole))
+    assert "release.json" in sentence(command_line("table", "record"))
+
+
+def test_a_table_runs_nothing_in_a_spreadsheet_and_holds_no_control_character(record, command_line):
+    whole = json.loads((record / "release.json").read_text())
+    whole["release"]["answer"][0]["name"] = "=cmd|'/c calc'!A0"
+    whole["release"]["answer"][1]["name"] = "-1+cmd|x"
+    whole["deployment"]["product"]["name"] = "\x07\x00 @SUM(1)"
+    (record / "release.json").write_text(json.dumps(whole))
+    for form in ("csv", "docx"):
+        status, _, err = command_line("table", "record", "--out", f"t.{form}")
+        assert status == 0, err
+    cells = [cell for row in csv.reader(Path("t.csv").read_text().splitlines()) for cell in row]
+    assert "'=cmd|'/c calc'!A0" in cells
+    assert not [cell for cell in cells if cell.startswith(("=", "@"))]
+
+
+GARBAGE = {
+    "empty": b"",
+    "a list": b"[]",
+    "no tables": b'{"rows": [], "audits": [], "methods": {}, "machines": []}',
+    "an unlisted method": json.dumps(
+        {"rows": [], "audits": [{"method": "x"}], "methods": {}, "tables": {}, "machines": []}
+    ).encode(),
+    "nested": b"{" * 10**5,
+    "no text": b"\xff\xfe",
+}
+
+
+@pytest.mark.parametrize("kind", [*GARBAGE, "/dev/zero"])
+def test_results_of_another_machine_that_are_none_are_one_sentence(kind, place, command_line):
+    file = place / "results.json"
+    if kind in GARBAGE:
+        file.write_bytes(GARBAGE[kind])
+    else:
+        file = kind
+    assert str(file) in sentence(command_line("league", "--merge", file, "--out", "league-out"))

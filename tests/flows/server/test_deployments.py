@@ -26,3 +26,10 @@ def test_a_wrong_line_is_refused_with_the_files_name(tmp_path, line):
     (tmp_path / "schedules.toml").write_text(line)
     with pytest.raises(SpecError, match=r"schedules\.toml.*hou?sing"):
         deployments("home-1", tmp_path / "schedules.toml")
+
+
+@pytest.mark.parametrize("text", ["housing = 3", 'housing = ["0 3 1 * *"]', "housing = ", "[housing]\na = 1"])
+def test_schedules_of_another_kind_are_one_sentence_that_names_the_file(tmp_path, text):
+    (tmp_path / "schedules.toml").write_text(text)
+    with pytest.raises(SpecError, match=r"schedules\.toml"):
+        deployments("home-1", tmp_path / "schedules.toml")
