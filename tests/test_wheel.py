@@ -1,5 +1,6 @@
 """The wheel, installed in an environment next to another package `data`, runs and serves from any folder."""
 
+import json
 import os
 import shutil
 import signal
@@ -75,6 +76,26 @@ def test_a_study_runs_from_another_folder(python, environment, tmp_path):
     share = tmp_path / "share" / "dpcost"
     assert (share / "reports" / "rand_visits" / "report.html").exists()
     assert (share / "home" / "store").is_dir()
+
+
+def test_a_release_is_charged_drawn_and_set_into_a_table(python, environment, tmp_path):
+    (tmp_path / "people.csv").write_text("age\n" + "\n".join(map(str, range(20, 80))))
+    (tmp_path / "release.toml").write_text(
+        '[dataset]\nname = "people"\n[columns]\nx = ["age"]\n[bounds]\nvalue_bound = 100.0\n'
+    )
+    main = "import sys; from dpcost.flows.cli.start import main; sys.argv[0] = 'dpcost'; main()"
+    ask = "release dp_mean --data people.csv --config release.toml --epsilon 1 --delta 1e-4 --yes --json"
+    said = []
+    for words in ("ledger open people --epsilon 2 --delta 1e-3", ask, ask, "ledger verify", "estimators"):
+        command = [python, "-c", main, *words.split()]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        said.append(done.stdout)
+    first, second = json.loads(said[1]), json.loads(said[2])
+    assert (first["replayed"], second["replayed"]) == (False, True)
+    assert first["estimate"] == second["estimate"]
+    assert (tmp_path / "share" / "dpcost" / "home" / "ledger.sqlite").exists()
 
 
 def test_it_serves(python, environment, tmp_path):

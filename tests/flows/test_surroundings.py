@@ -3,12 +3,15 @@
 import json
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from small_project import DPCOST, processes_of, until
 
 from data.ledger import Ledger
+from tests.private_postgres import private_postgres
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -145,3 +148,18 @@ def test_of_five_runs_at_once_in_one_home_one_runs_and_the_others_say_so(project
     assert project.same_results(undisturbed)
     project.dpcost("cache", "verify")
     assert processes_of(project.home) == []
+
+
+def test_postgresql_records_what_a_run_does(project, undisturbed):
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        with private_postgres(Path(name)) as address:
+            asynchronous = address.replace("postgresql", "postgresql+asyncpg")
+            _, err = project.run(PREFECT_API_DATABASE_CONNECTION_URL=asynchronous)
+            engine = sa.create_engine(address.replace("postgresql", "postgresql+psycopg"))
+            with engine.connect() as connection:
+                states = connection.execute(sa.text("SELECT state_type FROM flow_run")).scalars().all()
+            engine.dispose()
+    assert [str(state) for state in states] == ["COMPLETED"]
+    assert "note: the server recorded" not in err
+    assert project.same_results(undisturbed)

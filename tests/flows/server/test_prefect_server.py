@@ -32,6 +32,15 @@ def test_what_a_server_is_set_to_prefect_knows(monkeypatch, name, value):
     assert found in (value, set(value.split(","))) or found == json.loads(value)
 
 
+def test_events_are_written_in_batches_of_prefects_own_size(home, monkeypatch):
+    """A batch whose writing met a locked database is lost as a whole, and few are lost with a small one."""
+    import prefect.settings
+
+    for name, value in (SERVER_SETTINGS | server_settings(home)).items():
+        monkeypatch.setenv(name, value)
+    assert prefect.settings.Settings().server.services.event_persister.batch_size == 20
+
+
 def test_history_is_kept_for_as_many_days_as_the_one_setting_says(home, monkeypatch):
     import prefect.settings
 

@@ -40,7 +40,8 @@ class Page:
             [
                 *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
                 *("--disable-background-networking", "--disable-sync", "--remote-allow-origins=*"),
-                *(f"--user-data-dir={folder}", f"--remote-debugging-port={port}", "about:blank"),
+                *(f"--user-data-dir={folder}", f"--remote-debugging-port={port}"),
+                *("--host-resolver-rules=MAP rebound.test 127.0.0.1", "about:blank"),
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -147,25 +148,72 @@ Promise.allSettled(how.map((each) => fetch(address, {method: "POST", body, crede
 </script>"""
 
 
-@pytest.mark.parametrize("attacker", ["127.0.0.1", "localhost"])
-def test_another_site_deletes_no_deployment(serving, page, tmp_path, attacker):
-    own, name = f"http://127.0.0.1:{serving.port}", attacker
-    page.send("Page.navigate", url=f"{own}/reports/")
+@contextlib.contextmanager
+def site_of(folder, page):
+    """Serve one page on a port of its own, which is yielded."""
+    (folder / "site").mkdir()
+    (folder / "site" / "index.html").write_text(page)
+    handler = partial(SimpleHTTPRequestHandler, directory=folder / "site")
+    site = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=site.serve_forever, daemon=True).start()
+    try:
+        yield site.server_port
+    finally:
+        site.shutdown()
+        site.server_close()
+
+
+def see_reports(serving, page):
+    """Sign in at the reports, too, which leaves a cookie."""
+    page.send("Page.navigate", url=f"http://127.0.0.1:{serving.port}/reports/")
     page.wait_for("password")
     fill = f"document.forms[0].password.value = {json.dumps(serving.password)}; document.forms[0].submit()"
     page.send("Runtime.evaluate", expression=fill)
     page.wait_for("report")
+
+
+SPY = """<title>A dog</title><iframe src="ADDRESS/reports/"></iframe><iframe src="ADDRESS/"></iframe>
+<script>
+const asked = (path) => fetch("ADDRESS" + path, {credentials: "include"});
+const read = (path) => asked(path).then((answer) => answer.text(), () => "refused");
+const listen = (path) => new Promise((done) => {
+  const socket = new WebSocket("ws://" + "ADDRESS".split("//")[1] + path);
+  socket.onopen = () => done("open");
+  socket.onerror = socket.onclose = () => done("refused");
+});
+const paths = ["/reports/", "/site/", "/api/deployments/filter", "/api/csrf-token?client=x", "/openapi.json"];
+const sockets = ["/api/events/in", "/api/events/out", "/api/logs/out"];
+Promise.all([...paths.map(read), ...sockets.map(listen)]).then((found) => {
+  setTimeout(() => { document.body.append("found: " + [...new Set(found)].join()); }, 1000);
+});
+</script>"""
+
+
+def frames_of(tree):
+    return [tree["frame"]["url"], *(url for child in tree.get("childFrames", ()) for url in frames_of(child))]
+
+
+@pytest.mark.parametrize("spy", ["127.0.0.1"])
+def test_another_site_neither_reads_nor_listens_nor_frames(serving, page, tmp_path, spy):
+    own = f"http://127.0.0.1:{serving.port}"
+    see_reports(serving, page)
+    with site_of(tmp_path, SPY.replace("ADDRESS", own)) as port:
+        page.send("Page.navigate", url=f"http://{spy}:{port}/")
+        page.wait_for("found: ")
+        assert page.text().split("found: ")[1].strip() == "refused"
+        frames = frames_of(page.send("Page.getFrameTree")["frameTree"])
+        assert len(frames) == 3
+        assert not [url for url in frames if url.startswith(own)]
+
+
+@pytest.mark.parametrize("attacker", ["127.0.0.1", "localhost"])
+def test_another_site_deletes_no_deployment(serving, page, tmp_path, attacker):
+    own, name = f"http://127.0.0.1:{serving.port}", attacker
+    see_reports(serving, page)
     before = len(serving.ask("deployments"))
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "index.html").write_text(ATTACK.replace("ADDRESS", own))
-    site = ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path / "site")
-    )
-    threading.Thread(target=site.serve_forever, daemon=True).start()
-    page.send("Page.navigate", url=f"http://{name}:{site.server_port}/")
-    page.wait_for("another site may not ask for this")  # where the form leads
-    site.shutdown()
-    site.server_close()
+    with site_of(tmp_path, ATTACK.replace("ADDRESS", own)) as port:
+        page.send("Page.navigate", url=f"http://{name}:{port}/")
+        page.wait_for("another site may not ask for this")  # where the form leads
     assert len(serving.ask("deployments")) == before > 20
     # Even a browser that sent the password with it would be refused.
     token = base64.b64encode(serving.password.encode()).decode()
