@@ -64,7 +64,7 @@ _FORMAT = sa.Table(
 )
 FORMAT = 1  # of the tables above; without a number, as version 1.0.0 wrote them, it is 1
 
-_VERIFY = "run dpcost ledger verify"
+_RESTORE = "restore a backup: dpcost ledger restore FILE"
 _BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"
 _SQLITE_FAULTS = {
     "SQLITE_BUSY": _BUSY,
@@ -245,7 +245,7 @@ class SQLiteDatabase(Database):
 
     def _advice(self, error: DBAPIError, connected: bool) -> str:
         code = getattr(error.orig, "sqlite_errorname", None) or "no reason given"
-        return _SQLITE_FAULTS.get("_".join(code.split("_")[:2]), f"cannot be used ({code}); {_VERIFY}")
+        return _SQLITE_FAULTS.get("_".join(code.split("_")[:2]), f"cannot be used ({code}); {_RESTORE}")
 
 
 class PostgreSQLDatabase(Database):
@@ -301,7 +301,7 @@ class PostgreSQLDatabase(Database):
         if isinstance(error, OperationalError | InterfaceError):
             # What this command committed before stands, and so may what was being committed.
             return "was lost in mid-work; ask again: the same question costs nothing twice"
-        return f"cannot be used ({code}); {_VERIFY}"
+        return f"cannot be used ({code}); {_RESTORE}"
 
 
 def _connection(address: str, *, timeout: float) -> sqlite3.Connection:

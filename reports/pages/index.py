@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Annotated
 
 from markupsafe import Markup
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from reports.analysis.cost import cost_at
 from reports.analysis.series import View
@@ -29,6 +30,12 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 
 
+def _moment(text: str) -> str:
+    if text:
+        datetime.fromisoformat(text)  # raises ValueError
+    return text
+
+
 @dataclass(frozen=True)
 class Card:
     """A study on the index page.
@@ -46,7 +53,7 @@ class Card:
     title: Text
     headline: Text
     data_source: Text
-    when: Text
+    when: Annotated[str, AfterValidator(_moment)]
     seconds: Number | None
     figure_svg: str
     href: Annotated[str, Field(pattern=r"^([a-z0-9_-]+/){1,2}report\.html$")]

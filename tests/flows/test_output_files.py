@@ -277,3 +277,13 @@ def test_results_of_another_machine_that_are_none_are_one_sentence(kind, place, 
     else:
         file = kind
     assert str(file) in sentence(command_line("league", "--merge", file, "--out", "league-out"))
+
+
+def test_verifying_a_damaged_ledger_does_not_advise_to_verify_it(place, command_line, home):
+    assert command_line("ledger", "open", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
+    for path in home.glob("ledger.*"):
+        if path.suffix != ".key":
+            path.write_bytes(b"SQLite format 3\0" + b"x" * 4096)
+    status, _, err = command_line("ledger", "verify")
+    assert status != 0
+    assert "ledger verify" not in err

@@ -254,7 +254,7 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(s
 @pytest.mark.parametrize("picture", PICTURES)
 def test_a_strangers_card_runs_nothing(served, files, picture):
     card = Card.from_json(files["card.json"])
-    words = dict.fromkeys(("title", "headline", "kind", "source", "commit", "when", "data_source"), PLANTED)
+    words = dict.fromkeys(("title", "headline", "kind", "source", "commit", "data_source"), PLANTED)
     planted = replace(card, **words, datasets=[PLANTED], estimators=[PLANTED], figure_svg=PICTURES[picture])
     index = render_index([planted])["index.html"]
     for guarded in (True, False):

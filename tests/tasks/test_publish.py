@@ -102,7 +102,7 @@ def planted(place, kind):
     secret.write_text("root:x:0:0")
     fields = json.loads(card.read_text())
     key, _, value = kind.partition(" ")
-    if key in ("name", "href"):
+    if key in ("name", "href", "when"):
         card.write_text(json.dumps({**fields, key: ast.literal_eval(value)}))
     if kind == "link":
         (place / "summary.csv").symlink_to(secret)
@@ -137,6 +137,8 @@ REACHING_OUT = [
     *(f"href {href!r}" for href in ("/x/report.html", "../report.html")),
     *("link", "linked figures", "linked folder", "linked card", "device", "fifo", "large", "large card"),
     "odd name",
+    "when 'yesterday'",
+    "when '9999-99-99T00:00:00'",
 ]
 
 
