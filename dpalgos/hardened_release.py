@@ -68,7 +68,7 @@ def plan_release(
     params = build_params(estimator, {**keywords, "calibration": "tight"})
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
     made_up = made_up_rows(estimator, n_rows, n_features, n_users, streamed)
-    rehearsal = _secure_transcript(estimator, made_up)
+    rehearsal = secure_transcript(estimator, made_up)
     run(estimator, made_up, params, rehearsal)
     calibrated = rehearsal.events
 
@@ -120,7 +120,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> HardenedAnswer:
 
     An answer whose events cost anything but what was charged is withheld.
     """
-    transcript = _secure_transcript(plan.estimator, sample, plan.inflation)
+    transcript = secure_transcript(plan.estimator, sample, plan.inflation)
     released = run(plan.estimator, sample, plan.params, transcript)
     if spending(transcript.events) != plan.cost:
         raise InputError(
@@ -159,7 +159,8 @@ def made_up_rows(
     return made_up
 
 
-def _secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 1.0) -> SecureTranscript:
+def secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 1.0) -> SecureTranscript:
+    """Return the transcript of one release from a sample."""
     n_rows, relation = int(sample.n_rows.max()), estimator.relation or Relation.CENTRAL
     n = min(users.n_users for users in sample.users) if relation is Relation.USER else n_rows
     return SecureTranscript(relation, inflation, n_rows=n, n_blocks=ceil(n / sample.rows.block_size))

@@ -214,6 +214,8 @@ def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEven
 def _log_selection(scores: FloatArray, chosen: FloatArray, event: Event | None) -> FloatArray | None:
     if not isinstance(event, BoundedRangeEvent | PureEvent) or scores.ndim != 2:
         return None
+    if getattr(event, "support", ()):  # numbers are chosen, of which the scores are a few probes
+        return None
     left = np.array(scores * (event.epsilon / (2 * np.asarray(event.sensitivity))))
     total, trial = np.zeros(left.shape[1]), np.arange(left.shape[1])
     for index in chosen:

@@ -11,6 +11,9 @@ many candidates; ε ≥ log((p_low − δ) / q_high) by exact confidence interva
 Pairs: the estimator's own witnesses, given what a run published up to its first, middle and last release,
 and rows far outside of every bound, as far as data are accepted.
 
+Next to the bound, the runs that choose say how large the noise was that was drawn, and which ε the events
+prove with that (:mod:`dpalgos.audit.drawn_noise`): noise that is too small is found whatever the pair.
+
 What a bound means. Above the certified ε: the guarantee is false, with that confidence, whatever the
 proof says. Below it: nothing is proved. :func:`dpalgos.audit.rates.detectable_fault` says which faults
 n runs can see at all. Leaks through the last bits of floats are left out (scores are rounded), and the random
@@ -27,10 +30,13 @@ import numpy as np
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.api import build_params
 from dpalgos.audit.distinguishers import Discriminant, all_scores, declared_divergence
+from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
+from dpalgos.audit.hardened_trials import HardenedTrials
 from dpalgos.audit.rates import CONFIDENCE, detectable_fault, epsilon_lower_bound
 from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
+from dpalgos.hardened_release import releasable
 from dpalgos.params import Params
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
@@ -81,7 +87,9 @@ class AuditResult(AuditVerdict):
 
     ``certified_epsilon`` is what the accountant proves from the events, ``claimed_epsilon`` the same and for
     ``tight`` no more than ``epsilon``: what the bound is compared with. ``detectable_fault`` is the factor by
-    which noise must be too small for so many runs to see it, at the claimed ε.
+    which noise must be too small for so many runs to see it by attacks, at the claimed ε.
+    ``noise_epsilon`` is the ε that the events prove with the noise that was drawn, where its upper confidence
+    limits, ``noise_ratios`` by release, lie below what is declared.
     """
 
     estimator: str
@@ -89,11 +97,25 @@ class AuditResult(AuditVerdict):
     certified_epsilon: float
     claimed_epsilon: float
     detectable_fault: float
+    noise_epsilon: float
+    noise_ratios: dict[str, float]
 
     @property
     def violated(self) -> bool:
         """Whether the runs contradict the claim."""
-        return self.epsilon_lower_bound > self.claimed_epsilon
+        proved = max(self.epsilon_lower_bound, self.noise_epsilon / (1 + 1e-9))
+        return proved > self.claimed_epsilon or any(ratio < 1 for ratio in self.noise_ratios.values())
+
+    @property
+    def verdict(self) -> str:
+        small = [(ratio, label) for label, ratio in self.noise_ratios.items() if ratio < 1]
+        if small:
+            ratio, label = min(small)
+            return (
+                f"violated, for the noise of {label!r} is at most {ratio:.3f} times what is declared, with "
+                f"which the releases prove ε = {self.noise_epsilon:.3f}"
+            )
+        return super().verdict
 
 
 def audit_estimator(
@@ -105,6 +127,7 @@ def audit_estimator(
     calibration: str = "tight",
     n_trials: int = 100_000,
     n_features: int = 3,
+    hardened: bool = False,
     progress: Callable[[int], None] | None = None,
     **keywords: Any,
 ) -> AuditResult:
@@ -112,12 +135,15 @@ def audit_estimator(
 
     To choose them takes about as many again; ``progress`` is called with the number of runs begun so far.
     ``keywords`` are public bounds and settings; what is not given is taken from the catalog's example.
+    ``hardened``: the noise of releases about real people, run by run.
     """
     estimator = get_estimator(name)
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
+    if hardened:
+        releasable(name, keywords)
     # Arrays of an example have its own number of columns; a trial's sample brings public rows.
-    example = {k: value for k, value in estimator.example.items() if not isinstance(value, np.ndarray)}
+    example = {k: v for k, v in estimator.example.items() if np.shape(v)[-1:] in ((), (n_features,))}
     given = {**example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
     n_begun = 0
 
@@ -129,7 +155,8 @@ def audit_estimator(
         return BatchNoise(rng, n_replicates)
 
     params = build_params(estimator, given)
-    return audit(estimator, params, n_trials=n_trials, n_features=n_features, rng=rng, noise=noise)
+    options: dict[str, Any] = {"n_trials": n_trials, "n_features": n_features, "rng": rng, "noise": noise}
+    return audit(estimator, params, hardened=given if hardened else None, **options)
 
 
 def audit(
@@ -140,17 +167,22 @@ def audit(
     rng: np.random.Generator,
     n_features: int = 3,
     noise: NoiseFactory = BatchNoise,
+    hardened: dict[str, Any] | None = None,
 ) -> AuditResult:
     """Audit any estimator, e.g. a faulty one; ``noise`` makes the random source of a chunk of trials.
 
-    The other arguments are those of :func:`audit_estimator`.
+    ``hardened``: the keywords of a release, whose noise is drawn run by run. The other arguments are those of
+    :func:`audit_estimator`.
     """
     n_trials, n_features = check_count("n_trials", n_trials), check_count("n_features", n_features)
     if not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}")
     bounds = EventBounds(n_trials, float(getattr(params, "delta", np.nan)))
 
-    audited = _Audit(Trials(estimator, params, rng, noise), bounds)
+    trials = Trials(estimator, params, rng, noise)
+    if hardened is not None:
+        trials = HardenedTrials(estimator, params, rng, noise, {**hardened, "calibration": "tight"})
+    audited = _Audit(trials, bounds)
     candidates = pairs(estimator, params, n_features, rng)
     for pair in candidates:
         if any(audited.trials.fails(either) for either in (pair, pair.swapped)):
@@ -193,6 +225,7 @@ class TestedEvent:
 class _Audit:
     trials: Trials
     bounds: EventBounds
+    drawn: DrawnNoise = dataclasses.field(default_factory=DrawnNoise)
 
     def of_releases(self, candidates: list[Pair]) -> AuditResult:
         """Audit by what is released: compare, choose and test."""
@@ -239,6 +272,7 @@ class _Audit:
     def _score(self, pair: Pair, n_trials: int, discriminant: Discriminant) -> Scores:
         collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
         for chunk in self.trials.chunks(pair, n_trials):
+            self.drawn.add(chunk[0].first)
             for scores, runs in zip(collected, chunk, strict=True):
                 scores.append(all_scores(runs, discriminant))
         first, second = (
@@ -250,7 +284,8 @@ class _Audit:
         params, delta = self.trials.params, self.bounds.delta
         calibration = str(getattr(params, "calibration", ""))
         epsilon = float(getattr(params, "epsilon", np.nan))
-        certified = certified_epsilon(self.trials.events([pair, pair.swapped]), delta)
+        events = self.trials.events([pair, pair.swapped])
+        certified, ratios = certified_epsilon(events, delta), self.drawn.ratios()
         claimed = min(certified, epsilon) if calibration == "tight" else certified
         detectable = np.inf
         if 0 < claimed < np.inf:
@@ -270,6 +305,10 @@ class _Audit:
             true_positive_rate=hits / n,
             false_positive_rate=false_hits / n,
             detectable_fault=detectable,
+            noise_epsilon=epsilon_of_drawn_noise(events, ratios, delta)
+            if min(ratios.values(), default=1) < 1
+            else 0.0,
+            noise_ratios=ratios,
         )
 
 

@@ -5,13 +5,13 @@
 Guarantee: ε-differentially private (δ = 0) with noise in cubes, (ε, δ) with Gaussian noise, under replacing
 one row; n is public. Public: ``lower`` l and ``upper`` u, a number each or one per column.
 
-    quantity        sensitivity  share              made in                forms
-    mean            1/n          the rest           box_mean               not gaussian
-    mean            √(Σ w_j)/n   the rest           box_mean               gaussian
-    score moments   1/n          a quarter of .4 ε  release_entry_squares  interval and not gaussian
-    shares by size  d/n          the rest of .4 ε   release_tail           interval and not gaussian
-    score moments   √d/n         .05                release_entry_squares  gaussian interval
-    shares by size  √d/n         .12                release_tail           gaussian interval
+    quantity        sensitivity       share              made in                forms
+    mean            1/n               the rest           box_mean               not gaussian
+    mean            √(Σ w_j)/n        the rest           box_mean               gaussian
+    score moments   1/n               a quarter of .4 ε  release_entry_squares  interval and not gaussian
+    shares by size  min(d + 1, 3)/n   the rest of .4 ε   release_tail           interval and not gaussian
+    score moments   √d/n              .05                release_entry_squares  gaussian interval
+    shares by size  √min(d + 1, 3)/n  .12                release_tail           gaussian interval
 
 Why it is private. A row moves the mean of column j, in units of its width, by at most 1/n, and all columns at
 once by that: :func:`dpalgos.steps.clipping.unit_mean_sensitivity`, attained by the rows l and u. What is

@@ -11,12 +11,12 @@ Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"privat
 released 2.5 % and 97.5 % quantiles of every column, 2d selections that take ``truncation_share`` of ρ; given
 them l and u are public, and the mean gets the rest. ``"none"``: not private.
 
-    quantity             sensitivity     share             made in                forms
-    quantiles            1 (selections)  truncation_share  _quantiles             private quantiles
-    mean                 ‖u − l‖₂/n      the rest          dp_mean                all
-    score moments        √d/n            .05               release_entry_squares  interval
-    shares by size       √d/n            .12               release_tail           interval
-    untruncated entries  unbounded       none proved       dp_mean                no truncation
+    quantity             sensitivity       share             made in                forms
+    quantiles            1 (selections)    truncation_share  _quantiles             private quantiles
+    mean                 ‖u − l‖₂/n        the rest          dp_mean                all
+    score moments        √d/n              .05               release_entry_squares  interval
+    shares by size       √min(d + 1, 3)/n  .12               release_tail           interval
+    untruncated entries  unbounded         none proved       dp_mean                no truncation
 
 Calibrations
     ``tight``: sd = Δ z1(ε, δ), exact.

@@ -18,15 +18,15 @@ standard deviation σ = high. If low = high, that is the last ball, too, with u 
 so that the noise in column j is in proportion to √t_j, and its norm to Σ t_j instead of √d √(Σ t_j²),
 the least that Gaussian noise of one size per column can have. Where all columns are alike the two are one.
 
-    quantity               sensitivity  share     made in                 forms
-    center                 2r/n         .1        moved                   not public center or private radius
-    center                 2r/n         .08       moved                   private radius
-    rows outside a level   1            .03       search_level            private radius
-    spread                 √2 r₀²/n     .05       _private_ball           private radius
-    rows outside the ball  1            .06       search_level            private radius
-    mean                   2r/n         the rest  clipped_mean            all
-    score moments          √2/n         .05       release_second_moments  interval
-    shares by size         √2/n         .12       release_tail            interval
+    quantity               sensitivity   share     made in                 forms
+    center                 2r/n          .1        moved                   not public center or private radius
+    center                 2r/n          .08       moved                   private radius
+    rows outside a level   1             .03       search_level            private radius
+    spread                 √2 r₀²/n      .05       _private_ball           private radius
+    rows outside the ball  1             .06       search_level            private radius
+    mean                   2r/n          the rest  clipped_mean            all
+    score moments          √min(d, 2)/n  .05       release_second_moments  interval
+    shares by size         √2/n          .12       release_tail            interval
 
 Why it is private. What is released is the bracket, the mean offset from the center: next to a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface

@@ -10,11 +10,11 @@ clip shortens a vector to ℓ2 norm r_t; 3 stands for √log(2/β) in r_t, as in
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound`` B (every coordinate of the mean
 lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at most that), ``n_rounds`` T.
 
-    quantity        sensitivity  share                 made in                 forms
-    center          2r_t/n       ¼ of the rest, T > 1  coinpress_mean          all
-    mean            2r_T/n       ¾ of the rest         coinpress_mean          all
-    score moments   √2/n         .05                   release_second_moments  interval
-    shares by size  √2/n         .12                   release_tail            interval
+    quantity        sensitivity   share                 made in                 forms
+    center          2r_t/n        ¼ of the rest, T > 1  coinpress_mean          all
+    mean            2r_T/n        ¾ of the rest         coinpress_mean          all
+    score moments   √min(d, 2)/n  .05                   release_second_moments  interval
+    shares by size  √2/n          .12                   release_tail            interval
 
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
 move by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), with Gaussian noise; the center and

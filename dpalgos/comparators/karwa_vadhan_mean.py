@@ -9,12 +9,12 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``mean_bound``
 If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k+1)) of |x_2i − x_(2i−1)|,
 σ = 2^(k+2) within the bounds, where pairs are formed by row number.
 
-    quantity        sensitivity     share     made in                forms
-    spread          1 (selections)  .1        _choose                private spread
-    center          1 (selections)  .1        _choose                all
-    mean            √(Σ widths)/n   the rest  _release_means         all
-    score moments   √d/n            .05       release_entry_squares  interval
-    shares by size  √d/n            .12       release_tail           interval
+    quantity        sensitivity       share     made in                forms
+    spread          1 (selections)    .1        _choose                private spread
+    center          1 (selections)    .1        _choose                all
+    mean            √(Σ widths)/n     the rest  _release_means         all
+    score moments   √d/n              .05       release_entry_squares  interval
+    shares by size  √min(d + 1, 3)/n  .12       release_tail           interval
 
 Why it is private. Replacing a row takes 1 from one bin of a column and adds 1 to another (of pairs, too: it
 is in one pair): choices by scores of sensitivity 1. Given the intervals, the mean of a column moves by at

@@ -8,15 +8,15 @@ g_t is the mean of scores of white rows u = W x at θ_t, each clipped to norm C,
 deviation s_t. All of it was released by the estimator, so that the center costs nothing; it is not shrunk.
 Q is the curvature of the mean of clipped scores, S their second moments. Released for the interval:
 
-    quantity                  sensitivity  share  made in                 forms
-    curvatures above a level  1            .012   search_level            all
-    curvature                 √2 L/n       .04    release_curvature       all
-    score moments             √2/n         .015   release_second_moments  all
-    mean residual             2/n          .055   release_mean_residual          not least squares
-    rows far away             1            .03    _count_far_rows                not least squares
-    wide gradient             6 C/n        .25    _wide_step              least squares
-    shares by size            √2/n         .1     release_tail            least squares
-    rows far away             1            .15    _count_far_rows         least squares
+    quantity                  sensitivity   share  made in                 forms
+    curvatures above a level  1             .012   search_level            all
+    curvature                 √2 L/n        .04    release_curvature       all
+    score moments             √min(d, 2)/n  .015   release_second_moments  all
+    mean residual             2/n           .055   release_mean_residual   not least squares
+    rows far away             1             .03    _count_far_rows         not least squares
+    wide gradient             6 C/n         .25    _wide_step              least squares
+    shares by size            √2/n          .1     release_tail            least squares
+    rows far away             1             .15    _count_far_rows         least squares
 
 They are four counts of ψ''‖z‖², z = [u, 1]; the mean of z z' over rows whose score is not clipped, cut to
 norm L; that of svec(g g')/C² over clipped scores g; that of (t, t²), t = residual/Λ cut to [−1, 1]; a count

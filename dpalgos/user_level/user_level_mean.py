@@ -17,12 +17,12 @@ all rows moves it as much as any other. τ has to suit the users with fewest row
 distance of those with many (:mod:`dpalgos.mechanisms.winsorized_mean`). Where means of users depend on how
 many rows they have, the estimate moves towards those who have many. No interval.
 
-    quantity           sensitivity     share            made in                 forms
-    range of the mean  1 (selections)  .1 of the rest   private_range           not clipped or group privacy
-    first mean         2r/n            .15 of the rest  _released_ball          tight and not clipped
-    mean               2r/n            the rest         mean                    all
-    score moments      √2/n            .05              release_second_moments  interval
-    shares by size     √2/n            .12              release_tail            interval
+    quantity           sensitivity       share            made in                 forms
+    range of the mean  1 (selections)    .1 of the rest   private_range           not clipped or group privacy
+    first mean         2r/n              .15 of the rest  _released_ball          tight and not clipped
+    mean               2r/n              the rest         mean                    all
+    score moments      √min(d, 2)/n      .05              release_second_moments  interval
+    shares by size     2/n; d > 1: √2/n  .12              release_tail            interval
 
 Why it is private. Replacing a user replaces one vector x̄_u; the rest is the argument of the aggregation
 (:mod:`dpalgos.user_level.aggregation`): ranges by scores of sensitivity 1, means of clipped vectors moved by

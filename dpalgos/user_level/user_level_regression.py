@@ -13,7 +13,7 @@ mean gradients lie of it (∝ 1/√m), the radius of the ball, T and η.
     gradient               2r/n, r ≤ G     the rest  mean                    all
     last gradient          2G/n            .25       user_level_regression   interval
     curvature              √2 K/n          .15       note_step_of_users      interval
-    score moments          √2/n            .06       release_second_moments  interval
+    score moments          √min(d, 2)/n    .06       release_second_moments  interval
     shares by size         √2/n            .14       release_tail            interval
 
 Why it is private. Given θ_t, which was made of earlier releases, replacing a user replaces one vector of the

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -13,11 +14,12 @@ from flows.cli.options import AsJson, whole_number
 from tasks.limits import MAX_TRIALS
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
+_HARDENED_TRIALS = 2000  # one after the other, too
 # What has no meaning, by what is audited.
 _SHAPE = {"rows": "--rows", "columns": "--columns", "bound": "--bound", "label": "--label"}
 _OTHERS = {
     "an estimator": _SHAPE,
-    "a mechanism by --callable": {"interval": "--interval"},
+    "a mechanism by --callable": {"interval": "--interval", "param": "--param", "hardened": "--hardened"},
 }
 
 
@@ -30,7 +32,8 @@ def audit(
         int | None,
         typer.Option(
             parser=whole_number(1000, MAX_TRIALS),
-            help="Runs on each of two neighboring data sets: 100,000 by default, 10,000 of --callable.",
+            help="Runs on each of two neighboring data sets: 100,000 by default, 10,000 of --callable, "
+            "2,000 of --hardened.",
         ),
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Privacy loss ε, positive.")] = 0.5,
@@ -39,6 +42,13 @@ def audit(
     interval: Annotated[
         float | None, typer.Option(help="Audit answers with intervals at this confidence level, e.g. 0.95.")
     ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, a setting of the audited form, e.g. clip=rule; again for another."),
+    ] = None,
+    hardened: Annotated[
+        bool, typer.Option("--hardened", help="Attack the noise of releases about real people.")
+    ] = False,
     foreign: Annotated[
         str | None,
         typer.Option("--callable", help="MODULE:FUNCTION of a table (rows × columns) and a seed, to attack."),
@@ -69,7 +79,10 @@ def audit(
     claim: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if foreign is None:
         assert estimator
-        violated = _audit_estimator(estimator, interval, seed, as_json, n_trials=trials or _TRIALS, **claim)
+        settings = {**_settings(param or []), **({} if interval is None else {"interval": interval})}
+        usual = _HARDENED_TRIALS if hardened else _TRIALS
+        options = {**claim, "n_trials": trials or usual, "hardened": hardened}
+        violated = _audit_estimator(estimator, settings, seed, as_json, **options)
     else:
         table = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
         options = {**claim, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
@@ -78,8 +91,24 @@ def audit(
         raise typer.Exit(1)
 
 
+def _settings(given: list[str]) -> dict[str, Any]:
+    """Return settings NAME=VALUE with values as in a release file, or as text."""
+    from tasks.faults import SpecError
+
+    settings: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not name.isidentifier() or not equals or name in settings:
+            raise SpecError(f"--param must be NAME=VALUE, each name once, got {each!r}; pass e.g. clip=rule")
+        try:
+            settings[name] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[name] = value
+    return settings
+
+
 def _audit_estimator(
-    estimator: str, interval: float | None, seed: int, as_json: bool, **options: Any
+    estimator: str, settings: dict[str, Any], seed: int, as_json: bool, **options: Any
 ) -> bool:
     import numpy as np
 
@@ -89,9 +118,13 @@ def _audit_estimator(
 
     chosen, results = get_estimator(estimator), []
     calibrations = chosen.calibrations or ("tight",)
-    if interval is not None:
-        own = {} if "interval" not in chosen.forms else dict(chosen.forms["interval"].keywords)
-        options, calibrations = {**own, **options, "interval": interval}, ("tight",)
+    if settings or options["hardened"]:
+        own = (
+            dict(chosen.forms["interval"].keywords)
+            if "interval" in settings and "interval" in chosen.forms
+            else {}
+        )
+        options, calibrations = {**own, **settings, **options}, ("tight",)
     for calibration in calibrations:
         result = audit_estimator(
             estimator,
@@ -101,9 +134,10 @@ def _audit_estimator(
             **options,
         )
         results.append(result)
+        kind = "hardened" if options["hardened"] else calibration
         if not as_json:
             typer.echo(
-                f"{estimator} {calibration}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
+                f"{estimator} {kind}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
                 f"{result.certified_epsilon:.4f} at δ = {options['delta']:g}, {options['n_trials']:,} "
                 f"trials: {result.verdict}"
             )

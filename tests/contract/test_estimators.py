@@ -3,6 +3,7 @@
 import io
 import re
 import warnings
+import zlib
 from itertools import pairwise
 
 import cloudpickle
@@ -49,15 +50,28 @@ once = pytest.mark.parametrize(
 )
 
 
-def problem(n=400, seed=0, spread=0.1):
+# Each form is tested at two of all combinations, and all combinations are tested.
+EPSILONS, DIMENSIONS = (0.1, 0.5, 2.0, 6.0, 20.0), (1, 2, 5)
+
+
+def combination(estimator, calibration, turn=0):
+    """Return an ε, and a number of columns, or that of the example where it fixes it."""
+    index = zlib.crc32(f"{estimator.label}-{calibration}".encode()) + 7 * turn
+    d = DIMENSIONS[index // len(EPSILONS) % len(DIMENSIONS)]
+    fixed = any(np.shape(value)[-1:] == (len(COEF),) for value in estimator.example.values())
+    too_few = estimator.example.get("sparsity", 1) > d
+    return EPSILONS[index % len(EPSILONS)], len(COEF) if fixed else 5 if too_few else d
+
+
+def problem(n=400, seed=0, spread=0.1, d=3):
     rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, len(COEF)))
-    return X, X @ COEF + spread * rng.standard_normal(n)
+    X = rng.uniform(-1, 1, (n, d))
+    return X, X @ np.resize(COEF, d) + spread * rng.standard_normal(n)
 
 
-def wild(n, rng):
+def wild(n, rng, d=3):
     """Rows far outside every bound: what clipping is for."""
-    return 5 * rng.standard_t(1.5, (n, len(COEF))), 5 * rng.standard_t(1.5, n)
+    return 5 * rng.standard_t(1.5, (n, d)), 5 * rng.standard_t(1.5, n)
 
 
 def non_private(estimator, X, y):
@@ -83,25 +97,23 @@ def estimate(estimator, calibration, X, y, seed=1, changes=None, **options):
     )
 
 
-def play(estimator, calibration, X, y, transcript, row_mask=None):
+def play(estimator, calibration, X, y, transcript, row_mask=None, moved=None, **changes):
     ids, n = whose(estimator, len(X)), transcript.n_replicates
-    sample = Sample(X, response(estimator, y), row_mask=row_mask, n_replicates=n, user_ids=ids)
-    run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), transcript)
+    sample = Sample(X, response(estimator, y), row_mask=row_mask, n_replicates=n, user_ids=ids, moved=moved)
+    run(estimator, sample, build_params(estimator, keywords(estimator, calibration, **changes)), transcript)
     return transcript
 
 
-def record(
-    estimator, calibration, X, y, seed=2, n_replicates=1, transcript=RecordingTranscript, row_mask=None
-):
+def record(estimator, calibration, X, y, seed=2, n_replicates=1, transcript=RecordingTranscript, **options):
     made = transcript(Noise(np.random.default_rng(seed).spawn(n_replicates)))
-    return play(estimator, calibration, X, y, made, row_mask)
+    return play(estimator, calibration, X, y, made, **options)
 
 
-def replay(estimator, calibration, X, y, recorded, row_mask=None):
+def replay(estimator, calibration, X, y, recorded, **options):
     """The same history, who was drawn for random batches included."""
     noise = Noise(np.random.default_rng(0).spawn(recorded.n_replicates))
     again = RecordingTranscript(noise, script=recorded.published, drawn=recorded.drawn)
-    return play(estimator, calibration, X, y, again, row_mask)
+    return play(estimator, calibration, X, y, again, **options)
 
 
 def releases(transcript):
@@ -250,28 +262,43 @@ def test_partial_sums_made_elsewhere_give_the_same_bits(estimator, calibration):
     np.testing.assert_allclose(run(estimator, stream, params, made), expected, rtol=1e-7, atol=1e-9)
 
 
-@sensitive
-def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
-    """Sixty pairs of data sets of six rows, each a replicate."""
-    n, trials, rng = 6, 60, np.random.default_rng(5)
-    data = [wild(n, rng) if trial % 2 else problem(n, seed=trial) for trial in range(trials)]
+def assert_covered(estimator, calibration, n, trials, turn):
+    """Compare pairs of neighbors of n rows, each a replicate; of large tables with moved cells."""
+    rng, (epsilon, d) = np.random.default_rng(5), combination(estimator, calibration, turn)
+    data = [wild(n, rng, d) if trial % 2 else problem(n, seed=trial, d=d) for trial in range(trials)]
     X, y = (np.concatenate(parts) for parts in zip(*data, strict=True))
     mask = np.kron(np.eye(trials, dtype=bool), np.ones((n, 1), dtype=bool))
     other_X, other_y = X.copy(), y.copy()
     units = np.arange(n) if whose(estimator, n) is None else whose(estimator, n)  # rows, or whole users
+    moved = rng.integers(-1, 2, (len(X), d + 1)) * (rng.random((len(X), 1)) < 0.2)
+    other_moved = moved.copy()
     for trial in range(trials):
-        row, responses = wild(1, rng)
+        row, responses = wild(1, rng, d)
         replaced = n * trial + np.flatnonzero(units == trial // 2 % (units.max() + 1))
         other_X[replaced] = row[0] * 10.0 ** rng.integers(-2, 3)
         other_y[replaced] = responses[0] * 10.0 ** rng.integers(-2, 3)
-    first = record(estimator, calibration, X, y, n_replicates=trials, row_mask=mask)
-    second = replay(estimator, calibration, other_X, other_y, first, row_mask=mask)
+        other_moved[replaced] = rng.integers(-1, 2, d + 1)
+    options = {"row_mask": mask, "epsilon": epsilon}
+    has_moved = turn and estimator.relation is Relation.CENTRAL
+    first = record(
+        estimator, calibration, X, y, n_replicates=trials, moved=moved if has_moved else None, **options
+    )
+    second = replay(
+        estimator, calibration, other_X, other_y, first, moved=other_moved if has_moved else None, **options
+    )
     told = {}  # which of the disjoint groups were told of the row, or the user
     for (event, value), (_, other) in zip(releases(first), releases(second), strict=True):
         assert (excess(event, value, other) <= 1 + 1e-9).all(), event.label
         if event.group is not None:
             told[event.group] = told.get(event.group, False) | changed(value, other)
     assert (sum(told.values(), np.zeros(trials, dtype=int)) <= 1).all()
+
+
+@sensitive
+def test_random_neighbors_never_exceed_the_sensitivity(estimator, calibration):
+    """Many pairs of tables of six rows, and a few of tables large enough for boxes, axes and levels."""
+    assert_covered(estimator, calibration, n=6, trials=30, turn=0)
+    assert_covered(estimator, calibration, n=160, trials=4, turn=1)
 
 
 def rows_to_record(estimator):
@@ -353,7 +380,11 @@ def test_noise_and_selections_follow_their_declared_laws(estimator, calibration)
     """Noise has its scale; candidates win as often as noisy maxima drawn here at the charged ε."""
     X, y = problem(200)
     X = np.clip(X + np.array([0.6, 0.2, 0.0]), -1, 1)  # scores that differ by about the noise
-    recorded = record(estimator, calibration, X, y, n_replicates=1000, transcript=SelectionTranscript)
+    # Where intervals are not tuned, too: their noise has a rule of its own at a large ε.
+    epsilon = 6.0 if "interval" in estimator.form else 0.5
+    recorded = record(
+        estimator, calibration, X, y, n_replicates=1000, transcript=SelectionTranscript, epsilon=epsilon
+    )
     rng, checked = np.random.default_rng(3), 0
     for k, release in enumerate(recorded.releases):
         (event,), published = release.events, release.published
@@ -453,12 +484,14 @@ def test_noise_is_drawn_after_the_charge(estimator, calibration):
 
 @private
 def test_certified_epsilon(estimator, calibration):
-    for epsilon, delta in ((0.1, 1e-8), (0.5, 1e-4), (2.0, 1e-3)):
+    few, many = (combination(estimator, calibration, turn)[0] for turn in (0, 2))
+    for epsilon, delta in ((few, 1e-8), (many, 1e-4), (6.0, 1e-3)):
         result = estimate(estimator, calibration, *problem(), changes={"epsilon": epsilon, "delta": delta})
-        if calibration == "tight":
-            assert 0.99 * epsilon <= result.certified_epsilon <= epsilon
+        if calibration == "tight":  # what is not Gaussian alone is not tuned to the last percent at a large ε
+            assert (0.99 if epsilon <= 2 else 0.7) * epsilon <= result.certified_epsilon <= epsilon
         else:
-            assert 0 <= result.certified_epsilon < np.inf
+            assert 0 <= result.certified_epsilon
+            assert result.certified_epsilon < np.inf or epsilon > 2
         assert result.delta == delta
 
 

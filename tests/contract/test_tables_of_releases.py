@@ -1,5 +1,7 @@
 """The table of releases in an estimator's header is what a run of each form releases, made where it says.
 
+Sensitivities made of numbers, n, d and public bounds are evaluated and compared with those of the events.
+
 A table begins with a row ``quantity  sensitivity  share  made in  forms``; its quantities are the labels of
 the events. ``forms`` says which forms a row is of: ``all``, or words of their names and ``tight`` or
 ``paper``, joined by ``or``, ``and``, ``not``; ``not a or b`` excludes both. A share that is a number is the
@@ -94,7 +96,42 @@ def label(event):
     return re.sub(r"round \d+$", "round t", event.label)
 
 
-def released(estimator, calibration, monkeypatch):
+BOUNDS = {"B_x": "covariate_bound", "B": "covariate_bound", "B_y": "response_bound"}
+FORMULA = re.compile(r"(√|\d+|\bn\b|\bd\b|B_x|B_y|\bB\b|²|[-+/(), ]|−|max|min)+")
+
+
+def evaluated(cell, n, d, given):
+    """Return the value of a sensitivity, or None where it names what only a run knows."""
+    one, split, others = cell.partition("; d > 1: ")
+    text = (others if split and d > 1 else one).removesuffix(" (selections)")
+    if not FORMULA.fullmatch(text) or any(
+        each in text and bound not in given for each, bound in BOUNDS.items()
+    ):
+        return None
+    text = re.sub(r"√(max|min)?(\(.*?\)|\w+)", r"sqrt(\1\2)", text).replace("²", "**2").replace("−", "-")
+    text = re.sub(r"(?<=[\w)])\s*(?=\b(B|d|B_x|B_y|sqrt)\b)(?<!max\()(?<!sqrt\()(?<!min\()", "*", text)
+    known = {each: given[bound] for each, bound in BOUNDS.items() if bound in given}
+    return eval(
+        text, {"__builtins__": {}}, {"sqrt": np.sqrt, "max": max, "min": min, "n": n, "d": d, **known}
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("√2/n", np.sqrt(2) / 100), ("√min(d + 1, 3)/n", np.sqrt(3) / 100),
+        ("min(d + 1, 3)/n", 0.03),
+        ("2 B_x B_y", 12.0), ("√2 B_x²", np.sqrt(2) * 4), ("1 (selections)", 1),
+        ("√2 d/n", np.sqrt(2) * 0.05),
+        ("√(d + 1)", np.sqrt(6)), ("2C/n", None), ("of a loss", None), ("√10", 10**0.5),
+    ],
+)  # fmt: skip
+def test_sensitivities_are_read_as_formulas(cell, value):
+    found = evaluated(cell, 100, 5, {"covariate_bound": 2.0, "response_bound": 3.0})
+    assert found is None if value is None else found == pytest.approx(value)
+
+
+def released(estimator, calibration, monkeypatch, d=3):
     transcripts = []
 
     def made(*arguments):
@@ -103,7 +140,7 @@ def released(estimator, calibration, monkeypatch):
 
     monkeypatch.setattr("dpalgos.api.Transcript", made)
     monkeypatch.setattr("dpalgos.tuning.sparsity.Transcript", Traced)
-    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    X = np.random.default_rng(0).uniform(-1, 1, (200, d))
     dpalgos.estimate(
         estimator.name,
         X,
@@ -129,6 +166,27 @@ def test_the_table_of_releases_is_what_a_form_releases(estimator, calibration, m
                 continue
             part = spending(own).rho / spending(run.events).rho
             assert part == pytest.approx(float(share), abs=6e-4), quantity
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8])
+@pytest.mark.parametrize(
+    ("estimator", "calibration"), [each for each in PRIVATE if each[1] == "tight"], **IDS
+)
+def test_the_table_states_the_sensitivities_of_the_events(estimator, calibration, d, monkeypatch):
+    table = table_of(inspect.cleandoc(sys.modules[estimator.function.__module__].__doc__))
+    given, n = keywords(estimator, calibration), 100 if estimator.unit_of_privacy == "user" else 200
+    values = {row[0]: evaluated(row[1], n, d, given) for row in rows_of(table, estimator.form, calibration)}
+    if all(value is None for value in values.values()):
+        pytest.skip("follow from what a run releases")
+    try:
+        run = released(estimator, calibration, monkeypatch, d)
+    except dpalgos.InputError as error:
+        pytest.skip(f"another number of columns is refused: {error}")
+    for event in run.events:
+        stated = values.get(label(event))
+        charged = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
+        if stated is not None and charged is not None:
+            assert np.max(charged) == pytest.approx(stated, rel=1e-6), label(event)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import dpalgos
+import dpalgos.api
 import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.design import CategoryColumn, NumberColumn, columns_named, design_of
+from dpalgos.release.transcript import Transcript
 
 DECLARED = {
     "age": NumberColumn(18, 90),
@@ -395,3 +397,35 @@ def test_what_is_no_formula_or_too_much_of_one_is_one_plain_sentence(formula):
     assert str(refused.value).isprintable()
     products = design_of("y ~ (a + b + c)**3", declared)
     assert len(products.columns) == 7
+
+
+class Scripted(Transcript):
+    """Publishes what an earlier run published, if there is one."""
+
+    script, published = (), None
+
+    def _publish(self, value, noisy):
+        index = len(self.published)
+        known = self.script[index] if index < len(self.script) else super()._publish(value, noisy)
+        self.published.append(known)
+        return known
+
+
+def test_a_fit_by_formula_is_made_of_what_was_released(monkeypatch):
+    """On other rows with the same releases it is the same in the last bit, units and centers included."""
+    monkeypatch.setattr(dpalgos.api, "Transcript", Scripted)
+    first, second = people(800), people(800)
+    second["age"], second["cost"] = second["age"].clip(upper=50), second["cost"].clip(upper=500)
+    shown, script = [], ()
+    for frame in (first, second):
+        monkeypatch.setattr(Scripted, "script", script)
+        monkeypatch.setattr(Scripted, "published", [])
+        answer = private.ols(
+            "cost ~ age + C(region) + smoker", frame, epsilon=3, delta=1e-8, bounds=BOUNDS,
+            levels={"region": ["n", "s"]}, random_state=1,
+        )  # fmt: skip
+        script = tuple(Scripted.published)
+        shown.append((answer.table(), answer.glance(), repr(answer), answer.response_units))
+    pd.testing.assert_frame_equal(shown[0][0], shown[1][0], check_exact=True)
+    pd.testing.assert_frame_equal(shown[0][1], shown[1][1], check_exact=True)
+    assert shown[0][2:] == shown[1][2:]

@@ -32,3 +32,22 @@ def test_the_least_uniform_draw_is_no_infinite_noise():
     drawn = Noise([Zeros()]).laplace(3)
     assert np.isfinite(drawn).all()
     assert (drawn < -36).all()
+
+
+def test_no_draw_is_used_twice():
+    """Whatever the kinds and sizes of requests, in turn, across blocks, and of some replicates."""
+    noise = Noise(np.random.default_rng(2).spawn(3))
+    sizes = (1, 5, 127, 1, 2, 128, 300, 1, 40, 127)
+    used = {kind: [] for kind in LAWS}
+    for size in sizes:
+        for kind, draws in used.items():
+            draws.append(getattr(noise, kind)(size))
+        for chosen in (slice(0, 2), slice(1, 3), slice(0, 2)):
+            part = noise.select(chosen)
+            used["uniform"] += [part.uniform(size).T.reshape(-1, 1), part.uniform(size).T.reshape(-1, 1)]
+    for draws in used.values():
+        flat = np.concatenate([each.ravel() for each in draws])
+        assert len(np.unique(flat)) == len(flat)
+    first = np.concatenate([draws.ravel() for draws in used["normal"]])
+    bits = noise.select(slice(0, 3)).normal(200).ravel()
+    assert not np.isin(bits, first).any()

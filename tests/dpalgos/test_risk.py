@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.special import ndtri as norm_quantile
 
 import dpalgos
 from dpalgos.accounting.events import (
@@ -63,8 +64,11 @@ def test_rates_of_mixtures_are_between_chance_and_certainty_and_above_those_of_a
     risk = risk_of_events(events, 1e-6)
     part = risk_of_events([GaussianEvent(label="a", noise_multiplier=5.0, l2_sensitivity=1.0)], 1e-6)
     for rate, found in risk.true_positive_rate.items():
-        assert part.true_positive_rate[rate] <= found < 1
-    assert risk.log_odds > 0
+        assert part.true_positive_rate[rate] <= found < 1.6 * part.true_positive_rate[rate]
+        # What the pair of pure ε and Gaussian noise reaches together, and their failure.
+        mu, pure = 1 / 5, sum(event.epsilon for event in events if isinstance(event, PureEvent))
+        assert found <= np.exp(pure) * ndtr(norm_quantile(rate) + mu) + 1e-7 + 0.3 * rate
+    assert part.log_odds <= risk.log_odds < part.log_odds + 0.5
 
 
 def test_a_bare_budget_bounds_posteriors_but_for_a_chance_of_two_delta():

@@ -77,3 +77,28 @@ def test_a_mechanism_of_anybody_is_audited_against_its_claim(dpcost, tmp_path, m
 def test_an_audit_of_nothing_or_with_options_of_another_is_refused_in_one_sentence(dpcost, words):
     err = sentence(dpcost("audit", *words))
     assert all(word in err for word in words[2:] if word == "--interval")
+
+
+def test_an_estimator_whose_example_holds_public_rows_is_audited(dpcost):
+    status, out, _ = dpcost("audit", "public_axes_mean", "--trials", 1000, "--json")
+    assert status == 0
+    assert all(row["verdict"] == "no violation found" for row in json.loads(out))
+
+
+def test_settings_of_a_form_are_audited_and_wrong_ones_are_refused_by_name(dpcost):
+    status, out, _ = dpcost(
+        "audit", "preconditioned_regression", "--trials", 1000, "--param", "diagnostics=0.1", "--json"
+    )
+    assert status == 0
+    (row,) = json.loads(out)
+    assert any("bins" in label or "fit" in label for label in row["noise_ratios"]), row["noise_ratios"]
+    for wrong in ("nonsense=1", "nonsense", "clip="):
+        assert wrong.split("=")[0] in sentence(dpcost("audit", "preconditioned_regression", "--param", wrong))
+
+
+def test_hardened_noise_is_audited(dpcost):
+    status, out, _ = dpcost("audit", "box_mean", "--hardened", "--trials", 1000, "--json")
+    assert status == 0
+    (row,) = json.loads(out)
+    assert 0.95 < min(row["noise_ratios"].values()) < 1.2
+    assert "no hardened sampler" in sentence(dpcost("audit", "sheffet_ols", "--hardened"))

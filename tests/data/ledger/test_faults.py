@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from data.errors import DataError, LedgerError, LedgerUnavailable
 from data.ledger import Ledger
@@ -295,3 +296,21 @@ def test_a_ledger_of_an_unknown_format_is_refused_and_left_as_it_is(place, tmp_p
     assert place.run("SELECT count(*) FROM dpcost_budgets") == [(1,)]
     place.run("DROP TABLE dpcost_format")  # as version 1.0.0 wrote it
     assert ledger.show("patients")[0]["epsilon"] == 1.0
+
+
+def test_a_charge_is_on_the_disk_before_it_is_returned(home, monkeypatch):
+    """SQLite waits for the disk, also for the folder in which its journal is removed."""
+    ledger, asked = Ledger(home), []
+    event = "before_cursor_execute"
+    engine = sa.engine.Engine
+    listener = lambda connection, cursor, statement, *_: asked.append(statement)  # noqa: E731
+    sa.event.listen(engine, event, listener)
+    try:
+        ledger.open_dataset("others", 1.0, 1e-5)
+    finally:
+        sa.event.remove(engine, event, listener)
+    pragmas = [each for each in asked if each.startswith("PRAGMA")]
+    assert "PRAGMA synchronous=EXTRA" in pragmas
+    assert "PRAGMA journal_mode=DELETE" in pragmas
+    begin = next(k for k, each in enumerate(asked) if each.startswith("BEGIN IMMEDIATE"))
+    assert asked.index("PRAGMA synchronous=EXTRA") < begin

@@ -18,9 +18,10 @@ from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.top_k import exponential_mechanism
+from dpalgos.release import hardened_noise
 from dpalgos.release.noise_source import Noise, NoNoise
 from tests.contract.forms import IDS, PRIVATE
-from tests.dpalgos.audit.faults import FAULTS, Tampered
+from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, Tampered
 from tests.dpalgos.audit.toys import audit_toy, column_sums
 
 private = pytest.mark.parametrize(("estimator", "calibration"), PRIVATE, **IDS)
@@ -282,3 +283,46 @@ def test_bad_arguments():
         audit_estimator("dp_mean", **budget, clipp=1)
     with pytest.raises(dpalgos.InputError, match="rng must be a numpy"):
         audit_estimator("dp_mean", **{**budget, "rng": 3})
+
+
+# Their noise hides no number that an adversary could compare with; tests of their laws see what is wrong.
+HIDES_NO_NUMBER = {
+    "objective_perturbation_glm",
+    "private_frank_wolfe_lasso",
+    "tukey_em",
+    "user_level_phased_erm",
+    "user_level_selection",
+    "hessian_mixing",
+    *(name for name in map(str, [e.name for e in dpalgos.catalog()]) if name.startswith("ldp_")),
+}
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        e
+        for each in dpalgos.catalog()
+        for e in each.variants
+        if e.private and e.protected and "tight" in e.calibrations
+    ],
+    **IDS,
+)
+def test_halved_noise_is_found_whatever_the_form(estimator):
+    """By comparison with what the events declare, as an adversary can who knows the data."""
+    if estimator.name in HIDES_NO_NUMBER:
+        pytest.skip("hides no number")
+    settings = {**estimator.example, **QUICK.get(estimator.name, {}), "calibration": "tight"}
+    params = build_params(estimator, {"epsilon": 0.5, "delta": 1e-5, **settings})
+    found = audit(estimator, params, n_trials=200, rng=np.random.default_rng(0), noise=HalvedNoise)
+    assert found.violated, found
+    assert min(found.noise_ratios.values()) < 0.65
+
+
+def test_halved_noise_of_a_release_is_found(monkeypatch):
+    sampler = hardened_noise.gaussian_sampler
+    monkeypatch.setattr(hardened_noise, "gaussian_sampler", lambda scale: sampler(scale / 2))
+    settings = {"epsilon": 0.5, "delta": 1e-5, "rng": np.random.default_rng(0)}
+    found = audit_estimator("preconditioned_regression", n_trials=200, hardened=True, **settings)
+    assert found.violated
+    assert found.noise_epsilon > 0.9
+    assert "violated" in found.verdict
