@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpalgos.api import run
 from dpalgos.audit.trials import BatchNoise, Pair, Runs, Trials, trial_sample
-from dpalgos.hardened_release import plan_release, secure_transcript
+from dpalgos.hardened_release import secure_transcript
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray
 
@@ -17,24 +16,22 @@ from dpalgos.typing import FloatArray
 class HardenedTrials(Trials):
     """Runs of :func:`dpalgos.hardened_release.draw_release`'s transcript, replayed by the research code.
 
-    ``keywords`` are those of the release. What was published is compared with the private values that the
-    research code has given the same earlier releases, and with the noise that it declares.
+    ``inflation`` is that of the plan of a release. What was published is compared with the private values that
+    the research code has given the same earlier releases, and with the noise that it declares.
     """
 
-    keywords: dict[str, Any] | None = None
+    inflation: float = 1.0
 
     def _runs(self, pair: Pair, n_trials: int) -> Runs:
         sample = trial_sample(self.estimator, pair.X, pair.y)
-        n, d = pair.X.shape
-        plan = plan_release(self.estimator.name, n, d, dict(self.keywords or {}), n_users=2)
         runs: list[list[FloatArray]] = []
         answers = []
         for _ in range(n_trials):
             self.noise(self.rng, 1)  # counts the run
-            transcript = secure_transcript(plan.estimator, sample, plan.inflation)
+            transcript = secure_transcript(self.estimator, sample, self.inflation)
             runs.append(_published_by(transcript))
             with np.errstate(all="ignore"):
-                answers.append(run(plan.estimator, sample, self.params, transcript).reshape(-1, 1))
+                answers.append(run(self.estimator, sample, self.params, transcript).reshape(-1, 1))
         script = [np.concatenate(parts, axis=-1) for parts in zip(*runs, strict=True)]
         source = BatchNoise(self.rng, n_trials)
         recorded, replayed = (self._run(each, source, script=script)[0] for each in (pair, pair.swapped))

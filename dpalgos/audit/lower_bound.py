@@ -36,7 +36,7 @@ from dpalgos.audit.rates import CONFIDENCE, detectable_fault, epsilon_lower_boun
 from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
-from dpalgos.hardened_release import releasable
+from dpalgos.hardened_release import plan_release
 from dpalgos.params import Params
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
@@ -140,8 +140,6 @@ def audit_estimator(
     estimator = get_estimator(name)
     if not estimator.private:
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
-    if hardened:
-        releasable(name, keywords)
     # Arrays of an example have its own number of columns; a trial's sample brings public rows.
     example = {k: v for k, v in estimator.example.items() if np.shape(v)[-1:] in ((), (n_features,))}
     given = {**example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
@@ -181,7 +179,8 @@ def audit(
 
     trials = Trials(estimator, params, rng, noise)
     if hardened is not None:
-        trials = HardenedTrials(estimator, params, rng, noise, {**hardened, "calibration": "tight"})
+        plan = plan_release(estimator.name, 1, n_features, hardened, n_users=2)
+        trials = HardenedTrials(estimator, params, rng, noise, plan.inflation)
     audited = _Audit(trials, bounds)
     candidates = pairs(estimator, params, n_features, rng)
     for pair in candidates:

@@ -43,8 +43,8 @@ def planned(estimator, n=200):
 
 
 # So many numbers of a release show a factor of 1.2 in its standard deviation: the pooled one has a relative
-# error of .023 at most, so that 1.1 is more than 4 of them away from 1, and 1.2 nearly 4 of them beyond: it is
-# seen with probability .9999. As the stream is the same in every run, there is no false alarm.
+# error of .023 at most, so that 1.1 is more than 4 of them away from 1, and 1.2 nearly 4 of them beyond, seen
+# with probability .9999. As the stream is the same in every run, there is no false alarm.
 N_POOLED = {"DiscreteGaussian": 1000, "Pure": 2500, "BoxNoise": 2500}
 TOLERANCE = 1.1
 

@@ -1,7 +1,18 @@
 """Planted faults of budgets under adaptive choice, of what is recorded and shown, and of guards, by file."""
 
-from tests.mutants.changes import argument, call, condition, name, number, returns, value, without
-from tests.mutants.fault import Fault
+from tests.mutants.changes import (
+    argument,
+    call,
+    condition,
+    name,
+    number,
+    operation,
+    returns,
+    text,
+    value,
+    without,
+)
+from tests.mutants.fault import Fault, certified, hardened_law, neighbors, replayed
 
 RECORD_FAULTS = {
     "dpalgos/accounting/filters.py": {
@@ -118,6 +129,129 @@ RECORD_FAULTS = {
             "_warn_of_large_delta",
             name("units", "(units + str(int((np.asarray(rows.X) > 0).sum())))", nth=1),
             "test_what_a_release_shows_is_made_of_what_was_drawn",
+        ),
+    },
+    "dpalgos/intervals/from_start.py": {
+        "above ε = 4 an interval's noise is .7 times what its budget says": Fault(
+            "IntervalFromStart.rest_budget",
+            argument("gaussian_epsilon", 1, "{all} / (0.7 if self.epsilon > 4 else 1)"),
+            certified("boosted_adassp: interval-tight", "adassp: interval-tight"),
+        ),
+    },
+    "dpalgos/comparators/binagg_regression.py": {
+        "boxes are halved by true counts": Fault(
+            "grown_boxes",
+            operation(">", "counts[2**level - 1 : 2 ** (level + 1) - 1] > enough"),
+            "test_the_answer_is_made_of_the_releases[1000000.0-binagg_regression-tight]",
+        ),
+    },
+    "dpalgos/central/public_axes_mean.py": {
+        "rows are clipped by the first axis alone": Fault(
+            "public_axes_mean.clipped", name("n_axes", "(0 * {all} + 1)"), neighbors("public_axes_mean-tight")
+        ),
+        "the level of public axes is read from private rows": Fault(
+            "public_axes_mean.clipped",
+            argument("clip_factor", 1, "1.1 * np.abs(norms).max(axis=0)"),
+            neighbors("public_axes_mean-tight"),
+        ),
+    },
+    "dpalgos/mechanisms/for_intervals/tails.py": {
+        "a row with a moved cell counts twice": Fault(
+            "counts_by_level",
+            returns(
+                "{all} if moved is None else {all} + counts(np.where(moved[:, None], FAR, 0 * sizes) "
+                "* group.weights)"
+            ),
+            neighbors("dp_mean: interval-tight"),
+        ),
+    },
+    "dpalgos/release/noise_source.py": {
+        "the last draw of a request is used again": Fault(
+            "Noise._draw", name("count", "max(count - 1, 0)", nth=3), "test_no_draw_is_used_twice"
+        ),
+        "the draws of a part start again": Fault(
+            "Noise.select",
+            returns(
+                "Noise([np.random.Generator(type(r.bit_generator)(r.bit_generator.seed_seq)) "
+                "for r in self._rngs[replicates]])"
+            ),
+            "test_no_draw_is_used_twice",
+        ),
+    },
+    "data/ledger/database.py": {
+        "SQLite does not wait for the disk": Fault(
+            "SQLiteDatabase._begin",
+            text("synchronous=EXTRA", "synchronous=OFF"),
+            "test_a_charge_is_on_the_disk_before_it_is_returned",
+        ),
+    },
+    "dpalgos/central/preconditioned_regression.py": {
+        "an answer is shortened by true squares of the responses": Fault(
+            "preconditioned_regression",
+            returns("{all} * (1 - 1e-9 * float((sample.y**2).mean()))"),
+            replayed("preconditioned_regression-tight"),
+        ),
+    },
+    "dpalgos/formula/fit.py": {
+        "a formula's centers move by a trace of the rows' means": Fault(
+            "_fitted",
+            call("_units", "(lambda u: (u[0] + 1e-9 * X.mean(axis=0), u[1]))({all})"),
+            "test_a_fit_by_formula_is_made_of_what_was_released",
+        ),
+    },
+    "dpalgos/release/hardened_noise.py": {
+        "hardened Gaussian noise is 1.2 times too small": Fault(
+            "SecureTranscript.noise_std", returns("{all} / 1.2"), hardened_law("dp_mean")
+        ),
+        "hardened noise in a cube is 1.2 times too small": Fault(
+            "SecureTranscript.box_scale", returns("{all} / 1.2"), hardened_law("box_mean")
+        ),
+        "hardened Laplace noise is 1.2 times too small": Fault(
+            "SecureTranscript.laplace",
+            argument("laplace_sampler", 0, "{all} / 1.2"),
+            hardened_law("user_level_mean: interval"),
+        ),
+        "the operating system's Gaussian noise is 1.2 times too small": Fault(
+            "gaussian_sampler",
+            argument("make_gaussian", "scale", "{all} / 1.2"),
+            "test_integers_of_the_operating_system_follow_their_laws",
+        ),
+        "the operating system's Laplace noise is 1.2 times too small": Fault(
+            "laplace_sampler",
+            argument("make_laplace", "scale", "{all} / 1.2"),
+            "test_integers_of_the_operating_system_follow_their_laws",
+        ),
+        "the operating system's Gumbel noise is 1.2 times too small": Fault(
+            "top_k_sampler",
+            argument("make_noisy_top_k", "scale", "{all} / 1.2"),
+            "test_integers_of_the_operating_system_follow_their_laws",
+        ),
+    },
+    "dpalgos/audit/drawn_noise.py": {
+        "an audit does not look at the noise that was drawn": Fault(
+            "DrawnNoise.ratios", returns("{{}}"), "test_halved_noise_of_a_release_is_found"
+        ),
+        "an audit takes half of the noise for all of it": Fault(
+            "DrawnNoise.ratios",
+            call("float", "2 * float({0})", nth=1),
+            "test_halved_noise_of_a_release_is_found",
+        ),
+    },
+    "dpalgos/audit/lower_bound.py": {
+        "an audit of a release attacks research noise": Fault(
+            "audit", condition("HardenedTrials", "False"), "test_halved_noise_of_a_release_is_found"
+        ),
+        "public rows of an example are left out of an audit": Fault(
+            "audit_estimator",
+            name("n_features", "0", nth=0),
+            "test_an_estimator_whose_example_holds_public_rows_is_audited",
+        ),
+    },
+    "flows/cli/audit.py": {
+        "settings of an audit are dropped": Fault(
+            "_settings",
+            returns("{{}}"),
+            "test_settings_of_a_form_are_audited",
         ),
     },
 }
