@@ -16,8 +16,8 @@ from dpalgos.typing import FloatArray
 class HardenedTrials(Trials):
     """Runs of :func:`dpalgos.hardened_release.draw_release`'s transcript, replayed by the research code.
 
-    ``inflation`` is that of the plan of a release. What was published is compared with the private values that
-    the research code has given the same earlier releases, and with the noise that it declares.
+    ``inflation`` is that of the plan of a release. What was published is compared with the private values
+    that the research code has given the same earlier releases, and with the noise that it declares.
     """
 
     inflation: float = 1.0
