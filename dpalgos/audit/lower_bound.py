@@ -107,15 +107,16 @@ class AuditResult(AuditVerdict):
         return proved > self.claimed_epsilon or any(ratio < 1 for ratio in self.noise_ratios.values())
 
     @property
-    def verdict(self) -> str:
+    def remark(self) -> str:
+        """What is said of noise that is smaller than declared; empty where none is."""
         small = [(ratio, label) for label, ratio in self.noise_ratios.items() if ratio < 1]
-        if small:
-            ratio, label = min(small)
-            return (
-                f"violated, for the noise of {label!r} is at most {ratio:.3f} times what is declared, with "
-                f"which the releases prove ε = {self.noise_epsilon:.3f}"
-            )
-        return super().verdict
+        if not small:
+            return ""
+        ratio, label = min(small)
+        return (
+            f"; the noise of {label!r} is at most {ratio:.3f} times what is declared, with which the events "
+            f"prove ε = {self.noise_epsilon:.3f}"
+        )
 
 
 def audit_estimator(

@@ -139,7 +139,7 @@ def _audit_estimator(
             typer.echo(
                 f"{estimator} {kind}: audited ε ≥ {result.epsilon_lower_bound:.4f}, certified ε ≤ "
                 f"{result.certified_epsilon:.4f} at δ = {options['delta']:g}, {options['n_trials']:,} "
-                f"trials: {result.verdict}"
+                f"trials: {result.verdict}{result.remark}"
             )
     if as_json:
         typer.echo(json.dumps([result.to_dict() for result in results], indent=1))
