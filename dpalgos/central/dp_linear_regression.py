@@ -7,7 +7,7 @@ are clipped to that ℓ2 norm here, never assumed), ``response_bound`` R, ``coef
 ``n_iterations`` T, ``step_size`` η. The last iterate is the answer.
 
     quantity                       sensitivity     share             made in              forms
-    quantiles                      1 (selections)  truncation_share  _quantiles           private quantiles
+    quantiles                      1 (selections)  about .05         _quantiles           private quantiles
     gradient                       of a gradient   the rest          noisy_descent        all
     untruncated responses          unbounded       none proved       response_truncation  no truncation
     those of intervals.from_start  its own         .5                note_interval_from   interval
@@ -16,8 +16,8 @@ The steps, and why they are private: :mod:`dpalgos.central.dp_glm`, for response
 (:class:`dpalgos.models.families.gaussian.TruncatedGaussian`): the sensitivity follows from ‖β‖₂.
 
 Truncation of responses (:mod:`dpalgos.tuning.truncation`). ``"bound"``: at ±R. ``"private_quantiles"``: at
-± the larger of their released 2.5 % and 97.5 % quantiles in magnitude, two selections that take
-``truncation_share`` of ρ; that level is public in the steps. ``"none"``: not private.
+± the larger of their released 2.5 % and 97.5 % quantiles in magnitude, two selections that take .05 of ρ;
+that level is public in the steps. ``"none"``: not private.
 
 Residual-clipped form (``residual_bound`` given; tight only): the steps of ``dp_glm(family="gaussian")``, of
 sensitivity 2 · residual_bound · c_x / n for any β; R and C are not needed for privacy.
@@ -56,10 +56,10 @@ from dpalgos.steps.moments import squared_error_gradient
 from dpalgos.tuning.truncation import (
     LABEL,
     LEVELS,
+    RESPONSE_SHARE,
     check_response_truncation,
     quantile_witness,
     response_truncation,
-    share,
     symmetric_bound,
     truncation_choice,
 )
@@ -73,7 +73,6 @@ class LinearRegressionParams(PrivateParams):
     response_bound: float = positive("R: responses are truncated to ±R")
     coef_bound: float = positive("C: iterates are projected onto the ℓ2 ball of this radius")
     truncation: str = truncation_choice()
-    truncation_share: float = share("quantiles of the responses", default=0.05)
     residual_bound: float | None = positive(
         "clip residuals to ± this bound (residual-clipped form)", default=None
     )
@@ -207,7 +206,7 @@ def planned_noise(params: DPLinearRegressionParams) -> tuple[float, float]:
         steps,
         epsilon=params.epsilon,
         delta=params.delta,
-        selection_share=params.truncation_share,
+        selection_share=RESPONSE_SHARE,
         n_selections=len(LEVELS),
     )
     return noise.selection_epsilon, noise.fit_factors[0] * alone

@@ -8,11 +8,11 @@ Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j], that
 (:func:`dpalgos.steps.clipping.box_mean_sensitivity`); attained by the rows l and u.
 
 Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"private_quantiles"``: between the
-released 2.5 % and 97.5 % quantiles of every column, 2d selections that take ``truncation_share`` of ρ; given
+released 2.5 % and 97.5 % quantiles of every column, 2d selections that take .1 of ρ; given
 them l and u are public, and the mean gets the rest. ``"none"``: not private.
 
     quantity             sensitivity       share             made in                forms
-    quantiles            1 (selections)    truncation_share  _quantiles             private quantiles
+    quantiles            1 (selections)    about .1          _quantiles             private quantiles
     mean                 ‖u − l‖₂/n        the rest          dp_mean                all
     score moments        √d/n              .05               release_entry_squares  interval
     shares by size       √min(d + 1, 3)/n  .12               release_tail           interval
@@ -50,12 +50,12 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import RelativeSquares, box_mean_sensitivity, truncate
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.tuning.truncation import (
+    COLUMNS_SHARE,
     LABEL,
     LEVELS,
     check_truncation,
     private_interval,
     quantile_witness,
-    share,
     truncated_means,
     truncation_choice,
 )
@@ -70,7 +70,6 @@ class DPMeanParams(MeanInterval):
 
     value_bound: float = positive("R: every entry is truncated to ±R")
     truncation: str = truncation_choice()
-    truncation_share: float = share("quantiles (of every column, together)", default=0.1)
     shrinkage: str | None = shrinkage_choice()
 
     def __post_init__(self) -> None:
@@ -153,7 +152,7 @@ def _budget(params: DPMeanParams) -> SplitBudget:
 @lru_cache(maxsize=4096)
 def planned_noise(params: DPMeanParams, d: int) -> tuple[float, float]:
     """Return the ε0 of a quantile, and the noise multiplier of the mean."""
-    epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
+    epsilon, delta, part = params.epsilon, params.delta, COLUMNS_SHARE
     n_quantiles = len(LEVELS) * d
     if params.calibration == "paper":
         budget = params.split_budget({LABEL: part, "mean": 1 - part}, gaussian=False)

@@ -8,7 +8,7 @@ truncated to ±x_max here), ``response_bound`` R, ``coef_bound`` C, ``sparsity``
 ``step_size`` η. The last iterate is the answer.
 
     quantity                  sensitivity     share             made in              forms
-    quantiles                 1 (selections)  truncation_share  _quantiles           private quantiles
+    quantiles                 1 (selections)  about .05         _quantiles           private quantiles
     step: selection           of a step       half, at last .3  noisy_iht            not printed
     step: values              √s times that   the rest          noisy_iht            not printed
     sparsity                  of a loss       tuning_share      choose               hold-out or s by cross
@@ -20,7 +20,7 @@ The rounds, and why they are private: :mod:`dpalgos.central.dp_sparse_glm`, for 
 
 Truncation of responses and sparsity may be chosen from the data (:mod:`dpalgos.tuning`).
 ``"private_quantiles"``: R is the larger in magnitude of the released 2.5 % and 97.5 % quantiles, two
-selections that take ``truncation_share`` of ρ; then R is public. ``sparsity_choice`` fits the path above with
+selections that take .05 of ρ; then R is public. ``sparsity_choice`` fits the path above with
 a share of ρ and chooses the number of entries by :class:`dpalgos.tuning.sparsity.ResponseLoss`;
 ``"noise_level"`` drops values of the last round that its noise alone explains.
 
@@ -60,7 +60,7 @@ from dpalgos.rows.wide import Design
 from dpalgos.steps.denoising import prune
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import FitNoise, ResponseLoss, SparsityParams, with_chosen_sparsity
-from dpalgos.tuning.truncation import LABEL, LEVELS, response_truncation
+from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_SHARE, response_truncation
 from dpalgos.typing import FloatArray
 
 
@@ -133,7 +133,6 @@ def dp_sparse_linear_regression(
 ) -> FloatArray:
     """Return the last iterate, (d, R)."""
     check_how_many("sparsity", params.sparsity, sample.n_features)
-    loss_bound = params.response_bound**2 / 2 if params.loss_bound is None else params.loss_bound
     return with_chosen_sparsity(
         sample,
         params,
@@ -141,7 +140,7 @@ def dp_sparse_linear_regression(
         fit=sparse_fit,
         noise=planned_noise,
         models=_fitted,
-        loss=ResponseLoss(params.response_bound, loss_bound),
+        loss=ResponseLoss(params.response_bound, params.response_bound**2 / 2),
     )
 
 
@@ -179,7 +178,7 @@ def _fitted(sample: Sample, params: DPSparseLinearRegressionParams) -> list[Floa
 @lru_cache(maxsize=4096)
 def planned_noise(params: DPSparseLinearRegressionParams) -> FitNoise:
     """Return the least noise at which one fit is (ε, δ)-DP; for ``paper`` that of its quantiles only."""
-    epsilon, delta, part = params.epsilon, params.delta, params.truncation_share
+    epsilon, delta, part = params.epsilon, params.delta, RESPONSE_SHARE
     if params.calibration == "paper":
         budget = params.split_budget({LABEL: part, "steps": 1 - part}, gaussian=False)
         return FitNoise(

@@ -4,17 +4,16 @@
     S = the s coordinates of largest |m_j| + noise
     m̂_S = m_S + noise,   m̂ = 0 elsewhere
 
-Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R, ``sparsity`` s,
-``selection_bound``.
+Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R, ``sparsity`` s.
 
 Truncation and sparsity may be chosen from the data (:mod:`dpalgos.tuning`). ``"private_quantiles"``: S is
 selected as above; then the released 2.5 % and 97.5 % quantiles of the s selected columns, 2s selections that
-take ``truncation_share`` of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
+take .1 of ρ, are where their values are truncated. ``sparsity_choice`` runs what is said
 here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.tuning.sparsity.MeanLoss`.
 
     quantity                  sensitivity      share             made in      forms
-    mean: selection           2R/n, or 2τ/n    .6 of the rest    sparse_mean  not printed
-    quantiles                 1 (selections)   truncation_share  _quantiles   private quantiles
+    mean: selection           2R/n             .6 of the rest    sparse_mean  not printed
+    quantiles                 1 (selections)   about .1          _quantiles   private quantiles
     mean: values              ‖u − l‖₂/n of s  the rest          sparse_mean  not printed
     sparsity                  of a loss        tuning_share      choose       hold-out or s by cross
     untruncated entries       unbounded        none proved       _means       no truncation
@@ -31,10 +30,6 @@ Calibrations
     ``paper``: s rounds of Laplace noise and Laplace noise on the values, b = λ · 2 √(3 s log(1/δ)) / ε. The
     lemma cited for it needs ε ≤ .5, δ ≤ .011, s ≥ 10 (``diagnostics["conditions"]`` says when they fail);
     the certificate does not use it: zCDP proves (5/24) ε² / log(1/δ), .3555 at (.5, 1e-5), for every s.
-
-``selection_bound`` τ < R (tight only) selects by the mean of the entries truncated to ±τ, whose entries move
-by 2τ/n only; about two standard deviations is a good level for symmetric data. With skewed noise the
-truncated mean of a null coordinate is not zero, so the default is R, as printed.
 
 Post-processing, free: ``shrinkage="james_stein"`` of the s released values by their known noise level;
 ``sparsity_choice="noise_level"``.
@@ -61,18 +56,18 @@ from dpalgos.steps.denoising import james_stein, prune, shrinkage_choice
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import FitNoise, MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
 from dpalgos.tuning.truncation import (
+    COLUMNS_SHARE,
     LABEL,
     LEVELS,
     check_truncation,
     private_interval,
     quantile_witness,
-    share,
     truncated_means,
     truncation_choice,
 )
 from dpalgos.typing import FloatArray
 
-_SELECTION_SHARE = 0.6  # where selection and values see the same truncation
+_SELECTION_SHARE = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,30 +76,15 @@ class DPSparseMeanParams(SparsityParams):
 
     value_bound: float = positive("R: every entry is truncated to ±R")
     truncation: str = truncation_choice()
-    truncation_share: float = share("quantiles (of the selected columns, together)", default=0.1)
-    selection_bound: float | None = positive(
-        "select by entries truncated to ± this bound, at most value_bound; None: value_bound", default=None
-    )
     shrinkage: str | None = shrinkage_choice()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_truncation(self.truncation, self.calibration)
-        if self.calibration == "paper":
-            if self.selection_bound is not None:
-                raise InputError(
-                    "selection_bound must be None for calibration='paper', which prints no noise for it, "
-                    f"got {self.selection_bound!r}; use calibration='tight'"
-                )
-            if self.truncation == "private_quantiles":
-                raise InputError(
-                    "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
-                    "use calibration='tight'"
-                )
-        elif (self.selection_bound or 0.0) > self.value_bound:
+        if self.calibration == "paper" and self.truncation == "private_quantiles":
             raise InputError(
-                f"selection_bound must be at most value_bound = {self.value_bound:g}, "
-                f"got {self.selection_bound!r}; leave it out to select by the same truncation"
+                "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
+                "use calibration='tight'"
             )
 
 
@@ -177,7 +157,7 @@ def dp_sparse_mean(sample: Sample, params: DPSparseMeanParams, transcript: Trans
         fit=sparse_mean,
         noise=planned_noise,
         models=_thresholded_means,
-        loss=MeanLoss(params.value_bound**2 if params.loss_bound is None else params.loss_bound),
+        loss=MeanLoss(params.value_bound**2),
     )
 
 
@@ -212,16 +192,12 @@ def _selected_by_gumbel(
     sample: Sample, params: DPSparseMeanParams, transcript: Transcript, noise_factor: float
 ) -> tuple[SparseRelease, FloatArray]:
     means, bound = _means(sample, params, transcript), params.value_bound
-    scores, score_bound = means, bound
-    if params.selection_bound is not None:
-        score_bound = params.selection_bound
-        scores = sample.clipped_means(truncate, score_bound)
     noise = planned_noise(params).scaled(noise_factor)
     ((selection, multiplier),) = noise.rounds
     support = gumbel_top_k(
         transcript,
-        scores,
-        sensitivity=entry_sensitivity(score_bound, sample.n_rows),
+        means,
+        sensitivity=entry_sensitivity(bound, sample.n_rows),
         noise_multiplier=selection,
         k=params.sparsity,
         label="mean: selection",
@@ -261,10 +237,7 @@ def _peeled_as_printed(
 @lru_cache(maxsize=4096)
 def planned_noise(params: DPSparseMeanParams) -> FitNoise:
     """Return the least noise at which one fit is (ε, δ)-DP."""
-    part = _SELECTION_SHARE
-    if params.selection_bound is not None:
-        part *= float(np.sqrt(params.selection_bound / params.value_bound))
-    shares = {"selection": part, "values": 1 - part}
+    shares = {"selection": _SELECTION_SHARE, "values": 1 - _SELECTION_SHARE}
     budget = params.split_budget(shares, gaussian=False)
     selection = 2 / budget.selection_epsilon("selection", params.sparsity)
     split = (selection, budget.gaussian_multiplier("values"))
@@ -272,7 +245,7 @@ def planned_noise(params: DPSparseMeanParams) -> FitNoise:
     if params.truncation == "private_quantiles":
         return alone.with_quantiles(
             len(LEVELS) * params.sparsity,
-            share=params.truncation_share,
+            share=COLUMNS_SHARE,
             epsilon=params.epsilon,
             delta=params.delta,
         )

@@ -19,9 +19,9 @@ thought to be: c₁, c₂ and η derive from it unless they are given, and only 
     preconditioned score  2C/n         as in preconditioned_glm  preconditioned_glm  preconditioned fit
 
 Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
-which predictors are truncated: a = min(``predictor_bound``, σ_x ‖β‖₁), public since β is. Entries of v move
-by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s events of bounded range. Given S and
-β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
+which predictors are truncated: a = min(log 3, σ_x ‖β‖₁) in logistic models, else σ_x ‖β‖₁, public since β is.
+Entries of v move by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s events of bounded
+range. Given S and β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
 (:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only.
 Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.top_k`), the rest for the
 steps, growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in
@@ -87,10 +87,6 @@ class ScreenedSparseGLMParams(SparseFamilyParams):
     clip_norm: float | None = positive(
         "c₂: selected rows are scaled down to this ℓ2 norm; None: 1.05 √(s m)", default=None
     )
-    predictor_bound: float | None = positive(
-        "predictors are truncated to ± this bound; None: log 3 for logistic regression, else not at all",
-        default=None,
-    )
     fit: str = choice(
         "'steps' of one size; 'preconditioned' for correlated columns",
         tuple(_SELECTION_SHARES),
@@ -154,8 +150,8 @@ def instrument_radius(params: ScreenedSparseGLMParams, n_selected: int) -> float
 
 
 def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatArray:
-    """Return a = min(predictor_bound, σ_x ‖β‖₁), (R,); 0 at β = 0."""
-    largest = params.predictor_bound or (_PREDICTOR_BOUND if params.family == "logistic" else np.inf)
+    """Return a, (R,): σ_x ‖β‖₁, and at most log 3 in logistic models; 0 at β = 0."""
+    largest = _PREDICTOR_BOUND if params.family == "logistic" else np.inf
     return np.asarray(np.minimum(largest, params.covariate_bound * params.made().predictor_norm(coef, 1)))
 
 

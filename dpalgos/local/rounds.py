@@ -76,11 +76,6 @@ class LocalParams(PrivateParams):
         default=None,
         optional=True,
     )
-    response_rule: str = choice(
-        "how τ₂ follows from response_moment: 'balanced' against the noise, or as printed, 'paper'",
-        ("balanced", "paper"),
-        default="balanced",
-    )
     covariance_eigenvalue_bounds: tuple[float, float] | None = checked(
         "(low, high): eigenvalues of the covariates' second moments; None: (τ₁², τ₁²)",
         _eigenvalue_bounds,
@@ -117,22 +112,30 @@ class LocalParams(PrivateParams):
         if self.response_bound is not None:
             return self.response_bound
         assert self.response_moment is not None
-        moment, rule = self.response_moment, self.response_rule
-        return heavy_tail_level(n_people, n_features, self.epsilon, self.delta, moment=moment, rule=rule)
+        moment, printed = self.response_moment, self.calibration == "paper"
+        return heavy_tail_level(
+            n_people, n_features, self.epsilon, self.delta, moment=moment, printed=printed
+        )
 
 
 def heavy_tail_level(
-    n_people: int, n_features: int, epsilon: float, delta: float, *, moment: tuple[float, float], rule: str
+    n_people: int,
+    n_features: int,
+    epsilon: float,
+    delta: float,
+    *,
+    moment: tuple[float, float],
+    printed: bool,
 ) -> float:
     """Return τ₂ for responses with E|y|^(2p) ≤ M, ``moment`` = (2p, M), 2p > 2.
 
-    ``rule="paper"``, Theorem 5 (there M = 1): (nε²/(log d log(1/δ)))^(1/(2p)), of rate (p − 1)/(2p) in nε².
-    ``"balanced"``: M^(1/(2p)) (nε²/(d log(1/δ)))^(1/(4p)), at which the bias, of order τ₂^(1 − 2p), is of the
-    size of the noise, τ₂ √d/(√n ε), for the rate (2p − 1)/(4p).
+    ``printed``, Theorem 5 (there M = 1): (nε²/(log d log(1/δ)))^(1/(2p)), of rate (p − 1)/(2p) in nε².
+    Else balanced against the noise: M^(1/(2p)) (nε²/(d log(1/δ)))^(1/(4p)), at which the bias, of order
+    τ₂^(1 − 2p), is of the size of the noise, τ₂ √d/(√n ε), for the rate (2p − 1)/(4p).
     """
     order, bound = moment
     signal = n_people * epsilon**2 / np.log(1 / delta)
-    if rule == "paper":
+    if printed:
         return float((signal / np.log(max(n_features, 2))) ** (1 / order))
     return float(bound ** (1 / order) * (signal / n_features) ** (1 / (2 * order)))
 

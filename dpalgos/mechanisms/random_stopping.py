@@ -43,14 +43,12 @@ def select_by_random_stopping(
     *,
     score_epsilon: float,
     stop_probability: float,
-    most_draws: int | None,
     label: str,
 ) -> FloatArray:
     """Release the index and the score of the candidate with the least score, (2, R).
 
     ``scores`` draws fresh scores, ``score_epsilon`` = ε₁ each; ``mean_scores`` (K, R), without noise, are for
-    the record alone. ``stop_probability`` is γ. The number of draws is conditioned on being at most
-    ``most_draws``; None: unbounded, 1/γ on average.
+    the record alone. ``stop_probability`` is γ: 1/γ draws on average.
     """
     epsilon = SCORE_FACTOR * check_positive("score_epsilon", score_epsilon)
     stop = check_probability("stop_probability", stop_probability)
@@ -60,7 +58,7 @@ def select_by_random_stopping(
         released = np.empty((2, transcript.n_replicates))
         for r in range(transcript.n_replicates):
             noise = transcript.noise.select(slice(r, r + 1))
-            n_draws = number_of_draws(float(scipy.special.ndtr(noise.normal(1))[0, 0]), stop, most_draws)
+            n_draws = number_of_draws(float(scipy.special.ndtr(noise.normal(1))[0, 0]), stop)
             uniforms = scipy.special.ndtr(noise.normal(n_draws))[:, 0]
             which = np.minimum((uniforms * n_candidates).astype(np.int64), n_candidates - 1)
             drawn = scores(which, noise, r)
@@ -71,9 +69,7 @@ def select_by_random_stopping(
     return transcript.publish(mean_scores, draw, ApproximateEvent(label=label, epsilon=epsilon, delta=0.0))
 
 
-def number_of_draws(uniform: float, stop_probability: float, most_draws: int | None) -> int:
-    """Return the quantile at a uniform number of the geometric law, conditioned on ``most_draws``."""
+def number_of_draws(uniform: float, stop_probability: float) -> int:
+    """Return the quantile at a uniform number of the geometric law."""
     log_go_on = np.log1p(-stop_probability)
-    reached = uniform if most_draws is None else -uniform * np.expm1(most_draws * log_go_on)
-    n_draws = max(1, int(np.ceil(np.log1p(-min(reached, 1 - 2.0**-53)) / log_go_on)))
-    return n_draws if most_draws is None else min(n_draws, most_draws)
+    return max(1, int(np.ceil(np.log1p(-min(uniform, 1 - 2.0**-53)) / log_go_on)))

@@ -45,7 +45,7 @@ from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, U
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import PrivateParams, checked, choice, count, positive
+from dpalgos.params import PrivateParams, checked, choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
@@ -87,9 +87,6 @@ class SparsityParams(PrivateParams):
         "numbers to choose from; None: 2/8, 3/8, … 8/8 of sparsity", _check_grid, default=None
     )
     sparsity_share: float = share("the choice (with its folds' models)", default=0.1)
-    loss_bound: float | None = positive(
-        "τ: the loss of a row is truncated at it; None: the estimator's own", default=None
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -33,6 +33,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 LEVELS = (0.025, 0.975)
 LABEL = "quantiles"
+RESPONSE_SHARE, COLUMNS_SHARE = 0.05, 0.1  # of ρ, for the quantiles of a response, of all columns together
 
 _CHOICES = ("bound", "private_quantiles", "none")
 _NARROWEST = 1e-3  # of the public range

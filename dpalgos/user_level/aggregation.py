@@ -58,17 +58,13 @@ from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.typing import FloatArray
 
 _SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
+PUBLIC_SEED = 0  # of the random rotation and other public choices
+_LEAVING = 0.01  # γ, of vectors leaving τ in rotated coordinates; affects accuracy only
 _START = 2.0  # factor on all noise from which the search for the least begins
 
 
 def _check_allowed(name: str, value: Any) -> float:
     return 1.0 if value == 1 else check_probability(name, value)
-
-
-def _check_seed(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise InputError(f"{name} must be a whole number of at least 0, got {value!r}; pass e.g. {name}=0")
-    return int(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,12 +89,6 @@ class AggregationParams(UserLevelParams):
         ("winsorized", "clipped", "group_privacy"),
         default="winsorized",
     )
-    failure_probability: float = checked(
-        "γ, of vectors leaving τ in rotated coordinates; affects accuracy only",
-        check_probability,
-        default=0.01,
-    )
-    public_seed: int = checked("of the random rotation and other public choices", _check_seed, default=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,7 +150,7 @@ class UserAggregation:
         self._least_weight = least_weight
         self._budget = budget or params.split_budget({"steps": 1.0}, SHARES if interval else {})
         self._alone = n_features == n_queries == 1 and budget is None  # then noise is Laplace's
-        self._rotation = HadamardRotation(n_features, params.public_seed)
+        self._rotation = HadamardRotation(n_features, PUBLIC_SEED)
 
     def check(self, n_users: float) -> None:
         """Refuse too few users to find the ranges; says how many are needed."""
@@ -170,7 +160,7 @@ class UserAggregation:
         some: FloatArray = np.array([n_users])
         if self._in_a_ball:
             tau: FloatArray = np.array([params.concentration_radius])
-            width = float(rotated_radius(tau, size, some, params.failure_probability)[0]) / 2
+            width = float(rotated_radius(tau, size, some, _LEAVING)[0]) / 2
             epsilon = self._steps.range_epsilon
         else:
             window, radius, epsilon = self._columns(some)
@@ -263,7 +253,7 @@ class UserAggregation:
             "radius": np.full(len(vectors), self._params.concentration_radius),
             "rotation": self._rotation,
             "noise": self._steps,
-            "failure": self._params.failure_probability,
+            "failure": _LEAVING,
             "label": label,
         }
         if self._least_weight is not None:
@@ -331,7 +321,7 @@ class UserAggregation:
         if params.calibration == "tight":
             return FINE_WINDOW, radius, self._halves[0]
         if size > 1:
-            radius = printed_radius(radius, size, n_users, params.failure_probability)
+            radius = printed_radius(radius, size, n_users, _LEAVING)
         return PRINTED_WINDOW, radius, self._printed_epsilon() / 2
 
     @property

@@ -49,7 +49,7 @@ from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
+from dpalgos.user_level.aggregation import PUBLIC_SEED, AggregationParams, UserAggregation, users_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def witnesses(params: UserLevelMeanParams, d: int, published: Published) -> Witn
     if d == 1 and params.aggregation == "winsorized":
         width = FINE_WINDOW.bin_width * params.concentration_radius
         middle = bin_middles(published[0][:1, :1], params.value_bound, width)
-        center = HadamardRotation(1, params.public_seed).rotate_back(middle)
+        center = HadamardRotation(1, PUBLIC_SEED).rotate_back(middle)
     middle = np.repeat(center.T, 2, axis=0)
     along = [1e9 * np.repeat(np.eye(d)[[j]], 2, axis=0) for j in (0, d - 1)]
     apart: Neighbors = (far, np.zeros(2), -far, np.zeros(2))

@@ -33,7 +33,7 @@ from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
-from dpalgos.user_level.aggregation import UserAggregation, users_of
+from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, minimize
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 
@@ -83,7 +83,7 @@ def user_level_phased_erm(
     shares = {n: phase_sizes(n, d, params) for n in sizes}
     n_phases = min(len(phases) for phases in shares.values())
     coef: FloatArray = np.zeros((d, sample.n_replicates))
-    groups = {id(one): _groups(one.n_users, shares[one.n_users], params.public_seed) for one in users}
+    groups = {id(one): _groups(one.n_users, shares[one.n_users], PUBLIC_SEED) for one in users}
     ridge = params.regularization or printed_regularization(min(sizes), d, params)
     for t in range(n_phases):
         taken = {id(one): one.taken(groups[id(one)] == t) for one in users}

@@ -49,7 +49,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
+from dpalgos.user_level.aggregation import PUBLIC_SEED, AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, minimize
 from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
 from dpalgos.user_level.user_interval import UserInterval, note_step_of_users
@@ -191,7 +191,7 @@ def user_level_regression(
         n_iterations=params.n_iterations,
         answer=params.answer,
         strong_convexity=params.strong_convexity or 1.0,
-        seed=params.public_seed,
+        seed=PUBLIC_SEED,
     )
     start = np.zeros((sample.n_features, sample.n_replicates))
     reached = minimize(objective, scheme, aggregation, start, transcript)

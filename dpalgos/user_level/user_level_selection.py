@@ -33,7 +33,7 @@ from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
-from dpalgos.params import checked, choice, count, positive
+from dpalgos.params import checked, choice, positive
 from dpalgos.release.checks import check_probability
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -72,9 +72,6 @@ class UserLevelSelectionParams(UserLevelParams):
     )
     miss_probability: float = checked(
         "α: the best candidate is left out with probability α/5 at most", check_probability, default=0.1
-    )
-    most_draws: int | None = count(
-        "condition the random number of draws on this many at most; None: unbounded", default=None
     )
 
     @property
@@ -172,7 +169,6 @@ def _stopped(
         scores,
         score_epsilon=each,
         stop_probability=params.stop_probability,
-        most_draws=params.most_draws,
         label="choice",
     )
     transcript.note("mean loss of the chosen candidate", released[1])

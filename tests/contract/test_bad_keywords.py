@@ -18,9 +18,6 @@ RADIUS = {"mean_bound": None, "std_bounds": None}
 BAD = [
     # Means
     ("sparse_sample_mean", {"sparsity": 5}, "sparsity must be a whole number from 1 to 3"),
-    ("dp_sparse_mean", {"selection_bound": 2.0}, "selection_bound must be at most value_bound"),
-    ("dp_sparse_mean", {"selection_bound": 0.5, **PAPER}, "selection_bound must be None"),
-    ("dp_sparse_mean", {"selection_bound": -1.0}, "selection_bound must be a positive"),
     ("dp_sparse_mean", {"sparsity": 0}, "sparsity must be a whole number"),
     ("dp_sparse_mean", {"sparsity": 21}, "sparsity must be a whole number from 1 to 3"),
     ("dp_sparse_mean", {"sparsity_choice": "bic"}, "sparsity_choice must be one of"),
@@ -30,10 +27,9 @@ BAD = [
     ("dp_sparse_mean", {"sparsity_grid": [0, 1]}, "sparsity_grid must lie within 1 and sparsity = 2"),
     *[("dp_sparse_mean", {"sparsity_grid": bad}, "sparsity_grid") for bad in ([], [1, 1], [2.5], "10", 4)],
     ("dp_sparse_mean", {"sparsity_share": 1.0}, "sparsity_share must lie strictly between"),
-    ("dp_sparse_mean", {"loss_bound": 0}, "loss_bound must be a positive"),
     ("dp_mean", {"truncation": "percentiles"}, "truncation must be one of"),
     *[
-        ("dp_mean", {"truncation_share": bad}, "truncation_share")
+        ("dp_sparse_mean", {"sparsity_share": bad}, "sparsity_share")
         for bad in (0, 1, np.nan, "0.1", True, None)
     ],
     ("box_mean", {"upper": -1.0}, "lower must be below upper in every column"),
@@ -128,7 +124,6 @@ BAD = [
     ("user_level_mean", {"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
     ("user_level_mean", {"aggregation": "group_privacy", **PAPER}, "samples_per_user is needed"),
     ("user_level_mean", {"range_failure": 0}, "range_failure must lie strictly between 0 and 1"),
-    ("user_level_mean", {"public_seed": -1}, "public_seed must be a whole number"),
     ("user_level_regression", {"answer": "restarted"}, "strong_convexity goes with answer='restarted'"),
     ("user_level_regression", {"strong_convexity": 1.0}, "strong_convexity goes with answer='restarted'"),
     ("user_level_regression", {"loss": "absolute"}, "loss must be one of 'squared'"),

@@ -52,7 +52,7 @@ def test_the_thresholded_mean_keeps_the_largest_entries():
 # Algorithm 3.3
 
 
-SPARSE_FORMS = {"tight": {}, "paper": {"calibration": "paper"}, "selection_bound": {"selection_bound": 0.3}}
+SPARSE_FORMS = {"tight": {}, "paper": {"calibration": "paper"}}
 
 
 @pytest.mark.parametrize("form", SPARSE_FORMS)
@@ -88,7 +88,6 @@ def test_sparse_mean_reference_errors():
     bounds = {"value_bound": 4 * np.sqrt(np.log(n)), "sparsity": 20, "s": 20}
     assert 7.0 <= errors("dp_sparse_mean", n, n, 20, calibration="paper", **bounds) <= 10.0
     assert errors("dp_sparse_mean", n, n, 20, **bounds) <= 3.2
-    assert errors("dp_sparse_mean", n, n, 10, selection_bound=2.0, **bounds) <= 1.7
 
 
 def test_pruning_drops_what_noise_explains():
@@ -206,7 +205,7 @@ def test_mixed_pipelines_use_the_least_noise_that_is_proved(epsilon, delta):
     X = np.random.default_rng(0).standard_normal((50, 12))
     rng = np.random.default_rng(0)
     for name, keywords in (
-        ("dp_sparse_mean", {"value_bound": 1.0, "sparsity": 4, "selection_bound": 0.1}),
+        ("dp_sparse_mean", {"value_bound": 1.0, "sparsity": 4}),
         ("karwa_vadhan_mean", KNOWN),
     ):
         result = dpalgos.estimate(name, X, rng=rng, epsilon=epsilon, delta=delta, **keywords)

@@ -72,11 +72,6 @@ ESTIMATOR_FAULTS = {
             returns("{all} / 2"),
             neighbors("dp_sparse_mean-tight", "dp_sparse_mean-paper"),
         ),
-        "entries that select are not cut at their bound": Fault(
-            "_selected_by_gumbel",
-            call("clipped_means", "means"),
-            neighbors("dp_sparse_mean: selection_bound=0.3-tight"),
-        ),
         "what is pruned depends on the true means": Fault(
             "sparse_mean",
             argument(

@@ -157,7 +157,6 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             scores,
             score_epsilon=each,
             stop_probability=1e-5 if capped else 1 / 100,
-            most_draws=None,
             label="choice",
         )
 

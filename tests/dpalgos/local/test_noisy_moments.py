@@ -127,10 +127,10 @@ def test_the_shares_of_the_budget_are_the_digests():
     [(4, 2e4, 5.2, 1.9), (4, 2e5, 9.3, 2.5), (2.4, 2e5, 41, 4.7), (2.4, 2e6, 108, 7.6)],
 )
 def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper, balanced):
-    for rule, level in (("paper", paper), ("balanced", balanced)):
-        found = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 1.0), rule=rule)
+    for printed, level in ((True, paper), (False, balanced)):
+        found = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 1.0), printed=printed)
         assert found == pytest.approx(level, rel=0.03)
-    doubled = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), rule="balanced")
+    doubled = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
     assert doubled == pytest.approx(2 * balanced, rel=0.03)
 
 

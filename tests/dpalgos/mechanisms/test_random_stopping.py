@@ -9,20 +9,11 @@ from dpalgos.mechanisms.random_stopping import number_of_draws, select_by_random
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, repeated_winsorized_means
 
 
-def geometric(stop, most=None):
-    """Probabilities of 1, 2, … draws."""
-    law = stop * (1 - stop) ** np.arange(20_000 if most is None else most)
-    return law / law.sum()
-
-
-@pytest.mark.parametrize("most", [None, 7])
-def test_the_number_of_draws_is_geometric(most):
+def test_the_number_of_draws_is_geometric():
     uniforms = (np.arange(50_000) + 0.5) / 50_000
-    drawn = np.array([number_of_draws(u, 0.2, most) for u in uniforms])
-    expected = geometric(0.2, most)
-    seen = np.bincount(drawn, minlength=12)[1:12] / len(drawn)
-    np.testing.assert_allclose(seen[:7], expected[:7], atol=1e-4)
-    assert most is None or drawn.max() == most
+    drawn = np.array([number_of_draws(u, 0.2) for u in uniforms])
+    seen = np.bincount(drawn, minlength=12)[1:8] / len(drawn)
+    np.testing.assert_allclose(seen, 0.2 * 0.8 ** np.arange(7), atol=1e-4)
 
 
 def losses(n, m, epsilon_k=20):
@@ -30,7 +21,7 @@ def losses(n, m, epsilon_k=20):
     return rng.binomial(m, np.linspace(0.3, 0.7, epsilon_k), (n, epsilon_k)) / m
 
 
-def select(transcript, values, epsilon, most_draws=None):
+def select(transcript, values, epsilon):
     n, n_candidates = values.shape
     radius = float(np.sqrt(np.log(2 * n_candidates * n / 0.1) / (2 * 100)))
 
@@ -52,14 +43,13 @@ def select(transcript, values, epsilon, most_draws=None):
         scores,
         score_epsilon=epsilon / 3,
         stop_probability=0.1 / (5 * n_candidates),
-        most_draws=most_draws,
         label="choice",
     )
 
 
 def test_the_record_is_one_pure_event_of_three_scores(transcripts):
     transcript = transcripts.seeded(3)
-    select(transcript, losses(100, 10), 0.6, most_draws=5)
+    select(transcript, losses(100, 10), 0.6)
     (event,) = transcript.events
     assert isinstance(event, ApproximateEvent)
     assert (event.epsilon, event.delta) == (pytest.approx(0.6), 0.0)

@@ -54,11 +54,6 @@ def test_many_rows_per_user_make_random_stopping_the_better_rule():
     assert excesses[100_000, "random_stopping"] < excesses[100_000, "exponential"]
 
 
-def test_a_bounded_number_of_draws_is_as_good_and_as_private():
-    settings = {"epsilon": 0.5, "concentration_radius": RADIUS_100, "range_failure": 1.0}
-    assert excess(coins(2000, 100, 20), most_draws=2000, **settings) <= 0.01
-
-
 def test_a_number_of_candidates_stands_for_the_columns():
     sample, settings = (
         coins(200, 100, 2),
