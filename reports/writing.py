@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -93,6 +93,12 @@ def span(values: Sequence[float]) -> str:
     return low if low == high else f"{low}–{high}"
 
 
+def between(limits: tuple[float, float], write: Callable[[float], str]) -> str:
+    """Write limits, "2.3 to 2.9", or one number where both look the same."""
+    low, high = map(write, limits)
+    return low if low == high else f"{low} to {high}"
+
+
 def slope_text(fit: tuple[float, float]) -> str:
     """Write a slope and its standard error: "−0.51 ± 0.02"."""
     return f"{fit[0]:.2f} ± {fit[1]:.2f}".replace("-", "−")
@@ -161,6 +167,8 @@ def macros() -> Any:
     env = Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined)
     env.filters.update(num=num, setting=setting, times=times, words=words, count=count, span=span)
     env.filters.update(rows=rows, percent=percent)
+    env.filters["between_times"] = lambda limits: between(limits, times)
+    env.filters["between_rows"] = lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}")))
     env.tests["finite"] = math.isfinite
     return env.get_template("sentences.jinja").module
 

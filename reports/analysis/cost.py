@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reports.analysis.ranking import Ranking, population_error, privacy_part, rank
+from reports.analysis.ranking import Ranking, limits_of, population_error, privacy_part, rank
 from reports.analysis.results import SIGNS
 from reports.analysis.series import Point, Setting, View
 
@@ -24,7 +24,8 @@ class CostOfPrivacy:
 
     `factor` is the private error over that without privacy, about a large population where it is known;
     `worth` the number of rows that tell without privacy what `rows` tell with it; `signs` how many of
-    `of_signs` coefficients have the right sign on average. NaN where a number is not known.
+    `of_signs` coefficients have the right sign on average. NaN where a number is not known. `deviation` is
+    the standard error of the factor's logarithm, as if repetitions with and without privacy were independent.
     """
 
     ranking: Ranking
@@ -35,6 +36,17 @@ class CostOfPrivacy:
     worth: float
     signs: float
     of_signs: float
+    deviation: float = 0.0
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """About 95 % limits of the factor."""
+        return limits_of(self.factor, self.deviation)
+
+    @property
+    def worths(self) -> tuple[float, float]:
+        """About 95 % limits of the number of rows without privacy."""
+        return limits_of(self.worth, 2 * self.deviation)
 
     @property
     def beats_zero(self) -> bool:
@@ -84,7 +96,18 @@ def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
         factor = error / without if without > 0 else math.nan
     worth = x / factor**2 if _falls_with_the_root(view, ranking) and factor > 1 else math.nan
     signs, of_signs = _signs(view, where, ranking.best[1])
-    return CostOfPrivacy(ranking, error, without, factor, x, worth, signs, of_signs)
+    deviation = _log_deviation(point, error, metric in LOGARITHMS)
+    if ranking.non_private:
+        other = ranking.non_private[1]
+        deviation = math.hypot(deviation, _log_deviation(other, other.mean, metric in LOGARITHMS))
+    return CostOfPrivacy(ranking, error, without, factor, x, worth, signs, of_signs, deviation)
+
+
+def _log_deviation(point: Point, error: float, is_logarithm: bool) -> float:
+    """Return the standard error of the logarithm of an error, √(s² + p²) where it is about a population."""
+    if not math.isfinite(point.se):
+        return 0.0
+    return point.se / 2 if is_logarithm else point.se * point.mean / error**2 if error > 0 else 0.0
 
 
 def useful_elsewhere(view: View, where: Setting) -> str:

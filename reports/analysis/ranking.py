@@ -19,8 +19,12 @@ from reports.writing import error_bar, render_sentence
 
 _STRONGEST_FIRST = ("local", "user", "central")
 _FEWEST_SIZES = 3
-_BEYOND = 16.0  # how far beyond the largest size the last slope is followed
+_BEYOND = 16.0  # how far beyond the largest size errors are followed
 _BEYOND_EPSILON = 4.0  # how far beyond the largest ε
+_OCTAVE = math.log(2) - 1e-9
+_STEEPEST = 1.0  # no error falls faster than 1/n, which that of the noise in a mean does
+_SAMPLING = 0.5  # errors that chance alone causes fall with the root of the rows, and all others come to that
+_LEAST_DEVIATION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -129,26 +133,53 @@ def privacy_part(view: View, error: float, m: float) -> float:
     return math.sqrt(max(error**2 - (best[1].mean if best else 0.0) ** 2, 0.0))
 
 
-def first_below(wanted: float, points: Sequence[tuple[float, float]], beyond: float = 1.0) -> float:
-    """Return the x at which errors (x, error) first fall to a wanted error.
+Point3 = tuple[float, float, float]  # x, error, and the error's standard error
 
-    Between points on log scales; after the last one along the last slope, up to ``beyond`` times as far.
-    Infinite if that is not enough.
+
+def first_below(
+    wanted: float, points: Sequence[Point3], beyond: float = 1.0, *, fades_to: float = math.inf
+) -> tuple[float, float]:
+    """Return about 95 % limits of the x at which errors first fall to a wanted error.
+
+    Between points on log scales. After the last one along the weighted fit of a power law to the last factor
+    of two in x at least, never steeper than 1/x; the larger limit follows the power ``fades_to``, to which
+    errors are known to come, if that is flatter. A limit is infinite beyond ``beyond`` times the last x.
     """
-    known = [(x, error) for x, error in sorted(points) if math.isfinite(error) and error > 0]
-    if not known or not wanted > 0:
-        return math.inf
-    if known[0][1] <= wanted:
-        return known[0][0]
-    for (x, error), (later, less) in pairwise(known):
-        if less <= wanted:
-            return float(x * (later / x) ** (math.log(error / wanted) / math.log(error / less)))
-    if len(known) < 2:
-        return math.inf
-    (x, error), (later, less) = known[-2:]
-    slope = math.log(error / less) / math.log(later / x)
-    needed = math.log(less / wanted) / slope if slope > 0 else math.inf
-    return later * math.exp(needed) if needed <= math.log(beyond) else math.inf
+    known = sorted(
+        (math.log(x), math.log(error), se / error if math.isfinite(se) else 0.0)
+        for x, error, se in points
+        if math.isfinite(error) and error > 0
+    )
+    if len(known) < 2 or not wanted > 0:
+        return math.inf, math.inf
+    level = math.log(wanted)
+    if known[0][1] <= level:
+        return math.exp(known[0][0]), math.exp(known[0][0])
+    for (x, error, s), (later, less, t) in pairwise(known):
+        if less <= level:
+            share = (error - level) / (error - less)
+            off = 2 * math.hypot((1 - share) * s, share * t) * (later - x) / (error - less)
+            at = x + share * (later - x)
+            return math.exp(at - off), math.exp(at + off)
+    return _followed(level, known, math.log(beyond), fades_to)
+
+
+def _followed(level: float, known: Sequence[Point3], most: float, fades_to: float) -> tuple[float, float]:
+    """Return the limits beyond the last of points (log x, log error, deviation)."""
+    last = known[-1][0]
+    near = max((x for x, _, _ in known if x <= last - _OCTAVE), default=-math.inf)
+    x, error, deviation = np.array([point for point in known if point[0] >= near]).T
+    weights = 1 / (deviation**2 + _LEAST_DEVIATION**2)
+    design = np.column_stack([np.ones_like(x), x - last])
+    covariance = np.linalg.inv(design.T * weights @ design)
+    end, slope = covariance @ (design.T * weights @ error)
+    misfit = float(weights @ (error - design @ [end, slope]) ** 2) / max(len(x) - 2, 1)
+    off_end, off_slope = 2 * np.sqrt(np.diag(covariance) * max(1.0, misfit))
+    steep, flat = min(off_slope - slope, _STEEPEST), min(-slope - off_slope, fades_to)
+    low = max((end - off_end - level) / steep, 0.0) if steep > 0 else math.inf
+    high = max((end + off_end - level) / flat, 0.0) if flat > 0 else math.inf
+    low, high = (math.exp(last + way) if way <= most else math.inf for way in (low, high))
+    return low, high
 
 
 def fitted_slope(points: Sequence[tuple[float, float, float]]) -> tuple[float, float] | None:
@@ -195,7 +226,9 @@ def enough_epsilon(view: View) -> str:
         deviation=error_bar(deviation, added),
         ratio=added / chance,
         last=last,
-        needed=first_below(chance, list(parts.items()), _BEYOND_EPSILON),
+        needed=first_below(
+            chance, [(each, part, deviations[each]) for each, part in parts.items()], _BEYOND_EPSILON
+        ),
     )
 
 
@@ -209,32 +242,35 @@ def rows_for_the_same(view: View) -> str:
     if best is None or best[1].mean > ranking.zero:
         return ""
     errors = _population_errors(view, best[0])
-    if m not in errors or errors[m] <= chance:
+    here = next(((error, se) for x, error, se in errors if x == m), None)
+    if here is None or here[0] <= chance:
         return ""
-    needed = first_below(chance, list(errors.items()), _BEYOND)
+    needed = first_below(chance, errors, _BEYOND, fades_to=_SAMPLING)
     return render_sentence(
         "rows_for_the_same",
         epsilon=where.epsilon,
         m=m,
         units=view.page.population[1],
         name=best[0].full,
-        worth=_rounded(m * (chance / errors[m]) ** 2),
-        needed=_rounded(needed),
-        ratio=needed / m,
+        worth=limits_of(m * (chance / here[0]) ** 2, 2 * here[1] / here[0]),
+        needed=needed,
+        ratio=tuple(each / m for each in needed),
         beyond=_BEYOND,
     )
 
 
-def _population_errors(view: View, series: Series) -> dict[float, float]:
-    """Return √(s² + p²) of an estimator by size: its error about a large population."""
-    found = {}
+def limits_of(value: float, deviation: float) -> tuple[float, float]:
+    """Return about 95 % limits of a positive number whose logarithm has a standard error."""
+    deviation = deviation if math.isfinite(deviation) else 0.0
+    return value * math.exp(-2 * deviation), value * math.exp(2 * deviation)
+
+
+def _population_errors(view: View, series: Series) -> list[Point3]:
+    """Return (size, √(s² + p²), its standard error) of an estimator: its error about a large population."""
+    found = []
     for point in series.points:
         chance = population_error(view, point.x) if point.answered else None
         if chance is not None:
-            found[point.x] = math.hypot(chance, privacy_part(view, point.mean, point.x))
+            error = math.hypot(chance, privacy_part(view, point.mean, point.x))
+            found.append((point.x, error, point.se * point.mean / error))
     return found
-
-
-def _rounded(rows: float) -> str:
-    """Write a number of rows in two digits."""
-    return f"{float(f'{rows:.2g}'):,.0f}"

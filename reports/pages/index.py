@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -115,10 +114,7 @@ def relative_errors(view: View) -> list[tuple[float, float, float]]:
             continue
         cost = cost_at(view, each, m)
         if cost.beats_zero and cost.can_be_learned and cost.factor > 0 and cost.ranking.best is not None:
-            point = cost.ranking.best[1]
-            deviation = (
-                point.se * cost.factor / point.mean if math.isfinite(point.se) and point.mean > 0 else 0.0
-            )
+            deviation = cost.factor * cost.deviation
             found.append((each.epsilon, float(f"{cost.factor:.4g}"), float(f"{deviation:.3g}")))
     return sorted(found)
 

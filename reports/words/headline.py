@@ -12,7 +12,7 @@ from reports.analysis.cost import SHARES, CostOfPrivacy, cost_at, useful_elsewhe
 from reports.analysis.ranking import Ranking, population_error, rank, tied_with_best
 from reports.analysis.series import Point, Series, Setting, View
 from reports.page import Guide, StudyPage
-from reports.writing import count, error_bar, num, render_sentence, rule_text, setting, times, words
+from reports.writing import between, count, error_bar, num, render_sentence, rule_text, setting, times, words
 
 _MOST_NAMES = 4  # of estimators in a sentence
 
@@ -233,7 +233,9 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
             where = ", about a large population"
         tiles.append(Tile(num(cost.without), f"without privacy{where}: {other[0].full}", "nonprivate"))
     if math.isfinite(cost.factor):
-        tiles.append(Tile(times(cost.factor), f"times the error without privacy{where}", "cost"))
+        limits = between(cost.factors, times)
+        unsure = "" if limits == times(cost.factor) else f" ({limits})"
+        tiles.append(Tile(times(cost.factor), f"times the error without privacy{where}{unsure}", "cost"))
     if math.isfinite(ranking.zero):
         tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
     return tuple(tiles)

@@ -134,7 +134,7 @@ def advise(
 def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
     """Return where errors fall to a wanted one, by what to expect and by both ends of the ranges."""
     expected, *ends = (
-        first_below(wanted, [(x, getattr(each, name)) for x, each in points])
+        first_below(wanted, [(x, getattr(each, name), 0.0) for x, each in points])[0]
         for name in ("error", "low", "high")
     )
     return expected, min(expected, *ends), max(expected, *ends)

@@ -42,8 +42,8 @@ def plain(sentence, page):
     [
         (0.9115, 0.01, "no private answer is clearly better than not looking at the data", "nothing"),
         (5.0, 0.0, "no private answer is clearly better than not looking at the data", "nothing"),
-        (0.7, 0.0, "times less exact", "rough idea"),
-        (0.1, 0.0, "times less exact", "predictions"),
+        (0.7, 0.0, "less exact", "rough idea"),
+        (0.1, 0.0, "less exact", "predictions"),
     ],
 )
 def test_the_cost_and_the_use_of_the_best_private_answer_are_said(
@@ -74,7 +74,9 @@ def test_rows_that_tell_the_same_without_privacy_follow_from_the_factor(results,
     view = view_of(results, page, error=0.1)
     cost = cost_at(view, view.headline, 20_000)
     assert cost.worth == pytest.approx(20_000 / cost.factor**2)
-    worth = f"{float(f'{cost.worth:.2g}'):,.0f} rows instead of 20,000"
+    low, high = cost.worths
+    assert low < cost.worth < high
+    worth = f"{float(f'{low:.2g}'):,.0f} to {float(f'{high:.2g}'):,.0f} rows instead of 20,000"
     assert worth in plain(headline_of(view), page)
     assert "instead of" not in headline_of(
         view_of(results, page, error=0.1, metric_label="", x_column="steps")

@@ -69,7 +69,11 @@ def test_every_sentence_of_the_template_is_said_somewhere_with_its_arguments():
     said = set()
     for path in Path(reports.__file__).parent.rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "said":
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Name)
+                and call.func.id == "render_sentence"
+            ):
                 macro = call.args[0].value
                 assert {each.arg for each in call.keywords} == set(getattr(macros(), macro).arguments), macro
                 said.add(macro)
