@@ -247,6 +247,7 @@ class DeclaredColumn:
     log: bool = False  # whether the column is replaced by its logarithm, log(name)
     derived: Derived | None = None
     missing: tuple[str, ...] = ()  # what stands for a missing cell, next to blanks and common markers
+    spellings: tuple[tuple[str, str], ...] = ()  # other ways to write a category, each with the category
 
     @property
     def table_columns(self) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 Messages name files, columns, kinds of fault and counts; never the content of a cell.
 """
 
+from collections.abc import Sequence
+
 
 class DataError(ValueError):
     """Something about the data that the user can mend; the message is one sentence.
@@ -13,6 +15,13 @@ class DataError(ValueError):
     def __init__(self, message: str, *, transient: bool = False) -> None:
         super().__init__(message)
         self.transient = transient
+
+
+def numbered(faults: Sequence[str]) -> str:
+    """Return faults as one sentence; several are numbered."""
+    if len(faults) == 1:
+        return faults[0]
+    return "; ".join(f"({number}) {fault}" for number, fault in enumerate(faults, 1))
 
 
 class StoreError(DataError):

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from data.dataset import Declaration, DeclaredColumn
-from data.errors import DataError
+from data.errors import DataError, numbered
 from data.fetch.ingest import keep_reference, stored_table
 from data.formats.canonical import NUMBER, Cells, canonical_cells
 from data.store.code_digest import code_digest
@@ -174,11 +174,25 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     ids = UserIds(path, user_id) if user_id else None
     values = _values(path, columns, ids, watch)
     n_rows = len(values[columns[0].name])
-    if declaration.n_rows is not None:
-        _refuse_other_size(path, "rows", n_rows, declaration.n_rows)
+    faults = _other_size("rows", n_rows, declaration.n_rows) if declaration.n_rows is not None else []
     moved, sides = _clipped(columns, values)
-    _refuse_undeclared(path, columns, values)
-    kept, repairs = _filled(path, columns, declaration.missing, values)
+    faults += _undeclared(columns, values)
+    kept, repairs = _filled(columns, values)
+    if repairs and declaration.missing == "refuse":
+        faults.append(
+            f"{_listed([repair.reason for repair in repairs])}; mend those rows, take "
+            'missing = "drop" (grid.n then counts the rows that are left), or give the column impute = a '
+            "public constant"
+        )
+    if ids:
+        n_users = int(ids.codes().max()) + 1
+        faults += _other_size("users", n_users, declaration.n_users)
+    if faults:
+        raise DataError(f"{path}: {numbered(faults)}")
+    if not kept.any():
+        raise DataError(
+            f"{path}: every row lacks a cell of a declared column; take empty columns out of [[data.columns]]"
+        )
     sides = {name: column_values[kept] for name, column_values in sides.items()}
     table: dict[str, npt.NDArray[Any]] = {}
     for column in columns:
@@ -191,10 +205,27 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
             table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
     _derive(declaration, table, sides)
     if ids:
-        users = ids.codes()
-        _refuse_other_size(path, "users", int(users.max()) + 1, declaration.n_users)
-        table[user_id] = np.unique(users[kept], return_inverse=True)[1]
+        table[user_id] = np.unique(ids.codes()[kept], return_inverse=True)[1]
     return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
+
+
+def undeclared_texts(path: Path, columns: Sequence[DeclaredColumn]) -> dict[str, list[str]]:
+    """Return, for the owner's eyes alone, the text of each column that its declaration does not allow."""
+    found: dict[str, dict[str, None]] = defaultdict(dict)
+    with opened_table(path) as (names, batches):
+        require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
+        for batch in batches:
+            for column in columns if batch.num_rows else ():
+                cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
+                odd = _codes(cells, replace(column, others="")) == _UNLISTED
+                for marked in _each_of(column.missing, cells):
+                    odd &= ~marked
+                if not column.categories:
+                    odd &= (cells.texts >= 0) | np.isinf(cells.numbers)
+                texts = [cells.values[each] for each in np.unique(cells.texts[odd & (cells.texts >= 0)])]
+                numbers = [f"{each:g}" for each in np.unique(cells.numbers[odd & (cells.texts < 0)])]
+                found[column.name].update(dict.fromkeys([*texts, *numbers]))
+    return {name: sorted(texts) for name, texts in found.items() if texts}
 
 
 def _values(
@@ -212,7 +243,7 @@ def _values(
             if ids:
                 ids.add(batch)
             for column in columns:
-                cells = cells_of(path, batch, column.name, repr(column.name), column.categories)
+                cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
                 found = _codes(cells, column) if column.categories else _numbers(cells)
                 for marked in _each_of(column.missing, cells):
                     found[marked] = _MISSING if column.categories else np.nan
@@ -222,12 +253,13 @@ def _values(
     return {column.name: np.concatenate(pieces.pop(column.name)) for column in columns}
 
 
-def _refuse_other_size(path: Path, what: str, counted: int, declared: int | None) -> None:
-    if counted != declared:
-        raise DataError(
-            f"{path} has another number of {what} than data.{what} = {declared}; if the file changed on "
-            f"purpose, correct data.{what}, and grid.n where it is larger"
-        )
+def _other_size(what: str, counted: int, declared: int | None) -> list[str]:
+    if counted == declared:
+        return []
+    return [
+        f"it has another number of {what} than data.{what} = {declared}; if the file changed on "
+        f"purpose, correct data.{what}, and grid.n where it is larger"
+    ]
 
 
 def _clipped(
@@ -249,10 +281,10 @@ def _clipped(
     return tuple(moved), {name: side for name, side in sides.items() if side.any()}
 
 
-def _refuse_undeclared(
-    path: Path, columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
-) -> None:
-    """Refuse what no declaration allows; cells that are missing are another matter."""
+def _undeclared(
+    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
+) -> list[str]:
+    """Return a sentence about what no declaration allows; cells that are missing are another matter."""
     faults = []
     for column in columns:
         numbers = values[column.name]
@@ -262,12 +294,14 @@ def _refuse_undeclared(
             faults.append(f"text or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():
             faults.append(f"column {column.name!r} is outside its declared bounds")
-    if faults:
-        raise DataError(
-            f"{path}: {_listed(faults)}; mend the file or [[data.columns]]"
-            + " (capitals and spaces count)" * any("categories" in fault for fault in faults)
-            + ', or take outside = "clip"' * any("outside" in fault for fault in faults)
-        )
+    if not faults:
+        return []
+    texts = " (capitals count; levels = { … } merges spellings; dpcost show-private STUDY shows which text)"
+    return [
+        f"{_listed(faults)}; mend the file or [[data.columns]]"
+        + texts * any("text" in fault for fault in faults)
+        + ', or take outside = "clip"' * any("outside" in fault for fault in faults)
+    ]
 
 
 def _outside(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -293,10 +327,7 @@ def _derive(
 
 
 def _filled(
-    path: Path,
-    columns: Sequence[DeclaredColumn],
-    missing: str,
-    values: Mapping[str, npt.NDArray[np.float64]],
+    columns: Sequence[DeclaredColumn], values: Mapping[str, npt.NDArray[np.float64]]
 ) -> tuple[npt.NDArray[np.bool_], tuple[Repair, ...]]:
     """Impute missing cells in place; return which rows lack none now, and how many do, by reason."""
     kept, repairs = np.ones(len(next(iter(values.values()))), dtype=bool), []
@@ -308,15 +339,6 @@ def _filled(
         elif count := int((gap & kept).sum()):
             repairs.append(Repair(f"blank or NaN in column {column.name}", count))
             kept &= ~gap
-    if repairs and missing == "refuse":
-        raise DataError(
-            f"{path}: {_listed([repair.reason for repair in repairs])}; mend those rows, "
-            'take missing = "drop", or give the column impute = a public constant'
-        )
-    if not kept.any():
-        raise DataError(
-            f"{path}: every row lacks a cell of a declared column; take empty columns out of [[data.columns]]"
-        )
     return kept, tuple(repairs)
 
 
@@ -359,9 +381,15 @@ def _codes(cells: Cells, column: DeclaredColumn) -> npt.NDArray[np.float64]:
     """Return the number of each cell's category, as far as it has one."""
     unlisted = column.categories.index(column.others) if column.others else _UNLISTED
     codes = np.where(cells.missing, _MISSING, unlisted)
-    for code, same in enumerate(_each_of(column.categories, cells)):
-        codes[same] = code
+    written = _spelled(column)
+    for level, same in zip(written, _each_of(list(written), cells), strict=True):
+        codes[same] = column.categories.index(written[level])
     return codes
+
+
+def _spelled(column: DeclaredColumn) -> dict[str, str]:
+    """Return each text that is a category or a spelling of one, with the category."""
+    return {**dict(column.spellings), **{level: level for level in column.categories}}
 
 
 def _each_of(declared: Sequence[str], cells: Cells) -> Iterator[npt.NDArray[np.bool_]]:

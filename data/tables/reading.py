@@ -154,9 +154,8 @@ def cells_of(
 
 
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
-    for name in wanted:
-        if name not in names:
-            raise DataError(f"{path} has no column {name!r} among its {len(names)}; {advice}")
+    if absent := [repr(name) for name in wanted if name not in names]:
+        raise DataError(f"{path} has no column {', '.join(absent)} among its {len(names)}; {advice}")
 
 
 @contextmanager

@@ -1,14 +1,19 @@
-"""What is known already of a table's columns: from an earlier study file, a public codebook, or the model."""
+"""What is declared of a table's columns: in an earlier file, a codebook or the model; what is wrong in it."""
 
 import csv
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+from data.errors import numbered
 
 _NUMBERS = ("lower", "upper", "center", "scale", "impute")
-_KEYS = (*_NUMBERS, "missing", "categories", "others", "transform", "unit", "source")
+_OF_NUMBERS, _OF_TEXT = (*_NUMBERS, "transform"), ("categories", "levels", "others", "impute")
+_KEYS = (*_NUMBERS, "missing", "categories", "levels", "others", "transform", "unit", "source")
 _CODEBOOK = ("name", "lower", "upper", "levels", "center", "scale", "unit", "source")
 Declarations = dict[str, dict[str, str]]  # column → key → its value as TOML
 
@@ -50,30 +55,54 @@ def from_codebook(file: Path) -> Declarations:
             f"{', '.join(_CODEBOOK[4:])}, got {', '.join(map(str, known)) or 'no row'}"
         )
     declarations: Declarations = {}
+    faults: list[str] = []
     for number, row in enumerate(rows, 2):
-        cells = {key: (value or "").strip() for key, value in row.items()}
-        declared = {"source": toml(cells.get("source") or f"codebook {file.name}")}
-        for key in _CODEBOOK[1:]:
-            value = cells.get(key, "")
-            if not value or key == "source":
-                continue
-            if key == "levels":
-                declared["categories"] = toml([level.strip() for level in value.split(";")])
-            else:
-                declared[key] = toml(
-                    _number(value, f"{file}, line {number}: {key}") if key in _NUMBERS else value
-                )
-        declarations[cells["name"]] = declared
+        cells = {key: (value or "").strip() for key, value in row.items() if isinstance(value, str)}
+        declared, wrong = _declared(cells, file)
+        faults += [f"line {number}: {fault}" for fault in wrong]
+        declarations[cells.get("name", "")] = declared
+    if faults:
+        raise SpecError(f"--codebook {file}: {numbered(faults)}; correct the codebook")
     return declarations
 
 
-def _number(text: str, where: str) -> float:
-    from tasks.faults import SpecError
+def _declared(cells: Mapping[str, str], file: Path) -> tuple[dict[str, str], list[str]]:
+    """Return what a line of a codebook declares, and what is wrong in it."""
+    declared, faults = {"source": toml(cells.get("source") or f"codebook {file.name}")}, []
+    for key in _CODEBOOK[1:]:
+        value = cells.get(key, "")
+        if not value or key == "source":
+            continue
+        if key == "levels":
+            levels = [level.strip() for level in value.split(";")]
+            declared["categories"] = toml(levels)
+            if len(levels) < 2:
+                faults.append(
+                    f'levels must be two or more, separated by ";" as in male;female, got {value!r}'
+                )
+            continue
+        try:
+            declared[key] = toml(float(value) if key in _NUMBERS else value)
+        except ValueError:
+            faults.append(f"{key} must be a number, got {value!r}")
+    if cells.get("levels") and (cells.get("lower") or cells.get("upper")):
+        faults.append("levels and bounds do not go together; keep those that suit the column")
+    return declared, faults
 
-    try:
-        return float(text)
-    except ValueError:
-        raise SpecError(f"{where} must be a number, got {text!r}; correct the codebook") from None
+
+def corrected(before: Declarations, codebook: Declarations) -> Declarations:
+    """Return what an earlier file declares, but what a codebook says in its place wherever it says anything.
+
+    Levels of a codebook replace bounds, and bounds replace levels.
+    """
+    kept = {}
+    for name, old in before.items():
+        new = codebook.get(name, {})
+        gone = _OF_NUMBERS if "categories" in new else _OF_TEXT if "lower" in new or "upper" in new else ()
+        if new.get("categories", old.get("categories")) != old.get("categories"):
+            gone = (*gone, "levels", "others", "impute")
+        kept[name] = {key: value for key, value in old.items() if key not in gone}
+    return combined(kept, codebook)
 
 
 def of_a_label(response: str) -> Declarations:
@@ -87,8 +116,52 @@ def combined(*sources: Declarations) -> Declarations:
 
 
 def toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{toml(str(key))} = {toml(each)}' for key, each in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
         return f"{value:.1f}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="A study file or a release file.")],
+) -> None:
+    """List all that is missing or wrong in a study or release file, in one go; reads no row."""
+    from tasks.faults import SpecError
+    from tasks.release.request import checked_request
+    from tasks.study.study_file import checked_study, read_toml
+
+    content = read_toml(file)[1]
+    is_release = "dataset" in content and "panels" not in content
+    faults = checked_request(file)[2] if is_release else checked_study(file)[1]
+    if faults:
+        raise SpecError("\n  ".join([f"{file}: {len(faults)} to mend", *faults]))
+    typer.echo(f"{file}: nothing is missing or wrong, as far as can be told without reading a row")
+
+
+_MOST_TEXTS = 50  # that are shown of a column
+
+
+def show_private(
+    study: Annotated[Path, typer.Argument(help="A study file of your own table.")],
+) -> None:
+    """Show you, the owner, private text of your own file that your study file does not declare.
+
+    It is no release: no noise, no charge, nothing is stored. What is shown stays with you; declare levels
+    that the codebook knows, and don't publish what you see.
+    """
+    from data.tables.declared import undeclared_texts
+    from tasks.faults import SpecError
+    from tasks.study.study_file import load_study
+
+    table = load_study(study).analyst_table
+    if table is None:
+        raise SpecError(f"STUDY must be a study file with its own [data], got {str(study)!r}")
+    columns = [column.declared for column in table.columns if column.declared.derived is None]
+    lines = ["PRIVATE, for the owner of the file alone: no release, not for publication"]
+    for name, texts in undeclared_texts(Path(table.path), columns).items():
+        more = f", and {len(texts) - _MOST_TEXTS} more" * (len(texts) > _MOST_TEXTS)
+        lines.append(f"{name}: {', '.join(map(repr, texts[:_MOST_TEXTS]))}{more}")
+    typer.echo("\n".join(lines if lines[1:] else [f"{study}: every text of the file is declared"]))

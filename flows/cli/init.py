@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from data.store.output_files import output_files
-from flows.cli.declarations import combined, declared_before, from_codebook, of_a_label, toml
+from flows.cli.declarations import combined, corrected, declared_before, from_codebook, of_a_label, toml
 from flows.cli.options import whole_number
 
 FEWEST_ROWS = 10
@@ -76,10 +76,16 @@ def init(
         typer.Option(help='"cost ~ age + C(region) + age:smoker": stands for --response and the covariates.'),
     ] = "",
     codebook: Annotated[
-        Path | None, typer.Option(help="Public CSV file: name, lower, upper, levels; fills the declarations.")
+        Path | None,
+        typer.Option(
+            help="Public CSV file: name, lower, upper, levels (male;female); fills the declarations."
+        ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write the files anew; what was filled in stays.")
+        bool,
+        typer.Option(
+            "--force", help="Write the files anew; what was filled in stays, but what --codebook says."
+        ),
     ] = False,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
@@ -102,7 +108,7 @@ def init(
     used, left_out = _columns(data, schema, response, user_id)
     before, of_data = declared_before(files[0]) if force else ({}, {})
     label = of_a_label(response) if _is_label(schema, response, family) else {}
-    declared = combined(label, from_codebook(codebook) if codebook else {}, before)
+    declared = combined(label, corrected(before, from_codebook(codebook) if codebook else {}))
     known = known_as(open_ledger(home()), data)
     facts = {
         **_facts_of_model(chosen, rows, users, sum(column != response for column in used)),

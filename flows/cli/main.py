@@ -18,6 +18,7 @@ from data.store.folders import home
 from flows.cli import catalogs, runs
 from flows.cli.advise import advise
 from flows.cli.audit import audit
+from flows.cli.declarations import check, show_private
 from flows.cli.init import init
 from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
@@ -35,7 +36,7 @@ app.callback(invoke_without_command=True)(help_or_version)
 for command in (
     *(runs.run, runs.plan, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
-    *(release, table, audit, init, advise, figure, publish, league),
+    *(release, table, audit, init, check, advise, show_private, figure, publish, league),
 ):
     app.command()(command)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():

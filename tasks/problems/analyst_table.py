@@ -4,8 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, InstanceOf, field_validator, model_validator
 
@@ -24,6 +25,7 @@ class AnalystColumn(Strict):
     lower: Number | None = None
     upper: Number | None = None
     categories: tuple[Text, ...] = ()  # all that text may hold; the first is the reference
+    levels: dict[Text, tuple[Text, ...]] = Field(default={})  # categories with all ways to write each
     others: str = ""  # the category of every text that is not listed
     transform: Literal["", "log"] = ""  # errors, coefficients and units are of the logarithm
     unit: str = ""
@@ -32,6 +34,13 @@ class AnalystColumn(Strict):
     scale: Annotated[Number, Field(gt=0)] | None = None
     impute: Number | str | None = None  # a public constant in the place of missing cells
     missing: tuple[Text, ...] = ()  # what stands for a missing cell, e.g. "?"; a category never does
+
+    @model_validator(mode="before")
+    @classmethod
+    def _levels_name_categories(cls, plain: Any) -> Any:
+        if isinstance(plain, dict) and isinstance(plain.get("levels"), dict) and "categories" not in plain:
+            return {**plain, "categories": list(plain["levels"])}
+        return plain
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "AnalystColumn":
@@ -42,10 +51,14 @@ class AnalystColumn(Strict):
             if len(set(self.categories)) < max(2, len(self.categories)) or "" in map(
                 str.strip, self.categories
             ):
-                raise ValueError(f"categories of {name!r} must be two or more different texts")
+                raise ValueError(
+                    f"categories of {name!r} must be two or more different texts, got {list(self.categories)}"
+                )
+            self._check_levels()
             if self.impute is not None and self.impute not in self.categories:
                 raise ValueError(f"impute of {name!r} must be one of its categories, got {self.impute!r}")
-            if both := {each.strip() for each in self.missing} & {each.strip() for each in self.categories}:
+            levels = (*self.categories, *chain(*self.levels.values()))
+            if both := {each.strip() for each in self.missing} & {each.strip() for each in levels}:
                 raise ValueError(
                     f"missing of {name!r} must be none of its categories, got {min(both)!r}; take it out of "
                     "one of the two"
@@ -73,6 +86,19 @@ class AnalystColumn(Strict):
             raise ValueError(f"impute of {name!r} must lie within its bounds, got {self.impute:g}")
         return self
 
+    def _check_levels(self) -> None:
+        """Refuse levels that are no categories, and a spelling that stands for two."""
+        if odd := [level for level in self.levels if level not in self.categories]:
+            raise ValueError(f"levels of {self.name!r} must be among its categories, got {odd[0]!r}")
+        meant: dict[str, str] = {level: level for level in self.categories}
+        for level, spellings in self.levels.items():
+            for spelling in spellings:
+                if meant.setdefault(spelling, level) != level:
+                    raise ValueError(
+                        f"levels of {self.name!r} must have each spelling once, got {spelling!r} for "
+                        f"{meant[spelling]!r} and {level!r}; take one out"
+                    )
+
     @property
     def uses(self) -> tuple[str, ...]:
         """The columns of the file that it is made from: itself."""
@@ -87,6 +113,12 @@ class AnalystColumn(Strict):
             others=self.others,
             log=bool(self.transform),
             missing=self.missing,
+            spellings=tuple(
+                (spelling, level)
+                for level, spellings in self.levels.items()
+                for spelling in spellings
+                if spelling != level
+            ),
         )
         if self.lower is None or self.upper is None:
             return declaration

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from data.errors import numbered
 from dpalgos import InputError, get_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.params import check_settings, describe
@@ -17,7 +18,7 @@ from tasks.strict import Strict, field_fault
 from tasks.study.formula import declared_alone, expand_formula
 from tasks.study.panel import INTERCEPT, takes_public_rows
 from tasks.study.spec import StudySpec
-from tasks.study.study_file import load_study, read_toml, refuse_unfinished
+from tasks.study.study_file import checked_study, open_lines, read_toml
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -96,17 +97,10 @@ def read_request(
     path: Path, estimator: str, *, epsilon: float, delta: float, interval: float | None = None
 ) -> ReleaseRequest:
     """Read a release file; add what its study declares; refuse what does not fit the estimator."""
-    config, study = read_config(path), None
-    if config.public:
-        config = config.model_copy(update={"public": config.public.resolved_from(path)})
-    if config.dataset.study:
-        study = load_study(path.parent / config.dataset.study)
-        if study.analyst_table is None:
-            raise SpecError(
-                f"dataset.study must be a study file with its own [data], got {config.dataset.study!r}"
-            )
-        study, config = _with_formula(study, config)
-        assert study.analyst_table is not None
+    config, study, faults = checked_request(path)
+    if config is None or faults:
+        raise SpecError(f"{path.name}: {numbered(faults)}")
+    if study is not None and study.analyst_table is not None:
         config = _completed(config, study, study.analyst_table, estimator)
     config = _with_public_rows(config, study, estimator)
     if interval is not None:
@@ -134,14 +128,39 @@ def _with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, R
     return study, config.model_copy(update={"columns": columns})
 
 
-def read_config(path: Path) -> ReleaseConfig:
+def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None, list[str]]:
+    """Return a release file and its study with columns from the formula, and all that is wrong in the two."""
     content, plain = read_toml(path)
-    refuse_unfinished(path.name, content.decode())
+    config, study, faults = None, None, open_lines(content.decode())
     try:
-        return ReleaseConfig(**plain)
+        config = ReleaseConfig(**plain)
     except ValidationError as error:
-        faults = [field_fault(".".join(map(str, fault["loc"])), fault) for fault in error.errors()]
-        raise SpecError(f"{path.name}: {'; '.join(faults)}; see docs/guide/releases.md") from None
+        named = [field_fault(".".join(map(str, fault["loc"])), fault) for fault in error.errors()]
+        faults.append(f"{'; '.join(named)}; see docs/guide/releases.md")
+    if config and config.public:
+        config = config.model_copy(update={"public": config.public.resolved_from(path)})
+    dataset = plain.get("dataset")
+    name = dataset.get("study") if isinstance(dataset, dict) else None
+    if not isinstance(name, str) or not name or name == "?":
+        return config, study, faults
+    study, of_study = checked_study(path.parent / name)
+    if study and study.analyst_table is None:
+        of_study.append(f"dataset.study must be a study file with its own [data], got {name!r}")
+    elif study and config and not of_study:
+        try:
+            study, config = _with_formula(study, config)
+            of_study += _unknown_columns(config.columns, study)
+        except SpecError as error:
+            faults.append(str(error))
+    return config, study, [*faults, *(f"{name}: {fault}" for fault in of_study)]
+
+
+def _unknown_columns(columns: _Columns, study: StudySpec) -> Iterator[str]:
+    assert study.analyst_table is not None
+    known = [column.name for column in study.analyst_table.columns]
+    for name in filter(None, (*columns.x, columns.y)):
+        if name not in known:
+            yield f"columns must be among those that the study file declares, got {name!r}"
 
 
 def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, estimator: str) -> ReleaseConfig:

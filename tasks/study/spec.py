@@ -149,12 +149,12 @@ class StudySpec(Strict):
                 got = f"got {self.headline.panel!r}, which has {setting}; leave that out"
                 raise ValueError(f"headline.panel must be one that always runs, {got}")
         grid = self.grid_of(self.head_panel)
-        for name in ("n", "epsilon", "delta"):
-            _check_named(name, getattr(self.headline, name), getattr(grid, name))
-        if self.headline.paper_delta is not None:
-            _check_named("paper_delta", self.headline.paper_delta, grid.delta)
-        if grid.s or self.headline.s is not None:
-            _check_named("s", self.headline.s, grid.s)
+        named = [(name, getattr(grid, name)) for name in ("n", "epsilon", "delta")]
+        named += [("paper_delta", grid.delta)] * (self.headline.paper_delta is not None)
+        named += [("s", grid.s)] * bool(grid.s or self.headline.s is not None)
+        faults = (_fault_of_name(name, getattr(self.headline, name), allowed) for name, allowed in named)
+        if wrong := list(filter(None, faults)):
+            raise ValueError("; ".join(wrong))
         return self
 
     def _check_steps(self) -> None:
@@ -383,6 +383,10 @@ class StudySpec(Strict):
 
 
 def _check_named(key: str, value: object, allowed: Collection[object]) -> None:
-    if value not in allowed:
-        words = ", ".join(map(str, allowed)) or "none: leave it out"
-        raise ValueError(f"headline.{key} must be one of the study's ({words}), got {value!r}")
+    if fault := _fault_of_name(key, value, allowed):
+        raise ValueError(fault)
+
+
+def _fault_of_name(key: str, value: object, allowed: Collection[object]) -> str:
+    words = ", ".join(map(str, allowed)) or "none: leave it out"
+    return "" if value in allowed else f"headline.{key} must be one of the study's ({words}), got {value!r}"

@@ -11,17 +11,20 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from data.errors import DataError, numbered
 from data.store.folders import read_small
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
 from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
+from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.strict import field_fault
 from tasks.study.collection import with_collections, with_lists
 from tasks.study.formula import FormulaColumns, expand_formula
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
+from tasks.study.stand_ins import TablesOfFile, with_stand_ins, without_open
 
 _PARTS: dict[str, type[BaseModel]] = {
     "panels": Panel,
@@ -40,27 +43,67 @@ _PARTS: dict[str, type[BaseModel]] = {
 
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
 # A declaration that its owner has yet to make: "?" stands in its place.
-_UNDECLARED_LINE = re.compile(r"""^\s*([\w-]+)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s*(?:#\s*(.*))?$""")
-
-
-class _TablesOfFile(BaseModel):
-    """The study file's ``[data]`` and ``[public]``, so that errors name their place in it."""
-
-    data: AnalystTable
-    public: PublicTable | None = None
+_UNDECLARED_LINE = re.compile(r"""^\s*([^\s#=][^#=]*?)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s*(?:#\s*(.*))?$""")
 
 
 def load_study(path: Path) -> StudySpec:
     """Read and check a study file; its name is the file's unless it says another."""
+    spec, faults = checked_study(path)
+    if faults or spec is None:
+        raise SpecError(f"{path.name}: {numbered(faults)}")
+    return spec
+
+
+def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
+    """Return a study, and all that is missing or wrong in its file; the rows of its table are not read.
+
+    A column or key of ``[data]`` that is open or wrong is replaced by one that could stand there, so that
+    what depends on it can be checked; a fault that names such a column is not told.
+    """
     content, plain = read_toml(path)
-    plain = with_collections(with_lists(_of_this_version(plain, path.name)))
+    plain = {"name": path.stem, **with_collections(with_lists(_of_this_version(plain, path.name)))}
+    whole, faults, replaced = plain, list[str](), set[str]()
+    if isinstance(plain.get("data"), dict):
+        whole, wrong, replaced = with_stand_ins(plain)
+        faults = [*open_lines(content.decode()), *_sentences(wrong, plain)]
+        if faults and "guesses" in whole:
+            whole["guesses"] = without_open(whole["guesses"])
+        if replaced and not faults:  # "?" in another line than its key
+            faults = [f'where "?" stands is yours to declare: {", ".join(sorted(replaced))}']
+    is_whole = "data" in whole or "data" not in plain
+    spec, more = None, list[str]()
     try:
-        whole = _with_analyst_table({"name": path.stem, **plain}, path, content.decode())
-        return StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
+        whole = _with_analyst_table(whole, path)
+        spec = StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
+        if spec.analyst_table:
+            _check_table(spec)
     except ValidationError as error:
-        faults = list(dict.fromkeys(_sentence(each, plain) for each in _independent(error.errors(), plain)))
-        numbered = [f"({number}) {fault}" for number, fault in enumerate(faults, 1)]
-        raise SpecError(f"{path.name}: {'; '.join(numbered) if len(faults) > 1 else faults[0]}") from None
+        more = _sentences(error.errors(), plain) if is_whole else _faults_of_the_rest(whole, plain)
+    except (SpecError, DataError) as error:
+        more = [str(error), *(() if spec else _faults_of_the_rest(whole, plain))]
+    faults += [fault for fault in more if not any(repr(name) in fault for name in replaced)]
+    return spec, list(dict.fromkeys(faults))
+
+
+def _faults_of_the_rest(whole: dict[str, Any], plain: dict[str, Any]) -> list[str]:
+    """Return the faults of a file but for its tables and panels."""
+    rest = {key: value for key, value in whole.items() if key not in ("data", "public", "panels")}
+    try:
+        StudySpec(**rest)
+    except ValidationError as error:
+        return _sentences([each for each in error.errors() if each["loc"][:1] != ("panels",)], plain)
+    return []
+
+
+def _check_table(spec: StudySpec) -> None:
+    """Refuse columns, sizes and guesses that the declared table does not have."""
+    spec.check_data()
+    problem = spec.head_panel.problem
+    if isinstance(problem, RegisteredTableProblem) and problem.about.kind == "table":
+        try:
+            problem.declared_rows(spec.guesses)
+        except ValueError as error:
+            raise SpecError(str(error)) from None
 
 
 def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:
@@ -82,6 +125,10 @@ def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
         remedy = "update dpcost" if newer else "write the file anew with dpcost init under another name"
         raise SpecError(f"{file}: version must be {STUDY_FILE_VERSION}, got {version!r}; {remedy}")
     return plain
+
+
+def _sentences(errors: list[ErrorDetails], plain: dict[str, Any]) -> list[str]:
+    return [_sentence(each, plain) for each in _independent(errors, plain)]
 
 
 def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
@@ -144,12 +191,11 @@ def _nearest_key(location: tuple[int | str, ...]) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else f"; choose one of: {', '.join(known)}"
 
 
-def _with_analyst_table(plain: dict[str, Any], path: Path, text: str) -> dict[str, Any]:
+def _with_analyst_table(plain: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return a study file's content, its own tables (if any) copied into the problems without a dataset."""
     if not isinstance(plain.get("data"), dict):
         return plain
-    refuse_unfinished(path.name, text)
-    declared = _TablesOfFile(data=plain["data"], public=plain.get("public"))
+    declared = TablesOfFile(data=plain["data"], public=plain.get("public"))
     table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
     tables = {key: value for key, value in plain.items() if key != "data"}
     expanded = expand_formula(plain["formula"], table) if isinstance(plain.get("formula"), str) else None
@@ -177,19 +223,18 @@ def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
     return {**panel, "problem": filled}
 
 
-def refuse_unfinished(file: str, text: str) -> None:
-    """Refuse a file in which its owner has yet to declare something, and say what, in which lines."""
+def open_lines(text: str) -> list[str]:
+    """Return a sentence, if any is due, about what its owner has yet to declare, and in which lines."""
     lines: dict[str, list[str]] = defaultdict(list)
     hints: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if match := _UNDECLARED_LINE.match(line):
             lines[match[1]].append(str(number))
             hints.setdefault(match[1], f" ({match[2].strip()})" if match[2] else "")
-    if lines:
-        listed = "; ".join(
-            f"{name}{hints[name]} in line{'s' * (len(at) > 1)} {', '.join(at)}" for name, at in lines.items()
-        )
-        raise SpecError(f'{file}: where "?" stands is yours to declare: {listed}')
+    listed = "; ".join(
+        f"{name}{hints[name]} in line{'s' * (len(at) > 1)} {', '.join(at)}" for name, at in lines.items()
+    )
+    return [f'where "?" stands is yours to declare: {listed}'] if lines else []
 
 
 def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows | None, file: str) -> Any:

@@ -15,7 +15,7 @@ from tasks.bring import analyst_parquet
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.release import release
-from tasks.release.request import read_config
+from tasks.release.request import checked_request
 from tasks.release.table import known_as
 from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
@@ -62,7 +62,7 @@ def test_init_writes_names_and_types_and_no_value(tmp_path):
     assert 'name = "region"\ncategories = ["?"]' in written
     assert 'name = "age"\nlower = "?"' in written
     assert '# left out, since it is empty: "notes"' in written
-    asked = read_config(tmp_path / "mine-release.toml").columns
+    asked = checked_request(tmp_path / "mine-release.toml")[0].columns
     assert (asked.x, asked.y) == ((), "cost")
     assert '# x = ["age", "region", "smoker", "visits"]    # if not all but "cost" that' in written
 
@@ -132,7 +132,7 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     gaps = {**manifest, "data": [{**manifest["data"][0], "n_rows": 190}]}
     populations = [build_page(spec, rows, each).population for each in (manifest, gaps)]
     assert populations == [(200, "rows"), (190, "rows")]
-    assert page.estimator("adassp").settings == ("covariate_bound = sqrt(d), response_bound = 2.0",)
+    assert page.settings["adassp"] == ("covariate_bound = sqrt(d), response_bound = 2.0",)
 
 
 @pytest.mark.parametrize(

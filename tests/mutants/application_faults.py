@@ -78,7 +78,7 @@ APPLICATION_FAULTS = {
             "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so",
         ),
         "a refusal says how many rows are outside the bounds": Fault(
-            "_refuse_undeclared",
+            "_undeclared",
             call("_listed", "{all} + f' in {{_outside(columns[-1], found).sum()}} rows'"),
             "test_what_is_not_as_declared_is_one_sentence_without_a_value",
         ),

@@ -12,7 +12,7 @@ from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
 from tasks.faults import SpecError
 from tasks.release.release import release
-from tasks.release.request import public_keywords, read_config, read_request
+from tasks.release.request import checked_request, public_keywords, read_request
 from tasks.release.table import AT_CENTERS
 from tests.tasks.analyst_tables import computed, edited, init_study, initialized, refusal, study_of
 
@@ -53,7 +53,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     assert max(spec.grid.n) == 54
     assert spec.head_panel.problem.covariates == ("dose", "weight")
     assert "p001" not in file.read_text()
-    release = read_config(tmp_path / "mine-release.toml")
+    release = checked_request(tmp_path / "mine-release.toml")[0]
     assert (release.columns.user_id, release.columns.x) == ("patient", ())
 
 

@@ -1,0 +1,149 @@
+"""All that is missing or wrong in a file, in one go; codebooks; levels with several spellings."""
+
+import numpy as np
+import pandas as pd
+
+from data.formats.canonical import MISSING
+from data.tables.declared import undeclared_texts
+from flows.studies.find_study import find_study
+from tasks.bring import analyst_parquet
+from tasks.release.request import checked_request, read_request
+from tasks.study.study_file import checked_study
+from tests.tasks.analyst_tables import completed, edited, init_study, refusal, study_of
+
+BOUNDS, CATEGORIES = {"age": (0, 120), "cost": (0, 5000)}, {"sex": ["female", "male"]}
+
+
+def people(n=100):
+    rng = np.random.default_rng(1)
+    sex = rng.choice(["female", "male"], n)
+    return pd.DataFrame({"age": rng.integers(18, 90, n), "sex": sex, "cost": rng.integers(0, 5000, n)})
+
+
+study = study_of(people, bounds=BOUNDS, categories=CATEGORIES)
+
+
+def test_open_lines_and_faults_of_columns_sizes_and_grid_are_listed_together(tmp_path, command_line):
+    file = study(tmp_path, response="cost")
+    edited(file, 'privacy_unit = "one row, a person"', 'privacy_unit = "?"')
+    edited(file, "lower = 0 ", "lower = 200 ")
+    edited(file, "['female', 'male']", "['female|male']")
+    edited(file, 'missing = "refuse"', 'missing = "mean"')
+    edited(file, "epsilon = [0.5, 1.0, 3.0]", "epsilon = [0.7, 1.0, 3.0]")
+    edited(file, "n = [9, 25, 90]", "n = [9, 25, 900]")
+    status, _, said = command_line("check", file)
+    assert status == 2
+    wanted = ("privacy_unit", "'age': lower must be", "got ['female|male']", "data.missing", "headline.n")
+    for words in (*wanted, "headline.epsilon"):
+        assert words in said
+    assert all(words in refusal(find_study, str(file)) for words in wanted)
+    (tmp_path / "other").mkdir()
+    file = study(tmp_path / "other", response="cost")
+    edited(file, "n = [9, 25, 90]", "n = [90, 900]")
+    edited(file, "upper = 120", 'upper = "?"')
+    faults = checked_study(file)[1]
+    assert [("upper" in each, "grid.n" in each) for each in faults] == [(True, False), (False, True)]
+
+
+def test_an_open_declaration_is_refused_in_whatever_lines_it_stands(tmp_path):
+    file = study(tmp_path, response="cost")
+    edited(file, "['female', 'male']", "[\n'?'\n]")
+    assert "sex" in refusal(find_study, str(file))
+
+
+def test_a_file_without_faults_is_said_to_have_none_and_no_row_is_read(tmp_path, home, command_line):
+    file = study(tmp_path, response="cost")
+    (tmp_path / "table.csv").unlink()
+    for name in ("mine.toml", "mine-release.toml"):
+        status, said, _ = command_line("check", file.with_name(name))
+        assert (status, "nothing is missing" in said) == (0, True)
+
+
+def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, command_line):
+    file = study(tmp_path, response="cost")
+    edited(file, "lower = 0 ", "lower = 200 ")
+    config = tmp_path / "mine-release.toml"
+    edited(config, 'y = "cost"', 'y = "costs"\nz = 1')
+    edited(config, 'name = "mine"', 'name = "?"')
+    budget = {"epsilon": 1.0, "delta": 1e-7}
+    for said in (
+        command_line("check", config)[2],
+        refusal(read_request, config, "preconditioned_regression", **budget),
+    ):
+        for words in ("name in line", "columns.z is not a known key", "'age': lower must be below"):
+            assert words in said
+    edited(config, "\nz = 1", "")
+    edited(config, 'name = "?"', 'name = "mine"')
+    edited(file, "lower = 200 ", "lower = 0 ")
+    assert "'costs'" in " ".join(checked_request(config)[2])
+
+
+def test_all_that_a_file_has_against_its_declaration_is_told_in_one_go(tmp_path, home):
+    table = people().astype({"age": object})
+    table.loc[0, "age"], table.loc[1, "cost"], table.loc[2, "sex"] = 300, np.nan, "diverse"
+    file = study(tmp_path, table, response="cost")
+    edited(file, "rows = 100", "rows = 101")
+    said = refusal(lambda: analyst_parquet("mine", find_study(str(file)).analyst_table))
+    for words in ("data.rows", "'age' is outside", "'sex' has text", "blank or NaN in column cost"):
+        assert words in said
+    assert "diverse" not in said
+
+
+def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, home, command_line):
+    table = people()
+    table.loc[:2, "sex"] = ["F", "diverse", "n.a."]
+    table["age"] = table["age"].astype(str)
+    table.loc[3, "age"] = "unknown"
+    file = study(tmp_path, table, response="cost")
+    edited(file, "categories = ['?']", "lower = 0\nupper = 120")
+    edited(file, 'source = "a codebook"', 'missing = ["unknown"]\nsource = "a codebook"')
+    status, said, _ = command_line("show-private", file)
+    assert (status, "no release" in said) == (0, True)
+    assert "sex: 'F', 'diverse', 'n.a.'" in said
+    assert "unknown" not in said
+    assert not (home / "ledger").exists()
+
+
+def test_levels_merge_spellings_by_public_declaration(tmp_path, home):
+    table = people()
+    table.loc[:3, "sex"] = ["F", "Female", "none", "male"]
+    file = study(tmp_path, table, response="cost")
+    levels = 'levels = { female = ["Female", "F", "female"], male = ["M"], unknown = ["none"] } #'
+    edited(file, "categories = ['female', 'male']", levels)
+    spec = find_study(str(file))
+    assert "none" in MISSING
+    stored = pd.read_parquet(analyst_parquet("mine", spec.analyst_table).path)
+    assert stored["sex"][:4].to_list() == [0, 0, 2, 1]
+    assert undeclared_texts(tmp_path / "table.csv", [spec.analyst_table.columns[1].declared]) == {}
+    edited(file, 'male = ["M"]', 'male = ["M", "F"]')
+    assert "got 'F' for 'female' and 'male'" in refusal(find_study, str(file))
+
+
+def with_codebook(folder, text, **options):
+    people().to_csv(folder / "table.csv", index=False)
+    (folder / "book.csv").write_text(text)
+    init_study(
+        "mine", folder / "table.csv", folder=folder, response="cost", codebook=folder / "book.csv", **options
+    )
+    return completed(folder / "mine.toml", {})
+
+
+def test_a_codebook_with_other_separators_is_refused_with_all_its_lines(tmp_path):
+    text = "name,lower,upper,levels\nage,0,old,\nsex,,,male|female\ncost,0,5000,\n"
+    said = refusal(with_codebook, tmp_path, text)
+    for words in ("line 2: upper must be a number", "line 3: levels", '";"', "'male|female'"):
+        assert words in said
+
+
+def test_a_corrected_codebook_wins_over_what_was_written_before(tmp_path):
+    first = "name,lower,upper,levels\nage,0,99,\nsex,,,male;woman\ncost,,,low;high\n"
+    file = with_codebook(tmp_path, first)
+    edited(file, 'privacy_unit = "one row, a person"', 'privacy_unit = "one row, a guest"')
+    second = "name,lower,upper,levels\nage,,120,\nsex,,,female;male\ncost,0,5000,\n"
+    spec = find_study(str(with_codebook(tmp_path, second, force=True)))
+    age, sex, cost = spec.analyst_table.columns
+    assert (age.lower, age.upper, sex.categories, cost.lower, cost.upper) == (
+        *(0, 120, ("female", "male")),
+        *(0, 5000),
+    )
+    assert spec.analyst_table.privacy_unit == "one row, a guest"
