@@ -1,16 +1,20 @@
 """Whether noise was drawn as large as its events say, from the adversary's view of a transcript.
 
 Who knows the data knows each private value given the earlier releases, and so the noise that was added to it.
-Of a release with the declared law,
+Of a release with the declared law and k numbers, with r the noise over its declared scale,
 
-    Gaussian      r² has mean 1 (r standardized),          Laplace of scale b      |r| has mean 1,
-    in a cube     max |r| has mean k,                      Gaussian sketch         r² has mean 1 (r whitened).
+    Gaussian      r² / 2 is Gamma(1/2),        Laplace                    |r| is Gamma(1),
+    in a cube     max |r| is Gamma(k),         sketch of N rows, r white  Σ r² / 2 is Gamma(N k / 2),
+
+so that a sum over runs is a Gamma variable times a power of c where the noise is c times what is declared,
+and its quantile gives an exact upper confidence limit of c.
 
 The likelihood ratio of a transcript of Gaussian releases is that of N(μ, 1) against N(0, 1), where μ² is the
 sum of the releases' (sensitivity / noise)² at the worst pair. Noise of c times what is declared makes it
 N(μ/c, 1): the ε of the events with their multipliers times c is exact at a pair that attains all
-sensitivities, which the contract suite has for each release by itself. An upper confidence limit of c is
-estimated here.
+sensitivities, which the contract suite has for each release by itself. To estimate c takes far fewer runs
+than to count how often that likelihood ratio is large, which shows a factor of 2.14 in a hundred thousand
+runs at ε = 0.5.
 """
 
 from collections.abc import Sequence
@@ -35,35 +39,39 @@ from dpalgos.audit.trials import ReleasedVector
 from dpalgos.typing import FloatArray
 
 _RESOLVED = 1e-6  # of the noise, to which a value must leave its digits
+_FEWEST = 100
 _SQUARES = GaussianEvent | SampledGaussianEvent | GaussianSketchEvent
 
 
 @dataclass
 class DrawnNoise:
-    """Sizes of noise by the label of their release, collected over runs."""
+    """Gamma variables of the noise by the label of its release, and their shape, collected over runs."""
 
     sizes: dict[str, list[FloatArray]] = field(default_factory=dict)
+    shapes: dict[str, float] = field(default_factory=dict)
     squares: set[str] = field(default_factory=set)
 
     def add(self, releases: Sequence[ReleasedVector]) -> None:
         for release in releases:
             event = release.events[0] if release.events else None
-            if event is None or (sizes := _sizes(release, event)) is None:
+            with np.errstate(all="ignore"):  # of values that overflowed
+                found = _sizes(release, event) if event else None
+            if event is None or found is None:
                 continue
+            sizes, self.shapes[event.label] = found
             self.sizes.setdefault(event.label, []).append(sizes)
             if isinstance(event, _SQUARES):
                 self.squares.add(event.label)
 
     def ratios(self) -> dict[str, float]:
         """Return, by label, an upper confidence limit of the noise scale over the declared one."""
-        z = float(scipy.special.ndtri(1 - (1 - CONFIDENCE) / max(len(self.sizes), 1)))
-        limits = {}
+        tail, limits = (1 - CONFIDENCE) / max(len(self.sizes), 1), {}
         for label, parts in self.sizes.items():
             sizes = np.concatenate(parts)
-            if len(sizes) < 100:
+            if len(sizes) < _FEWEST:
                 continue
-            mean = sizes.mean() + z * sizes.std() / np.sqrt(len(sizes))
-            limits[label] = float(np.sqrt(mean) if label in self.squares else mean)
+            limit = float(sizes.sum() / scipy.special.gammaincinv(self.shapes[label] * len(sizes), tail))
+            limits[label] = limit**0.5 if label in self.squares else limit
         return limits
 
 
@@ -82,12 +90,12 @@ def _scaled(event: Event, ratio: float) -> Event:
     return event
 
 
-def _sizes(release: ReleasedVector, event: Event) -> FloatArray | None:
-    """Return sizes of a release's noise with mean 1 if it has its declared law; None of other kinds."""
+def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float] | None:
+    """Return Gamma variables of a release's noise, and their shape if it has its declared law."""
     value, published = release.value, release.published
     if isinstance(event, GaussianSketchEvent):
         distance = np.einsum("rij,rpi,rpj->r", np.linalg.inv(value), published, published)
-        return np.asarray(distance / (event.n_rows * value.shape[-1]))
+        return np.asarray(distance / 2), event.n_rows * value.shape[-1] / 2
     if isinstance(event, RandomizerEvent) or published.dtype.kind != "f" or published.shape != value.shape:
         return None
     if isinstance(event, GaussianEvent | SampledGaussianEvent):
@@ -99,5 +107,5 @@ def _sizes(release: ReleasedVector, event: Event) -> FloatArray | None:
     known = (np.abs(value) < _RESOLVED / np.finfo(float).eps * scale) & np.isfinite(published)
     residual = np.abs(published - value) / scale
     if isinstance(event, BoxNoiseEvent):
-        return np.asarray(residual.max(axis=0)[known.all(axis=0)] / len(value))
-    return np.asarray(residual[known] ** 2 if isinstance(event, _SQUARES) else residual[known])
+        return np.asarray(residual.max(axis=0)[known.all(axis=0)]), len(value)
+    return (residual[known] ** 2 / 2, 0.5) if isinstance(event, _SQUARES) else (residual[known], 1.0)

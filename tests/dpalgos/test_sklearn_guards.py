@@ -63,6 +63,7 @@ def made(name, kind):
         "n_estimators": 2,
         "max_iter": 1,
         "n_iter": 1,
+        "random_state": 0,  # a code book at random may have a constant column, which is not fitted
     }
     known = set(inspect.signature(kind).parameters) & set(values)
     known -= {"cv"} if "Chain" in name else set()

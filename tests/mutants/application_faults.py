@@ -158,7 +158,7 @@ APPLICATION_FAULTS = {
     },
     "flows/server/app.py": {
         "the reports are shown to anyone": Fault("_has_signed_in", returns("True"), "test_app"),
-        "another site may change what it likes": Fault("_is_foreign", returns("False"), "test_app"),
+        "another site may change what it likes": Fault("_refusal", returns("None"), "test_app"),
         "a sign-in leads to another site": Fault("_sign_in", call("startswith", "to"), "test_app"),
     },
     "reports/analysis/results.py": {

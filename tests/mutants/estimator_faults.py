@@ -84,11 +84,6 @@ ESTIMATOR_FAULTS = {
         "an answer that is mostly noise is not shrunk": Fault(
             "_TOO_FEW", value("1e-9"), "test_an_answer_about_very_few_rows_is_near_zero"
         ),
-        "the search for units costs one count": Fault(
-            "preconditioned_regression",
-            name("UNIT_COUNTS", "1"),
-            certified("preconditioned_regression: private units-tight"),
-        ),
     },
     "dpalgos/comparators/adassp.py": {
         "the exact moments are solved": Fault(

@@ -241,6 +241,11 @@ MECHANISM_FAULTS = {
         ),
     },
     "dpalgos/mechanisms/private_origin.py": {
+        "the search for units costs one count": Fault(
+            "private_origin",
+            name("UNIT_COUNTS", "1"),
+            certified("preconditioned_regression: private units-tight"),
+        ),
         "centers are the means of all rows": Fault(
             "_means",
             returns("{all} + sample.response().mean()"),

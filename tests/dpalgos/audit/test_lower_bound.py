@@ -8,12 +8,13 @@ import pytest
 from scipy.special import ndtr
 
 import dpalgos
-from dpalgos.accounting.events import Relation
+from dpalgos.accounting.events import BoxNoiseEvent, GaussianEvent, PureEvent, Relation
 from dpalgos.accounting.gaussian_dp import noise_multiplier
 from dpalgos.api import build_params
+from dpalgos.audit.drawn_noise import DrawnNoise
 from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
-from dpalgos.audit.trials import BatchNoise, Pair, Trials, pairs
+from dpalgos.audit.trials import BatchNoise, Pair, ReleasedVector, Trials, pairs
 from dpalgos.mechanisms import random_stopping
 from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
@@ -324,6 +325,28 @@ def test_halved_noise_is_found_whatever_the_form(estimator):
     found = audit(estimator, params, n_trials=200, rng=np.random.default_rng(0), noise=HalvedNoise)
     assert found.violated, found
     assert min(found.noise_ratios.values()) < 0.65
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])
+def test_limits_of_drawn_noise_keep_their_confidence(kind):
+    """In one of a thousand audits at most they lie below the noise that was drawn."""
+    rng, n_alarms, shape = np.random.default_rng(0), 0, (3, 100)
+    settings = {"label": "v", "epsilon": 1.0, "sensitivity": 1.0}
+    event = {
+        "gaussian": GaussianEvent(label="v", noise_multiplier=1.0, l2_sensitivity=1.0),
+        "laplace": PureEvent(**settings),
+        "box": BoxNoiseEvent(**settings),
+    }[kind]
+    noise = {
+        "gaussian": lambda: rng.normal(size=shape),
+        "laplace": lambda: rng.laplace(size=shape),
+        "box": lambda: rng.gamma(4, size=shape[1]) * rng.uniform(-1, 1, shape),
+    }[kind]
+    for _ in range(5000):
+        drawn = DrawnNoise()
+        drawn.add([ReleasedVector(np.zeros(shape), noise(), (event,))])
+        n_alarms += drawn.ratios()["v"] < 1
+    assert 0 < n_alarms < 15
 
 
 def test_halved_noise_of_a_release_is_found(monkeypatch):
