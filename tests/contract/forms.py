@@ -79,4 +79,5 @@ SETTINGS = calibrated(
 )
 SETTINGS += [
     (_with("dp_sparse_linear_regression", residual_bound=0.8), "tight"),
+    (_with("dp_sparse_linear_regression", sparsity=2), "tight"),
 ]

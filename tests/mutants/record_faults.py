@@ -61,12 +61,12 @@ RECORD_FAULTS = {
     },
     "dpalgos/central/dp_sparse_glm.py": {
         "a predictor is bounded by the wrong norm of the coefficients": Fault(
-            "largest_residual", number(1, 2), witness("dp_sparse_glm: logistic-tight")
+            "largest_residual", number(1, 2), witness("dp_sparse_linear_regression: sparsity=2-tight")
         ),
         "sparse iterates are not projected": Fault(
             "sparse_descent",
             argument("noisy_iht", "project", "lambda coef: coef"),
-            witness("dp_sparse_glm: coef_bound=0.3-tight"),
+            witness("dp_sparse_linear_regression-paper"),
         ),
         "the rounding of single precision is not counted": Fault(
             "sparse_descent", operation("rounding", "moves"), "test_sensitivities_count_the_rounding"
