@@ -108,6 +108,8 @@ def server_settings(home: Path) -> dict[str, str]:
     """Return the settings of a server that follow from the home, and for how long history is kept."""
     return {
         "PREFECT_HOME": str(home / "prefect"),
+        # SQLite's own temporary files lie in TMPDIR otherwise, however full that is.
+        "SQLITE_TMPDIR": str(home / "prefect"),
         # Prefect writes its pages next to its own code otherwise, and serves none if it may not.
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "pages"),
         "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),

@@ -56,6 +56,17 @@ def test_a_run_says_which_disk_is_full_and_goes_on_when_there_is_space(project, 
     assert project.same_results(undisturbed)
 
 
+def test_a_full_folder_for_temporary_files_stops_no_run(project, undisturbed, disks, tmp_path):
+    full = tmp_path / "full"
+    disks(full, "16k")
+    with contextlib.suppress(OSError), open(full / "filler", "wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
+    for options in ((), ("--engine", "dask", "--workers", "1", "--seed", "1")):
+        project.run(*options, TMPDIR=str(full))
+        assert options or project.same_results(undisturbed)
+
+
 def test_records_that_cannot_be_kept_are_told_at_the_end(project, undisturbed, disks):
     records = project.home / "cache" / "records"
     disks(records, "8k")

@@ -193,7 +193,7 @@ def frames_of(tree):
     return [tree["frame"]["url"], *(url for child in tree.get("childFrames", ()) for url in frames_of(child))]
 
 
-@pytest.mark.parametrize("spy", ["127.0.0.1"])
+@pytest.mark.parametrize("spy", ["127.0.0.1", "localhost"])
 def test_another_site_neither_reads_nor_listens_nor_frames(serving, page, tmp_path, spy):
     own = f"http://127.0.0.1:{serving.port}"
     see_reports(serving, page)
@@ -202,8 +202,17 @@ def test_another_site_neither_reads_nor_listens_nor_frames(serving, page, tmp_pa
         page.wait_for("found: ")
         assert page.text().split("found: ")[1].strip() == "refused"
         frames = frames_of(page.send("Page.getFrameTree")["frameTree"])
-        assert len(frames) == 3
+        targets = page.send("Target.getTargets")["targetInfos"]  # frames of another site are among these
+        frames += [each["url"] for each in targets if each["type"] == "iframe"]
+        assert spy == "localhost" or len(frames) == 3
         assert not [url for url in frames if url.startswith(own)]
+
+
+def test_another_name_of_this_machine_is_answered_to_nobody(serving, page):
+    see_reports(serving, page)
+    for path in ("/", "/reports/", "/api/health", "/sign-in"):
+        page.send("Page.navigate", url=f"http://rebound.test:{serving.port}{path}")
+        page.wait_for("Invalid host header")
 
 
 @pytest.mark.parametrize("attacker", ["127.0.0.1", "localhost"])
