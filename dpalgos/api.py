@@ -17,7 +17,7 @@ from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.coefficients import CoefficientTable, coefficient_names, frame_of, promise
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.goodness import binned, goodness
-from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, STD_ERROR
+from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, along
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
@@ -39,6 +39,7 @@ class AnswerFacts:
     unit: str = ""
     level: float | None = None
     family: str = ""
+    target: str = ""  # of the intervals
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -93,14 +94,16 @@ class Result:
             interval=self.interval,
             level=self.about.level,
             family=self.about.family,
-            known_std_error=self.std_error,
         )
 
-    @property
-    def std_error(self) -> FloatArray | None:
-        """Standard errors (d,) of one answer whose intervals are wider than they say; else None."""
-        noted = self.diagnostics.get(STD_ERROR)
-        return None if noted is None or self.estimate.ndim != 1 else np.asarray(noted)[..., 0]
+    def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return linear combinations (k, d) of one answer's coefficients, (k,), and their intervals (2, k).
+
+        By released covariances where there are any; else half-widths add up, which is never too narrow.
+        """
+        if self.interval is None:
+            return combinations @ self.estimate, None
+        return combinations @ self.estimate, along(self.diagnostics, self.interval, combinations)[0]
 
     def conf_int(self) -> FloatArray:
         """Return the ends of the intervals, (d, 2), NaN where there are none."""
@@ -145,7 +148,8 @@ class Result:
     @property
     def promise(self) -> str:
         """What was protected and what the intervals count, in a sentence."""
-        return promise(self.about.unit, self.about.epsilon, self.delta, self.about.level)
+        about = self.about
+        return promise(about.unit, about.epsilon, self.delta, about.level, about.target, about.family)
 
     @property
     def risk(self) -> AttackRisk:
@@ -248,6 +252,7 @@ def estimate(
             unit=estimator.unit_of_privacy,
             level=getattr(params, "interval", None),
             family=str(getattr(params, "family", "")),
+            target=str(getattr(params, "interval_target", "")),
         ),
     )
 

@@ -1,8 +1,9 @@
-"""The coefficients of an answer as a table: standard errors, statistics and p-values from its intervals.
+"""The coefficients of an answer as a table: estimates, standard errors and p-values from its intervals.
 
-A standard error counts sampling and noise. An interval may be wider than it says, for bounds on a bias and a
-margin; statistics and p-values are those of the interval. A term without an interval has none of these
-numbers, and its sign is not known.
+With an interval the estimate is its center, and the standard error its half-width over the normal quantile of
+the level: estimate, standard error, interval, statistic and p-value follow from each other. They count
+sampling, noise, a margin, and bounds on a bias. The answer itself may be shrunk: it is nearer to the truth on
+the whole, and predicts better. A term without an interval shows the answer, and its sign is not known.
 """
 
 from __future__ import annotations
@@ -31,14 +32,13 @@ class CoefficientTable:
     ----------
     terms : sequence of str
     estimate : (d,) array
+        The answer, which may be shrunk.
     interval : (2, d) array or None
         Lower and upper ends, NaN where there is no honest interval.
     level : float or None
         Of the intervals.
     family : str
         Of a generalized linear model: ``"logistic"`` and ``"poisson"`` have ratios.
-    known_std_error : (d,) array, optional
-        Where half-widths have a margin; by default half-widths over the normal quantile of the level.
     intercept : str
         The term that is no effect, and has no ratio; ``""``: none.
     """
@@ -49,7 +49,6 @@ class CoefficientTable:
     level: float | None = None
     family: str = ""
     intercept: str = ""
-    known_std_error: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if np.shape(self.estimate) != (len(self.terms),):
@@ -64,25 +63,23 @@ class CoefficientTable:
         return np.full((2, len(self.terms)), np.nan) if missing else np.array(self.interval, dtype=float)
 
     @property
-    def std_error(self) -> FloatArray:
-        """Of noise and sampling, NaN without an interval."""
-        if self.known_std_error is not None and self.interval is not None:
-            return np.asarray(np.where(np.isnan(self._wide_error), np.nan, self.known_std_error))
-        return self._wide_error
+    def shown(self) -> FloatArray:
+        """The centers of the intervals, and the answer where there is none."""
+        middle = self.ends.mean(axis=0)
+        return np.where(np.isnan(middle), self.estimate, middle)
 
     @property
-    def _wide_error(self) -> FloatArray:
-        """Half-widths over the normal quantile of their level, so that p-values and intervals agree."""
+    def std_error(self) -> FloatArray:
+        """Half-widths over the normal quantile of their level, NaN without an interval."""
         low, high = self.ends
         quantile = scipy.special.ndtri((1 + (self.level or 0.5)) / 2)
         return np.asarray((high - low) / (2 * quantile))
 
     @property
     def statistic(self) -> FloatArray:
-        """The interval's center over what makes its half-width."""
-        low, high = self.ends
-        values = np.full(len(low), np.nan)
-        np.divide((low + high) / 2, self._wide_error, out=values, where=self._wide_error > 0)
+        """Estimates over standard errors."""
+        values = np.full(len(self.terms), np.nan)
+        np.divide(self.shown, self.std_error, out=values, where=self.std_error > 0)
         return values
 
     @property
@@ -101,12 +98,12 @@ class CoefficientTable:
     def columns(self) -> dict[str, Any]:
         """Return the columns of the table, and of a family with ratios also the ratio and its ends."""
         low, high = self.ends
-        numbers = (self.estimate, self.std_error, low, high, self.statistic, self.p_value)
+        numbers = (self.shown, self.std_error, low, high, self.statistic, self.p_value)
         found: dict[str, Any] = dict(zip(COLUMNS, (list(self.terms), *numbers, self.notes), strict=True))
         if self.family in RATIOS:
             name = RATIOS[self.family]
             is_effect = np.array([term != self.intercept for term in self.terms])
-            for column, value in ((name, self.estimate), (f"{name}_low", low), (f"{name}_high", high)):
+            for column, value in ((name, self.shown), (f"{name}_low", low), (f"{name}_high", high)):
                 found[column] = np.where(is_effect, np.exp(np.minimum(value, 700.0)), np.nan)
         return found
 
@@ -129,12 +126,31 @@ def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
     return list(map(str, names))
 
 
-def promise(unit: str, epsilon: float, delta: float, level: float | None) -> str:
-    """Say in a sentence what was protected, at which ε, and what the intervals count."""
+def promise(
+    unit: str, epsilon: float, delta: float, level: float | None, target: str = "", family: str = ""
+) -> str:
+    """Say what was protected, at which ε, what the intervals count, and what they cover."""
     if not epsilon > 0:
         return "Not private."
     ends = "" if level is None else f"; {level:.0%} intervals count sampling and noise"
-    return f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
+    said = f"Differentially private for each {unit} at ε = {epsilon:g}, δ = {delta:g}{ends}."
+    return " ".join([said, *([covered(target, family)] if level is not None and target else [])])
+
+
+def covered(target: str, family: str = "") -> str:
+    """Say which coefficients intervals cover, by the keyword ``interval_target``."""
+    plain = "maximum likelihood" if family in RATIOS else "least squares"
+    if target != "robust":
+        return f"Intervals cover the coefficients of {plain}."
+    where = "the model holds" if family in RATIOS else "errors are symmetric"
+    return (
+        "Intervals cover the coefficients of robust regression, in which rows far from the rest count less; "
+        f"they equal those of {plain} where {where}."
+    )
+
+
+CENTERED = "Estimates are the centers of their intervals; the answer after shrinkage predicts better"
+SHRUNK = "Estimates without an interval are shrunk towards zero, so that they predict better"
 
 
 def frame_of(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
@@ -142,6 +158,13 @@ def frame_of(content: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Any:
     import pandas as pd  # only for those who ask for a frame
 
     return pd.DataFrame(content)
+
+
+def series_of(terms: Sequence[str], values: FloatArray, name: str) -> Any:
+    """Return a number per term as a pandas series."""
+    import pandas as pd  # only for those who ask for a series
+
+    return pd.Series(values, index=list(terms), name=name)
 
 
 def _plain(value: Any) -> Any:

@@ -59,9 +59,18 @@ class Part:
     expression: str
     level: Any = None  # of the category that the expression names
     is_level: bool = False
+    written: str = ""  # the category as the formula writes it, e.g. "C(region)"
+    is_full: bool = False  # whether all levels have columns, without a reference
     knots: tuple[float, ...] = ()
     degree: int = 0
     position: int = 0  # of the spline in its basis
+
+    @property
+    def term(self) -> str:
+        """The name that statsmodels gives it, but of splines."""
+        if not self.is_level:
+            return self.name
+        return f"{self.written or self.expression}[{'' if self.is_full else 'T.'}{self.level}]"
 
     @property
     def name(self) -> str:
@@ -103,6 +112,11 @@ class DesignColumn:
         return ":".join(part.name for part in self.parts) or INTERCEPT
 
     @property
+    def term(self) -> str:
+        """The name that statsmodels gives it."""
+        return ":".join(part.term for part in self.parts) or INTERCEPT
+
+    @property
     def uses(self) -> tuple[str, ...]:
         """The declared columns that it is computed from."""
         named = (
@@ -128,8 +142,9 @@ class FormulaDesign:
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # category → all its levels
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
+    def terms(self) -> tuple[str, ...]:
+        """The names of the coefficients, as in statsmodels: the intercept first."""
+        return (*([INTERCEPT] if self.has_intercept else []), *(column.term for column in self.columns))
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
         """Return the columns on rows, (n, d), without the intercept."""
@@ -213,6 +228,8 @@ def _terms(formula: str, declared: Iterable[str]) -> tuple[str, list[tuple[str, 
         ) from None
     if len(response) > 1:
         raise InputError(f"formula must have one response, got {left.strip()!r}")
+    if re.search(r"\)\s*(\*\*|\^)", right_side):  # of a power of a sum, terms of lower degree come first
+        sides[0].sort(key=len)
     return "".join(response), [tuple(_unquoted(f) for f in term) for term in sides[0]]
 
 
@@ -292,7 +309,7 @@ class _Builder:
         for group in groups:
             for term in sorted((t for t in terms if numbers_of[t] == group), key=len):
                 for column in self._columns_of_term(term):
-                    found.setdefault(column.name, column)
+                    found.setdefault(column.term, column)
         found.pop(INTERCEPT, None)
         return list(found.values())
 
@@ -308,8 +325,8 @@ class _Builder:
                     choices.append(self._level_parts(factor, full=coding[factor]))
                 else:
                     choices.append(self._number_parts(factor))
-            for parts in itertools.product(*choices):
-                yield self._column(parts)
+            for parts in itertools.product(*reversed(choices)):  # the first varies fastest, as in patsy
+                yield self._column(parts[::-1])
 
     def _codings(self, categories: Sequence[str], numbers: frozenset[str]) -> list[dict[str, bool]]:
         """Return which categories are coded in full (True) or without a reference, so that nothing repeats.
@@ -382,7 +399,11 @@ class _Builder:
 
     def _level_parts(self, factor: str, *, full: bool) -> list[Part]:
         name, levels = self._levels(factor)
-        return [Part(name, level, is_level=True) for level in (levels if full else levels[1:])]
+        written = factor if factor in self._declared else _plain(factor)
+        return [
+            Part(name, level, is_level=True, written=written, is_full=full)
+            for level in (levels if full else levels[1:])
+        ]
 
     def _number_parts(self, factor: str) -> list[Part]:
         if factor in self._bounds:
@@ -398,55 +419,73 @@ class _Builder:
         ]
 
     def _bounds_of(self, expression: str) -> ValueRange:
-        for name in columns_of(expression):
-            if name not in self._bounds:
-                what = "has categories, and must be C(…)" if name in self._declared else "is not declared"
-                raise InputError(f"formula names {name!r}, which {what}; correct it, or declare its bounds")
-        found = evaluate(
-            expression, {name: self._bounds[name] for name in columns_of(expression)} or self._bounds
-        )
-        if not isinstance(found, ValueRange) or not max(abs(found.lower), abs(found.upper)) < _INFINITE:
-            raise InputError(f"formula: {expression!r} has no finite bounds; declare narrower ones")
-        return found
+        return bounds_of(expression, self._declared)
 
     def _column(self, parts: tuple[Part, ...]) -> DesignColumn:
-        bounds, centers, spreads, stated = ValueRange(1.0, 1.0), 1.0, 1.0, True
+        bounds = ValueRange(1.0, 1.0)
         for part in parts:
-            one = ValueRange(0.0, 1.0) if part.is_level or part.knots else self._bounds_of(part.expression)
-            bounds = bounds * one
-            center, scale, is_stated = self._units(part, one)
-            spreads = spreads * (center**2 + scale**2)
-            centers, stated = centers * center, stated and is_stated
-        low, high = bounds.lower, bounds.upper
-        if not parts or not stated or high <= low:
-            return DesignColumn(parts, low, high, (low + high) / 2, (high - low) / 4 or 1.0)
-        scale = float(np.sqrt(max(spreads - centers**2, 0.0))) or (high - low) / 4
-        return DesignColumn(parts, low, high, float(np.clip(centers, low, high)), scale)
+            plain = part.is_level or part.knots
+            bounds = bounds * (ValueRange(0.0, 1.0) if plain else self._bounds_of(part.expression))
+        if len(parts) == 1 and not parts[0].is_level and not parts[0].knots:
+            center, scale, bounds = unit_of_number(parts[0].expression, self._declared)
+            return DesignColumn(parts, bounds.lower, bounds.upper, center, scale)
+        return DesignColumn(parts, bounds.lower, bounds.upper, *_middle(bounds))
 
-    def _units(self, part: Part, bounds: ValueRange) -> tuple[float, float, bool]:
-        """Return center and scale of a part, and whether they follow from stated ones.
 
-        Of an expression they are mean and standard deviation over values spread around the stated centers.
-        """
-        middle = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 4
-        if part.is_level or part.knots:
-            return *middle, True
-        columns = {name: self._declared[name] for name in columns_of(part.expression)}
-        numbers = {name: each for name, each in columns.items() if isinstance(each, NumberColumn)}
-        if not all(each.center is not None and each.scale is not None for each in numbers.values()):
-            return *middle, False
-        if part.expression in numbers:
-            one = numbers[part.expression]
-            assert one.center is not None
-            assert one.scale is not None
-            return one.center, one.scale, True
-        steps = np.linspace(-1.5, 1.5, 7)
-        grids = [
-            np.clip((n.center or 0) + (n.scale or 1) * steps, n.lower, n.upper) for n in numbers.values()
-        ]
-        points = {name: grid.ravel() for name, grid in zip(numbers, np.meshgrid(*grids), strict=True)}
-        values = np.asarray(evaluate(part.expression, points), dtype=float)
-        return float(values.mean()), float(values.std()) or middle[1], True
+def bounds_of(expression: str, declared: Declared) -> ValueRange:
+    """Return the public bounds of an expression of numbers; refuse columns that are not declared."""
+    bounds = {
+        name: ValueRange(each.lower, each.upper)
+        for name, each in declared.items()
+        if isinstance(each, NumberColumn)
+    }
+    for name in columns_of(expression):
+        if name not in bounds:
+            what = "has categories, and must be C(…)" if name in declared else "is not declared"
+            raise InputError(f"formula names {name!r}, which {what}; correct it, or declare its bounds")
+    found = evaluate(expression, {name: bounds[name] for name in columns_of(expression)} or bounds)
+    if not isinstance(found, ValueRange) or not max(abs(found.lower), abs(found.upper)) < _INFINITE:
+        raise InputError(f"formula: {expression!r} has no finite bounds; declare narrower ones")
+    return found
+
+
+def unit_of_number(expression: str, declared: Declared) -> tuple[float, float, ValueRange]:
+    """Return the public center, scale and bounds of an expression of numbers.
+
+    They are the middle and a quarter of the bounds, or where all columns state theirs, mean and standard
+    deviation over values spread around the stated centers.
+    """
+    bounds = bounds_of(expression, declared)
+    columns = {name: declared[name] for name in columns_of(expression)}
+    numbers = {name: each for name, each in columns.items() if isinstance(each, NumberColumn)}
+    if not all(each.center is not None and each.scale is not None for each in numbers.values()):
+        one = numbers.get(expression, NumberColumn(0, 1))
+        middle, quarter = _middle(bounds)
+        return one.center if one.center is not None else middle, one.scale or quarter, bounds
+    if expression in numbers:
+        return numbers[expression].center or 0.0, numbers[expression].scale or 1.0, bounds
+    steps = np.linspace(-1.5, 1.5, 7)
+    grids = [np.clip((n.center or 0) + (n.scale or 1) * steps, n.lower, n.upper) for n in numbers.values()]
+    points = {name: grid.ravel() for name, grid in zip(numbers, np.meshgrid(*grids), strict=True)}
+    values = np.asarray(evaluate(expression, points), dtype=float)
+    return float(values.mean()), float(values.std()) or _middle(bounds)[1], bounds
+
+
+def unit_of_level(n_levels: int) -> tuple[float, float]:
+    """Return center and scale of a column of 0 and 1: as if all categories were equally frequent.
+
+    So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
+    column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
+    whose units are the middle and a quarter of their bounds. To three digits, as a reader sees them.
+    """
+    share = round(1 / n_levels, 3)
+    scale = max(math.sqrt(share * (1 - share)), (1 - share) / 2)
+    return share, math.ceil(1000 * scale) / 1000
+
+
+def _middle(bounds: ValueRange) -> tuple[float, float]:
+    """Return the middle and a quarter of bounds."""
+    return (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 4 or 1.0
 
 
 def _merge_one(codings: list[dict[str, bool]]) -> bool:

@@ -10,33 +10,56 @@ from typing import Any
 import numpy as np
 
 from dpalgos.api import Result, estimate
-from dpalgos.coefficients import CoefficientTable, frame_of
+from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, frame_of, series_of
 from dpalgos.errors import InputError
+from dpalgos.formula.basis import Basis, basis_of
 from dpalgos.formula.design import (
     INTERCEPT,
     CategoryColumn,
     FormulaDesign,
     NumberColumn,
+    columns_named,
     design_of,
 )
 from dpalgos.goodness import binned, in_units
+from dpalgos.intervals.half_widths import WHY, warn_of_none
 from dpalgos.typing import FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
 _FAMILIES["poisson"] = "preconditioned_glm"
 
 
+@dataclass(frozen=True)
+class Summary:
+    """A table with its facts and what it promises: text when printed, HTML in notebooks."""
+
+    text: str
+    html: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def as_text(self) -> str:
+        return self.text
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FormulaResult:
-    """A private regression by formula, in the units of its columns.
+    """A private regression by formula, in the units of its columns, with the names of statsmodels.
 
     Attributes
     ----------
     design : FormulaDesign
-        Columns with their public bounds and units.
+        Columns with their public bounds.
+    basis : Basis
+        The columns that were fitted: products about public centers.
     result : dpalgos.Result
-        The answer in public units, with its events.
+        The answer in them, with its events.
     coefficients : CoefficientTable
+        Of the formula's terms.
     bounds : mapping
         The public bounds of the columns of numbers.
     response_units : (float, float)
@@ -44,15 +67,54 @@ class FormulaResult:
     """
 
     design: FormulaDesign
+    basis: Basis
     result: Result
     coefficients: CoefficientTable
     bounds: Mapping[str, Sequence[float]]
     response_units: tuple[float, float] = (0.0, 1.0)
 
     @property
-    def params(self) -> dict[str, float]:
-        """The coefficients by term."""
-        return dict(zip(self.coefficients.terms, map(float, self.coefficients.estimate), strict=True))
+    def params(self) -> Any:
+        """The coefficients by term, a series: the centers of the intervals where there are any."""
+        return self._series(self.coefficients.shown, "params")
+
+    @property
+    def shrunk(self) -> Any:
+        """The answer after shrinkage by term, a series, by which :meth:`predict` predicts."""
+        return self._series(self.coefficients.estimate, "shrunk")
+
+    @property
+    def bse(self) -> Any:
+        """The standard errors by term, a series."""
+        return self._series(self.coefficients.std_error, "bse")
+
+    @property
+    def tvalues(self) -> Any:
+        """The estimates over their standard errors by term, a series."""
+        return self._series(self.coefficients.statistic, "tvalues")
+
+    @property
+    def pvalues(self) -> Any:
+        """The p-values by term, a series."""
+        return self._series(self.coefficients.p_value, "pvalues")
+
+    @property
+    def rsquared(self) -> float:
+        """R², where it was released."""
+        found = self._goodness
+        if "r_squared" not in found:
+            raise AttributeError(
+                "rsquared was not released: only linear regressions with enough rows have it"
+            )
+        return found["r_squared"]
+
+    def _series(self, values: FloatArray, name: str) -> Any:
+        return series_of(self.coefficients.terms, values, name)
+
+    @property
+    def _goodness(self) -> dict[str, float]:
+        ones = len(self.basis.columns) if self.basis.constant else None
+        return in_units(self.result.goodness(ones), self.response_units[1])
 
     def table(self) -> Any:
         """Return the coefficients as a data frame, a row per term; see :meth:`dpalgos.Result.table`.
@@ -68,9 +130,7 @@ class FormulaResult:
 
     def glance(self) -> Any:
         """Return the facts of the fit as a data frame of one row; see :meth:`dpalgos.Result.glance`."""
-        ones = len(self.design.columns) if self.design.has_intercept else None
-        fit = in_units(self.result.goodness(ones), self.response_units[1])
-        return frame_of([{"formula": self.design.formula, **self.result.facts, **fit}])
+        return frame_of([{"formula": self.design.formula, **self.result.facts, **self._goodness}])
 
     def binned_fit(self) -> Any:
         """Return the fit by tenths of the predictions; see :meth:`dpalgos.Result.binned_fit`."""
@@ -79,27 +139,45 @@ class FormulaResult:
 
     def predict(self, frame: Any) -> FloatArray:
         """Return predictions for rows of a frame, (n,): responses, or chances of the second level."""
-        found = self.design.matrix(_rows_of(frame, self.design, self.bounds, fits=False))
-        coef = self.coefficients.estimate
-        linear = found @ coef[: found.shape[1]] + (coef[-1] if self.design.has_intercept else 0.0)
+        rows = _rows_of(frame, self.design, self.bounds, fits=False)
+        center, scale = self.response_units
+        linear = scale * self.basis.matrix(rows) @ self.result.estimate + center
         if self.coefficients.family == "logistic":
             return np.asarray(1 / (1 + np.exp(-linear)))
         return np.asarray(
             np.exp(np.minimum(linear, 700.0)) if self.coefficients.family == "poisson" else linear
         )
 
+    def summary(self) -> Summary:
+        """Return the table with its facts, what was promised, and what the intervals cover."""
+        table, facts = self.table(), self._facts
+        text = "\n".join([self.design.formula, table.to_string(index=False, float_format="%.4g"), *facts])
+        html = table.to_html(index=False, float_format="%.4g")
+        notes = "".join(f"<p>{escape(fact)}</p>" for fact in facts)
+        return Summary(text, f"<p>{escape(self.design.formula)}</p>{html}{notes}")
+
     def _repr_html_(self) -> str:
-        table = self.table().to_html(index=False, float_format="%.4g")
-        return f"<p>{escape(self.design.formula)}</p>{table}<p>{escape(self._footnote)}</p>"
+        return self.summary().html
 
     def __repr__(self) -> str:
-        table = self.table().to_string(index=False, float_format="%.4g")
-        return f"{self.design.formula}\n{table}\n{self._footnote}"
+        return self.summary().text
 
     @property
-    def _footnote(self) -> str:
-        references = [f"{name} against {level}" for name, level in self.design.references.items()]
-        return "; ".join([self.result.promise, *references])
+    def _facts(self) -> list[str]:
+        references = "; ".join(f"{name} against {level}" for name, level in self.design.references.items())
+        found, fit = [f"n = {self.result.about.n:,}"], self._goodness
+        if fit:
+            found.append(
+                f"R² = {fit['r_squared']:.3f} [{fit['r_squared_low']:.3f}, {fit['r_squared_high']:.3f}]"
+            )
+        has_interval = not np.isnan(self.coefficients.ends).all()
+        shown = f"{CENTERED} (.shrunk, .predict())." if has_interval else f"{SHRUNK}."
+        return [
+            "; ".join(found),
+            self.result.promise,
+            shown,
+            *([f"Reference levels: {references}."] if references else []),
+        ]
 
 
 def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
@@ -165,51 +243,70 @@ def _fitted(
     random_state: int | np.random.Generator | None = None,
     **settings: Any,
 ) -> FormulaResult:
-    design = design_of(formula, declarations(bounds, levels or {}, center or {}, scale or {}))
+    declared = declarations(
+        _with_events(family, formula, bounds, levels or {}), levels or {}, center or {}, scale or {}
+    )
+    design = design_of(formula, declared)
     if design.response is None:
         raise InputError(f"formula must have a response on its left, got {formula!r}")
-    rows = _rows_of(frame, design, bounds, fits=True)
-    X, y = design.matrix(rows), design.response.values(rows)
-    centers, scales = _units(design, family)
-    Z = (X - centers) / scales
-    Z = np.column_stack([Z, np.ones(len(Z))]) if design.has_intercept else Z
+    basis = basis_of(design, declared)
+    every = {
+        name: (each.lower, each.upper) for name, each in declared.items() if isinstance(each, NumberColumn)
+    }
+    rows = _rows_of(frame, design, every, fits=True)
+    y = design.response.values(rows)
     response = (design.response.center, design.response.scale) if family == "gaussian" else (0.0, 1.0)
-    if not design.has_intercept:
+    if not basis.constant:
         response = 0.0, response[1]
     keywords = dict(settings) if family == "gaussian" else {"family": family, **settings}
-    if design.has_intercept:
+    if basis.constant:
         keywords = {"intercept": True, **keywords}
     if interval is not None:
         keywords["interval"] = interval
     rng = (
         random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(random_state)
     )
-    name = _FAMILIES[family]
     result = estimate(
-        name, Z, (y - response[0]) / response[1], epsilon=epsilon, delta=delta, rng=rng, **keywords
+        _FAMILIES[family],
+        basis.matrix(rows),
+        (y - response[0]) / response[1],
+        epsilon=epsilon,
+        delta=delta,
+        rng=rng,
+        **keywords,
     )
-    coef, ends = _in_raw_units(result, design, centers, scales, response)
-    errors = None
-    if result.std_error is not None:
-        errors = response[1] * result.std_error[: len(scales)] / scales
-        if design.has_intercept:
-            errors = np.append(errors, response[1] * result.std_error[-1] + (errors * abs(centers)).sum())
-    terms = (*design.names, INTERCEPT) if design.has_intercept else design.names
+    coef, ends = result.along(response[1] * basis.back)
+    moved = basis.shift(response[0])
+    table = CoefficientTable(
+        terms=design.terms,
+        estimate=coef + moved,
+        interval=None if ends is None else ends + moved,
+        level=interval,
+        family=family,
+        intercept=INTERCEPT,
+    )
+    if ends is not None:
+        warn_of_none(
+            ends,
+            result.diagnostics.get(WHY, np.zeros((0, 1))),
+            [column.name for column in basis.columns] + ["Intercept"] * basis.constant,
+        )
     return FormulaResult(
         design=design,
+        basis=basis,
         result=result,
-        coefficients=CoefficientTable(
-            terms=terms,
-            estimate=coef,
-            interval=ends,
-            level=interval,
-            family=family,
-            intercept=INTERCEPT,
-            known_std_error=errors,
-        ),
-        bounds=dict(bounds),
+        coefficients=table,
+        bounds=every,
         response_units=response,
     )
+
+
+def _with_events(
+    family: str, formula: str, bounds: Mapping[str, Sequence[float]], levels: Mapping[str, Sequence[Any]]
+) -> Mapping[str, Sequence[float]]:
+    """Return the bounds with those of an event, which is 0 or 1 if its column is not declared."""
+    named = columns_named(formula, [*bounds, *levels])[0] if family == "logistic" else ()
+    return {**{name: (0.0, 1.0) for name in named if name not in levels}, **bounds}
 
 
 def declarations(
@@ -274,37 +371,3 @@ def _rows_of(
         low, high = bounds[name]
         found[name] = np.clip(numbers, low, high)
     return found
-
-
-def _units(design: FormulaDesign, family: str) -> tuple[FloatArray, FloatArray]:
-    """Return centers and scales (d,); without an intercept 0 stays 0."""
-    scales = np.array([column.scale for column in design.columns])
-    if not design.has_intercept:
-        return np.zeros(len(scales)), np.array([max(abs(c.lower), abs(c.upper)) for c in design.columns])
-    return np.array([column.center for column in design.columns]), scales
-
-
-def _in_raw_units(
-    result: Result,
-    design: FormulaDesign,
-    centers: FloatArray,
-    scales: FloatArray,
-    response: tuple[float, float],
-) -> tuple[FloatArray, FloatArray | None]:
-    """Return coefficients (k,) and interval ends (2, k) in the columns' units, the intercept last.
-
-    The intercept's standard error is at most the sum of those of its parts, unless the answer comes with its
-    covariance.
-    """
-    d, (middle, unit) = len(scales), response
-    slopes = unit * result.estimate[:d] / scales
-    moved = slopes @ centers
-    coef = np.append(slopes, unit * result.estimate[d] + middle - moved) if design.has_intercept else slopes
-    if result.interval is None:
-        return coef, None
-    ends = unit * result.interval[:, :d] / scales
-    if design.has_intercept:
-        products = np.where(centers, -ends * centers, 0.0)
-        last = unit * result.interval[:, d] + middle + np.sort(products, axis=0).sum(axis=1)
-        ends = np.column_stack([ends, last])
-    return coef, np.asarray(ends)

@@ -25,6 +25,7 @@ References
 Satterthwaite (1946), An approximate distribution of estimates of variance components.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -43,7 +44,7 @@ HALF_WIDTH = "half_width"
 ENDS = "interval_ends"  # (2, d, R), in the place of half-widths, where the answer is not the midpoint
 NAIVE_HALF_WIDTH = "half_width_without_noise"
 CENTER = "interval_center"
-STD_ERROR = "std_error"  # of noise and sampling alone, where half-widths have a margin
+ALONG = "intervals_along"  # what returns these notes of linear combinations, (k, d)
 NOTE = "interval_note"
 ABOUT = "interval_about"
 WHY = "interval_reasons"
@@ -52,6 +53,13 @@ HIDDEN = "it takes part in a direction whose second moment the noise hides"
 BENT = "a ridge, or a step too long for its curvature, may have moved it"
 GROSS = "a few residuals far beyond the others may have moved it"
 FEW = "there are too few rows for this ε and δ"
+_HELPS = {
+    CLIPPED: "public bounds, centers and scales nearer to where values lie, or more rows",
+    HIDDEN: "fewer columns, a rare level merged with another, more rows or a larger ε",
+    BENT: "more rows, a larger ε or fewer columns",
+    GROSS: "narrower public bounds of the response, or its logarithm",
+    FEW: "more rows, a larger ε or fewer columns",
+}
 REASONS = (HIDDEN, CLIPPED, BENT, GROSS, FEW)  # a coordinate's code is the sum of 2^k over its reasons
 
 _ABOUT = "intervals are centered at the answer before it is shrunk"
@@ -155,6 +163,39 @@ def why_none(codes: FloatArray, names: Sequence[str], what: str = "column") -> s
             causes.setdefault("; ".join(why), []).append(name)
     return "no interval for " + ", nor for ".join(
         f"{what}{'s' * (len(which) > 1)} {', '.join(which)}: {why}" for why, which in causes.items()
+    )
+
+
+def along(
+    notes: Mapping[str, Any], ends: FloatArray, combinations: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends (2, k) of one answer's intervals of linear combinations (k, d), and why there are none.
+
+    The reasons are codes (k, 1). Without released covariances half-widths add up, which is never too narrow.
+    """
+    if ALONG in notes:
+        found = notes[ALONG](combinations)
+        return found[ENDS][..., 0], found[WHY]
+    used = combinations != 0
+    middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
+    center = np.where(used, combinations * middle, 0.0).sum(axis=1)
+    reach = np.where(used, np.abs(combinations) * half, 0.0).sum(axis=1)
+    codes = np.asarray(notes.get(WHY, np.zeros((len(middle), 1))))[:, :1].astype(int)
+    why = np.array([np.bitwise_or.reduce(codes[row], axis=0, initial=0) for row in used], dtype=float)
+    return np.stack([center - reach, center + reach]), why
+
+
+def warn_of_none(ends: FloatArray | None, why: FloatArray, names: Sequence[str]) -> None:
+    """Warn where no coefficient has an interval (2, k), with the reasons (k, 1) and what would help."""
+    if ends is None or not np.isnan(ends).all():
+        return
+    seen = np.bitwise_or.reduce(why.astype(int), axis=None) if np.size(why) else 0
+    helps = [_HELPS[reason] for k, reason in enumerate(REASONS) if seen >> k & 1]
+    warnings.warn(
+        f"{why_none(why, names) if seen else 'no interval'}; what would help: "
+        f"{'; '.join(dict.fromkeys(helps)) or _HELPS[FEW]}",
+        UserWarning,
+        stacklevel=4,
     )
 
 

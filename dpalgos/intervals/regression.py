@@ -50,13 +50,14 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Witnesses, pair
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import (
+    ALONG,
     BENT,
     CLIPPED,
     FEW,
     GROSS,
     HIDDEN,
-    STD_ERROR,
     IntervalParams,
+    interval_notes,
     note_interval,
     reach_along,
 )
@@ -179,30 +180,33 @@ class RegressionInterval(IntervalParams):
             multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
         )
         coef = scores.coef(center.theta)
-        shift, hidden = InterceptShift(np.zeros_like(coef)), np.zeros_like(coef)
+        shift = InterceptShift(np.zeros_like(coef))
         if not wide and not np.isfinite(scores.family.residual_bound):
             shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
-        error = error_of(curvature, center, moments, moments_std, outer - shift.image, n_rows)
+        tail = None
         if wide:
             above = shares_above(scores.sample, at.norms(), steps.level)
             tail = release_tail(transcript, above, n_rows=n_rows, multiplier=budget.gaussian_multiplier(TAIL))
-            hidden = error.moved(tail, steps.level, moments, n_rows)
             if scores.family.is_linear:
                 shift = shift._replace(gross=far_rows_stand_out(transcript, budget, at, curvature, moments))
-        bent = _bent(scores.family, curvature, center, outer, middle)
-        margin = _MARGIN if scores.family.is_linear else _BENT_MARGIN
-        variance = margin * error.variance + shift.variance
-        note_interval(
-            transcript,
-            self.interval,
-            variance=variance,
-            variance_std=error.variance_std,
-            sampling=error.sampling,
-            biases={CLIPPED: shift.bias + hidden, BENT: bent},
-            flags={HIDDEN: unresolved(curvature, outer), GROSS: shift.gross & np.ones_like(coef, dtype=bool)},
-            center=coef + shift.moved,
+        along = IntervalsAlong(
+            level=self.interval,
+            family=scores.family,
+            curvature=curvature,
+            center=center,
+            moments=moments,
+            moments_std=moments_std,
+            outer=outer,
+            middle=middle,
+            coef=coef,
+            shift=shift,
+            tail=tail,
+            clip=steps.level,
+            n_rows=n_rows,
         )
-        transcript.note(STD_ERROR, np.sqrt(error.variance + shift.variance))
+        for name, note in along(np.eye(len(coef))).items():
+            transcript.note(name, note)
+        transcript.note(ALONG, along)
 
     def interval_witnesses(self, d: int) -> Witnesses:
         """Return, for each release, neighbors that differ by its sensitivity, far above any level."""
@@ -239,6 +243,51 @@ class CoefError(NamedTuple):
         length = (self.lever**2).sum(axis=2).T
         reach = reach_along(self.sampling * n_rows, np.einsum("rjj->r", moments), length)
         return tail.moved(level * np.sqrt(length) * reach)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class IntervalsAlong:
+    """What intervals of linear combinations of coefficients follow from: all released, or public."""
+
+    level: float
+    family: Family
+    curvature: ScoreCurvature
+    center: Center
+    moments: FloatArray
+    moments_std: FloatArray
+    outer: FloatArray
+    middle: FloatArray
+    coef: FloatArray  # (d, R)
+    shift: InterceptShift
+    tail: Tail | None
+    clip: FloatArray
+    n_rows: FloatArray
+
+    def __call__(self, combinations: FloatArray) -> dict[str, FloatArray | str]:
+        """Return the notes on the combinations L β, of the rows of ``combinations`` (k, d)."""
+        shift, size = self.shift, np.abs(combinations)
+        outer = np.einsum("kj,rji->rki", combinations, self.outer)
+        moved = np.einsum("kj,rji->rki", combinations, self.outer - shift.image)
+        error = error_of(self.curvature, self.center, self.moments, self.moments_std, moved, self.n_rows)
+        coef = combinations @ self.coef
+        hidden: FloatArray = np.zeros_like(coef)
+        if self.tail is not None:
+            hidden = error.moved(self.tail, self.clip, self.moments, self.n_rows)
+        bent = _bent(self.family, self.curvature, self.center, outer, self.middle)
+        margin = _MARGIN if self.family.is_linear else _BENT_MARGIN
+        everywhere = np.zeros_like(self.coef)
+        return interval_notes(
+            self.level,
+            variance=margin * error.variance + combinations**2 @ (shift.variance + everywhere),
+            variance_std=error.variance_std,
+            sampling=error.sampling,
+            biases={CLIPPED: size @ (shift.bias + everywhere) + hidden, BENT: bent},
+            flags={
+                HIDDEN: unresolved(self.curvature, outer),
+                GROSS: (size > 0).astype(float) @ (shift.gross | (everywhere > 0)) > 0,
+            },
+            center=coef + combinations @ (shift.moved + everywhere),
+        )
 
 
 def _wide_step(
@@ -296,7 +345,7 @@ def _bent(
 ) -> FloatArray:
     """Return what the curvature may change on the way, (d, R): along the intercept."""
     if family.is_linear:
-        return np.zeros_like(center.theta)
+        return np.zeros((outer.shape[1], len(outer)))
     width = 1e-3
     low, high = (family.second_derivative((middle + side * width)[None])[0] for side in (-1, 1))
     skew = np.abs(high - low) / (width * np.maximum(high + low, 1e-12))

@@ -7,7 +7,7 @@ sensitivity. So nothing can be released without being accounted for, and tests c
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class Transcript:
         self._relation = relation
         self._group: int | None = None
         self.events: list[Event] = []
-        self.diagnostics: dict[str, FloatArray | float | str] = {}
+        self.diagnostics: dict[str, Any] = {}
 
     @property
     def n_replicates(self) -> int:
@@ -244,7 +244,7 @@ class Transcript:
         """Record that something private is used without any protection: the run proves nothing."""
         self.record(UnprotectedEvent(label=label))
 
-    def note(self, name: str, value: FloatArray | float | str) -> None:
+    def note(self, name: str, value: object) -> None:
         """Keep a diagnostic; it must follow from released or public quantities."""
         self.diagnostics[name] = value
 

@@ -12,11 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.accounting.risk import AttackRisk
-from dpalgos.api import estimate
+from dpalgos.api import Result, estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable
 from dpalgos.errors import InputError
-from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, why_none
+from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
 from dpalgos.sklearn.units import Units, public_units
@@ -158,8 +158,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         if "fit" in vars(cls):
             cls.fit = _all_or_nothing(cls.fit)
 
-    def _released(self, X: FloatArray, y: FloatArray | None, **settings: Any) -> FloatArray:
-        """Return the estimator's answer and keep what it cost."""
+    def _released(self, X: FloatArray, y: FloatArray | None, **settings: Any) -> Result:
+        """Return the estimator's result and keep what it cost."""
         check_callers()
         seed = self.random_state
         if not isinstance(seed, np.random.Generator):
@@ -177,7 +177,8 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         names = [*self._names(), "intercept"][: len(result.estimate)]
         if self._interval_note and len(names) == len(result.diagnostics.get(WHY, ())):
             self._interval_note = why_none(result.diagnostics[WHY], names)
-        return result.estimate
+            warn_of_none(result.interval, result.diagnostics[WHY], names)
+        return result
 
     def _names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)

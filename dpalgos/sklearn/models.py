@@ -34,7 +34,8 @@ class _LinearPredictor(UnitModel):
         rows = np.column_stack([rows, np.ones(len(X))]) if self.fit_intercept else rows
         if self.fit_intercept and self._estimator in _KNOWS_INTERCEPT:
             settings["intercept"] = True
-        answer = self._released(rows, y, **settings)
+        result = self._released(rows, y, **settings)
+        answer = result.estimate
         unit, center = (response.scale[0], response.center[0]) if response else (1.0, 0.0)
 
         def slopes(coef: FloatArray) -> FloatArray:
@@ -44,13 +45,12 @@ class _LinearPredictor(UnitModel):
         moved = (self._coef.T * units.center).T
         self._intercept = unit * answer[-1] + center - moved.sum(axis=0) if self.fit_intercept else 0.0
         if self.interval_ is not None:
-            ends = np.array([slopes(end) for end in self.interval_])
+            back = np.diag(np.append(unit / units.scale, unit)[: len(answer)])
             if self.fit_intercept:
-                # A standard deviation of a sum is at most the sum of the standard deviations.
-                products = [np.where(units.center, -end * units.center, 0.0) for end in ends]
-                last = unit * self.interval_[:, -1] + center + np.sort(products, axis=0).sum(axis=1)
-                ends = np.column_stack([ends, last])
-            self.interval_ = ends
+                back[-1, :-1] = -unit * units.center / units.scale
+            ends = result.along(back)[1]
+            assert ends is not None
+            self.interval_ = ends + center * (np.arange(len(back)) == X.shape[1])
 
     def _predictor(self, X: object) -> FloatArray:
         check_is_fitted(self)
@@ -346,7 +346,7 @@ class _ClippedMean(_PrivateMean, UnitModel):
         refuse_fit_arguments(others)
         rows = validate_data(self, self._coded(X), dtype=np.float64)
         units = self._units_of(rows)
-        answer = self._released(units.apply(rows), None)
+        answer = self._released(units.apply(rows), None).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():
             warnings.warn(
                 f"a mean lies within {1 - _NEAR:.0%} of value_bound = {self.value_bound:g}, so that many "
@@ -410,7 +410,7 @@ class DPBoundedMean(_PrivateMean):
     def fit(self, X: object, y: object = None, **others: object) -> Self:
         """Fit to X (n, d); y is ignored."""
         refuse_fit_arguments(others)
-        self.mean_ = self._released(validate_data(self, X, dtype=np.float64), None)
+        self.mean_ = self._released(validate_data(self, X, dtype=np.float64), None).estimate
         return self
 
 

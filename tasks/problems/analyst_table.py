@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, InstanceOf, field_validator, model_validator
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn
-from dpalgos.formula.design import DesignColumn
+from dpalgos.formula.basis import FitColumn
+from dpalgos.formula.design import unit_of_level
 from tasks.strict import Strict
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -134,7 +135,7 @@ class AnalystColumn(Strict):
     @property
     def columns(self) -> tuple[Column, ...]:
         if self.categories:
-            center, scale = _indicator_units(len(self.categories))
+            center, scale = unit_of_level(len(self.categories))
             codes = Column(self.name, "float64", "", 0.0, len(self.categories) - 1.0, self.source, 0.0, 1.0)
             indicators = (
                 Column(name, "float64", "", 0.0, 1.0, self.source, center, scale)
@@ -150,16 +151,16 @@ class AnalystColumn(Strict):
 
 
 class DerivedColumn(AnalystColumn):
-    """A column of a formula: a product of transformed columns and indicators, by public constants."""
+    """A column of a formula: products of transformed columns and indicators, by public constants."""
 
-    design: InstanceOf[DesignColumn]
+    design: InstanceOf[FitColumn]
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "DerivedColumn":
         return self
 
     @classmethod
-    def of(cls, design: DesignColumn) -> "DerivedColumn":
+    def of(cls, design: FitColumn) -> "DerivedColumn":
         return cls(
             name=design.name,
             lower=design.lower,
@@ -177,18 +178,6 @@ class DerivedColumn(AnalystColumn):
     @property
     def uses(self) -> tuple[str, ...]:
         return self.design.uses
-
-
-def _indicator_units(n_categories: int) -> tuple[float, float]:
-    """Return center and scale of a column of 0 and 1: as if all categories were equally frequent.
-
-    So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
-    column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
-    whose units are the middle and a quarter of their bounds. To three digits, as a reader sees them.
-    """
-    share = round(1 / n_categories, 3)
-    scale = max(math.sqrt(share * (1 - share)), (1 - share) / 2)
-    return share, math.ceil(1000 * scale) / 1000
 
 
 class AnalystTable(Strict):

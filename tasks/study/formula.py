@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from dpalgos.errors import InputError
+from dpalgos.formula.basis import FitColumn, basis_of, response_column
 from dpalgos.formula.design import (
     CategoryColumn,
     Declared,
-    DesignColumn,
     FormulaDesign,
     NumberColumn,
     design_of,
@@ -17,7 +17,10 @@ from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedCol
 
 @dataclass(frozen=True)
 class FormulaColumns:
-    """What a formula comes to: a table with its derived columns, and names of declared or derived columns."""
+    """What a formula comes to: a table with its derived columns, and names of declared or derived columns.
+
+    Derived columns are those of a :class:`~dpalgos.formula.basis.Basis`: products about public centers.
+    """
 
     table: AnalystTable
     response: str
@@ -39,8 +42,12 @@ def expand_formula(formula: str, table: AnalystTable) -> FormulaColumns:
     if design.response is None:
         raise SpecError(f"formula must have a response on its left, got {formula!r}; write response ~ terms")
     table = _with_references(table, design)
+    try:
+        basis = basis_of(design, _declared(table))
+    except InputError as error:
+        raise SpecError(str(error)) from None
     names, derived = [], dict[str, DerivedColumn]()
-    for column in (design.response, *design.columns):
+    for column in (response_column(design.response), *basis.columns):
         names.append(_declared_name(column, table))
         if not names[-1]:
             names[-1], derived[column.name] = column.name, DerivedColumn.of(column)
@@ -78,8 +85,8 @@ def _with_references(table: AnalystTable, design: FormulaDesign) -> AnalystTable
     return table.model_copy(update={"columns": tuple(columns)})
 
 
-def _declared_name(column: DesignColumn, table: AnalystTable) -> str:
-    """Return the declared column that a column of the design is, or belongs to as an indicator; else ""."""
+def _declared_name(column: FitColumn, table: AnalystTable) -> str:
+    """Return the declared column that a column to fit is, or belongs to as an indicator; else ""."""
     for one in table.columns:
         if column.name in one.declared.table_columns:
             return one.name

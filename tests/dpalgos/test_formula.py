@@ -11,6 +11,7 @@ import dpalgos
 import dpalgos.api
 import dpalgos.formula as private
 from dpalgos import InputError
+from dpalgos.formula.basis import basis_of
 from dpalgos.formula.design import CategoryColumn, NumberColumn, columns_named, design_of
 from dpalgos.release.transcript import Transcript
 
@@ -92,11 +93,9 @@ def test_designs_are_those_of_patsy(formula, rows):
     if design.has_intercept:
         made = np.column_stack([np.ones(len(frame)), made])
     assert made.shape == expected.shape
-    order = [
-        int(np.argmin(abs(made - np.asarray(expected)[:, [j]]).max(axis=0))) for j in range(made.shape[1])
-    ]
-    assert sorted(order) == list(range(made.shape[1]))
-    np.testing.assert_allclose(made[:, order], np.asarray(expected), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(made, np.asarray(expected), rtol=0, atol=1e-12)
+    plain = [name.replace("np.", "") for name in expected.design_info.column_names]
+    assert plain == [name.replace("np.", "") for name in design.terms] or "bs(" in formula
     np.testing.assert_allclose(design.response.values(frame), np.asarray(y)[:, 0], rtol=1e-15)
 
 
@@ -146,13 +145,15 @@ def test_columns_of_other_values_have_other_names():
             np.testing.assert_array_equal(known, column.values(many))
 
 
-def test_stated_units_carry_over_to_derived_columns():
+def test_stated_units_carry_over_to_the_columns_that_are_fitted():
     declared = {"age": NumberColumn(0, 120, 50, 15), "smoker": NumberColumn(0, 1, 0.3, 0.46)}
-    age, square, product = design_of("~ age + I(age**2) + age:smoker", declared).columns
+    basis = basis_of(design_of("~ age + smoker + I(age**2) + age:smoker", declared), declared)
+    age, smoker, product, square = basis.columns
     assert (age.center, age.scale) == (50, 15)
-    assert square.center == pytest.approx(2500 + 225, rel=0.05)
-    assert product.center == pytest.approx(15)
-    assert (product.lower, product.upper) == (0, 120)
+    assert (smoker.center, smoker.scale) == (0.3, 0.46)
+    assert (square.center, square.scale) == (pytest.approx(225), pytest.approx(225 * 0.8**0.5))
+    assert (product.center, product.scale) == (0, pytest.approx(15 * 0.46))
+    assert (product.lower, product.upper) == (pytest.approx(-50 * 0.7), pytest.approx(70 * 0.7))
 
 
 def test_the_columns_of_a_formula_are_named_without_declarations():
@@ -161,6 +162,94 @@ def test_the_columns_of_a_formula_are_named_without_declarations():
         ("g", "x", "z"),
     )
     assert columns_named("y ~ .", ["y", "a", "b"]) == (("y",), ("a", "b"))
+
+
+PAIRS = (
+    ("age*smoker", "I(age - 55)*smoker"),
+    ("age*C(region)", "I((age - 18) / 10)*C(region, Treatment('s'))"),
+    ("age + I(age**2)", "I(age - 50) + I((age - 50)**2)"),
+    ("C(region) + age", "0 + C(region, Treatment('s')) + I(3 - age)"),
+    ("age*smoker*C(region)", "C(region, Treatment('s'))*I(1 - smoker)*I(age - 40)"),
+    ("C(region)*smoker", "smoker*region"),
+    ("age:smoker", "I(age * smoker / 7)"),
+    ("bs(age, knots=(40, 60)) + smoker", "smoker + bs(I(age - 55), knots=(-15, 5))"),
+    ("(age + smoker + log(age))**2", "(I(age - 1) + I(smoker - 1) + I(log(age) * 2))**2"),
+    ("0 + C(region):age + C(region)", "C(region) + C(region):I(age / 10)"),
+    ("age + I(age**2) + I(age**3)", "I((age - 54) / 18) + I(((age - 54) / 18)**2) + I(((age - 54) / 18)**3)"),
+)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("fit", [private.ols, private.poisson])
+def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
+    frame = people(20_000)
+    frame["cost"] = np.floor(np.clip(frame["cost"] / 500, 0, None))
+    options = {"bounds": {**BOUNDS, "cost": (0, 10)}, "levels": {"region": ["n", "s"]}, "random_state": 3}
+    one, other = (fit(f"cost ~ {right}", frame, epsilon=1, delta=1e-8, **options) for right in pair)
+    assert one.result.certified_epsilon == other.result.certified_epsilon
+    np.testing.assert_allclose(one.predict(frame), other.predict(frame), rtol=1e-6)
+    X, Z = (
+        np.column_stack([np.ones(len(frame)) * ("Intercept" in each.params), each.design.matrix(frame)])[
+            :, "Intercept" not in each.params :
+        ]
+        for each in (one, other)
+    )
+    # X β = Z γ, so that γ = M β: what stands in both tables agrees, and each is a linear map of the other.
+    M = np.linalg.lstsq(Z, X, rcond=None)[0]
+    M[abs(M) < 1e-9] = 0.0
+    np.testing.assert_allclose(M @ one.shrunk, other.shrunk, rtol=1e-5, atol=1e-6 * abs(other.shrunk).max())
+    ends = one.result.along(one.response_units[1] * M @ one.basis.back)[1]
+    ends = ends + M @ np.broadcast_to(one.basis.shift(one.response_units[0]), len(M))
+    np.testing.assert_allclose(ends.T, other.conf_int(), rtol=0.01, atol=1e-4 * np.nanmax(abs(ends)))
+
+
+def test_products_have_the_intervals_that_their_centered_form_has():
+    frame = people(20_000)
+    plain, centered = (
+        private.ols(f"cost ~ {right}", frame, epsilon=1, delta=1e-8, bounds=BOUNDS, random_state=0)
+        for right in PAIRS[0]
+    )
+    assert plain.bse.notna().all()
+    np.testing.assert_allclose(plain.bse[["age", "age:smoker"]], centered.bse.iloc[[1, 3]], rtol=1e-6)
+    assert (plain.pvalues[["Intercept", "age", "smoker"]] < 1e-6).all()
+
+
+def test_terms_that_repeat_each_other_are_refused_by_name():
+    with pytest.raises(InputError, match=r"'(age|I\(age - 50\))' repeats"):
+        private.ols("cost ~ age + I(age - 50)", people(200), epsilon=1, delta=1e-6, bounds=BOUNDS)
+
+
+def test_a_result_has_the_attributes_of_statsmodels():
+    frame = people(20_000)
+    frame["sick"] = 1.0 * (frame.age > 50)
+    answer = private.ols("cost ~ age + smoker", frame, epsilon=3, delta=1e-8, bounds=BOUNDS, random_state=1)
+    plain = smf.ols("cost ~ age + smoker", frame).fit()
+    for name in ("params", "bse", "pvalues", "tvalues"):
+        assert list(getattr(answer, name).index) == list(getattr(plain, name).index)
+    assert list(answer.conf_int().index) == list(plain.conf_int().index)
+    assert answer.rsquared == pytest.approx(plain.rsquared, abs=0.1)
+    # Estimate, standard error, interval and p-value follow from each other.
+    low, high = answer.conf_int()[0], answer.conf_int()[1]
+    np.testing.assert_allclose(answer.params, (low + high) / 2)
+    np.testing.assert_allclose(answer.bse, (high - low) / 2 / 1.959964, rtol=1e-6)
+    shown = str(answer.summary())
+    assert all(word in shown for word in ("R²", "ε = 3", "robust regression", "shrinkage", "20,000"))
+    new = frame[["age", "smoker"]].head(3)
+    np.testing.assert_allclose(answer.predict(new), plain.predict(new), rtol=0.1)
+    chances = private.logit(
+        "sick ~ smoker", frame, epsilon=3, delta=1e-8, bounds={"smoker": (0, 1)}, random_state=1
+    )
+    assert not hasattr(chances, "rsquared")  # and a response of 0 and 1 needs no bounds
+    assert "maximum likelihood" in str(chances.summary())
+
+
+def test_a_table_without_any_interval_warns_with_the_reason_and_what_would_help():
+    with pytest.warns(UserWarning, match="too few rows.*more rows"):
+        answer = private.ols(
+            "cost ~ age", people(100), epsilon=0.1, delta=1e-6, bounds=BOUNDS, random_state=0
+        )
+    assert answer.bse.isna().all()
+    assert "without an interval" in str(answer.summary())
 
 
 BOUNDS = {"age": (18, 90), "smoker": (0, 1), "cost": (0, 5000)}
@@ -184,7 +273,7 @@ def test_an_answer_has_a_table_facts_and_predictions():
     )  # fmt: skip
     table = answer.table()
     assert list(table.columns) == list(dpalgos.coefficients.COLUMNS)
-    assert list(table["term"]) == ["region=s", "age", "smoker", "Intercept"]
+    assert list(table["term"]) == ["Intercept", "C(region)[T.s]", "age", "smoker"]
     assert (table["p_value"] < 0.05).equals((table["ci_low"] > 0) | (table["ci_high"] < 0))
     assert answer.conf_int().shape == (4, 2)
     facts = answer.glance().iloc[0]
@@ -201,7 +290,7 @@ def test_ratios_are_those_of_coefficients_and_never_of_the_intercept():
     answer = private.logit(
         "sick ~ smoker", frame, epsilon=3, delta=1e-9, bounds={**BOUNDS, "sick": (0, 1)}, random_state=0
     )
-    smoker, intercept = answer.table().to_dict("records")
+    intercept, smoker = answer.table().to_dict("records")
     assert smoker["odds_ratio"] == pytest.approx(np.exp(smoker["estimate"]))
     assert smoker["odds_ratio_low"] < smoker["odds_ratio"] < smoker["odds_ratio_high"]
     assert np.isnan(intercept["odds_ratio"])
@@ -282,8 +371,8 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
     for term in named[1]:
         row = table.loc[term]
         assert row["estimate"] == pytest.approx(model.params[term], rel=0.02, abs=0.1 * model.bse[term])
-        assert row["std_error"] == pytest.approx(model.bse[term], rel=STD_ERROR_WITHIN)
-        assert -0.02 < row["p_value"] - model.pvalues[term] < 0.1  # intervals have a margin
+        assert 0.98 < row["std_error"] / model.bse[term] < WIDER_BY  # intervals have a margin
+        assert -0.02 < row["p_value"] - model.pvalues[term] < 0.1
     assert "odds_ratio" in table or reference is not smf.logit
     facts = answer.glance().iloc[0]
     assert ("r_squared" in facts) == (reference is smf.ols)
@@ -292,7 +381,7 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
         assert facts["residual_std"] == pytest.approx(np.sqrt(model.scale), rel=0.02)
 
 
-STD_ERROR_WITHIN = 0.02
+WIDER_BY = 1.25
 
 
 def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them():
@@ -309,7 +398,7 @@ def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them():
             "y ~ x0 + x1 + x2 + x3", frame, epsilon=1, delta=1e-9, bounds=bounds, random_state=seed, **units
         )
         coef = answer.coefficients.estimate
-        squared = ((coef[:4] - [0.5, 0.3, 0, -0.2]) ** 2).sum() + coef[4] ** 2 + 0.49
+        squared = ((coef - [0, 0.5, 0.3, 0, -0.2]) ** 2).sum() + 0.49
         facts = answer.glance().iloc[0]
         held.append(facts["residual_std_low"] ** 2 <= squared <= facts["residual_std_high"] ** 2)
         held.append(facts["r_squared_low"] <= 1 - squared / (0.38 + 0.49) <= facts["r_squared_high"])
@@ -363,8 +452,8 @@ def test_diagnostics_of_classes_and_of_more_than_half_are_refused():
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
     ends = (40.0, 40.0 * (1 + 2.0**-52), 1 / 3, 0.333333)
     designs = [design_of(f"cost ~ bs(age, knots=({knot!r},), lower_bound=0)", DECLARED) for knot in ends]
-    assert len({design.names for design in designs}) == len(ends)
-    assert "bs(age; 40; 0 to" in designs[0].names[0]
+    assert len({design.terms for design in designs}) == len(ends)
+    assert "bs(age; 40; 0 to" in designs[0].terms[1]
 
 
 TOO_MUCH = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpalgos.formula.design import DesignColumn
+from dpalgos.formula.basis import FitColumn
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 from tasks.study.formula import declared_alone, expand_formula
@@ -21,18 +21,19 @@ TABLE = AnalystTable(
 
 def test_terms_that_are_declared_columns_stay_what_they_are():
     found = expand_formula("cost ~ age + C(region)", TABLE)
-    assert (found.response, found.covariates) == ("cost", ("region", "age"))
+    assert (found.response, found.covariates) == ("cost", ("age", "region"))
     assert found.table == TABLE
 
 
 def test_other_terms_become_columns_with_bounds():
     found = expand_formula("log(cost) ~ age*C(region) + I(age**2)", TABLE)
     assert found.response == "log(cost)"
-    assert found.covariates == ("region", "age", "age:region=south", "age:region=west", "I(age ** 2)")
+    south, west = (f"(age - 54.0):(region={name} - 0.333)" for name in ("south", "west"))
+    assert found.covariates == ("age", "region", south, west, "(age - 54.0)**2")
     derived = {column.name: column for column in found.table.columns if isinstance(column, DerivedColumn)}
-    assert (derived["I(age ** 2)"].lower, derived["I(age ** 2)"].upper) == (324, 8100)
-    assert derived["age:region=south"].uses == ("age", "region")
-    assert isinstance(derived["log(cost)"].design, DesignColumn)
+    assert (derived["(age - 54.0)**2"].lower, derived["(age - 54.0)**2"].upper) == (0, 36**2)
+    assert derived[south].uses == ("age", "region")
+    assert isinstance(derived["log(cost)"].design, FitColumn)
     assert declared_alone(found.table) == TABLE
 
 
@@ -50,6 +51,7 @@ def test_the_reference_of_a_category_is_the_formulas():
         ("~ age", "response"),
         ("cost ~ height", "'height'"),
         ("cost ~ scale(age)", "scale"),
+        ("cost ~ age + I(age - 1)", "repeats"),
     ],
 )
 def test_a_formula_that_cannot_be_is_refused(formula, named):
