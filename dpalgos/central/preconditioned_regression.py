@@ -16,7 +16,7 @@ and the shrinkage use released quantities only. All releases, with their shares 
     quantity                              sensitivity  share       made in             forms
     values above a level                  √(d + 1)     .05 left    private_units       private units
     values above a candidate center       1, √(d − 1)  up to .16   _medians            intercept
-    means about the medians               3√d/n        up to .05   _means              intercept
+    means about the medians               3 √d/n       up to .05   _means              intercept
     rows above a level                    1            .0175 left  search_level        not public levels
     second moments                        √2 C_A²/n    .2 left     private_whitening   all
     whitened rows above a level           1            .017        search_level        whitened twice
