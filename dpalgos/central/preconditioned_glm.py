@@ -17,6 +17,7 @@ and the shrinkage use released quantities only. All releases, with their shares 
     rows above a level                    1            .02 left  search_level        not levels
     scores above a level                  1            .1 left   search_level        not levels
     responses above a level               1            .02 left  search_level        poisson
+    mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
     second moments                        √2 C_A²/n    .2 left   private_whitening   all
     preconditioned score                  2C/n         the rest  scored_steps        all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
@@ -27,18 +28,21 @@ and the shrinkage use released quantities only. All releases, with their shares 
 
 Z'Z/n, of rows clipped to C_A: orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones
 of norm C, of shares that grow by 1.4 from each step to the next. A level is searched by counts of equal
-shares. An interval takes .067 in logistic models, whose residuals are bounded.
+shares. Responses: in [0, c], or indicators of classes. An interval takes .067 in logistic models.
 
-What follows is heuristics, and affects accuracy only.
+What follows is heuristics, and affects accuracy only. H(θ) is the curvature of the loss if rows were normal
+with the released moments (`dpalgos.models.normal_curvature`), λ = ½ √d times the noise's standard deviation,
+so that noise alone cannot throw θ far (0 for Gaussian responses, which have no unit). For families without a
+bound on ψ'' (Poisson) the first θ predicts about the lower end of the power of two in which the released
+upper quartile of the responses lies, by a ridge regression of 1 on x, and steps are at most 1 long. Where
+rows of a rare group are clipped, curvature is larger than H says, and full steps would swing about the
+answer; the combination (:func:`dpalgos.steps.denoising.combined_steps`) is the one whose released scores are
+small. T is 6, and 8 in logistic models: where events are rare, six steps from zero end too early.
 
-H(θ) is the curvature of the loss if rows were normal with the released moments
-(`dpalgos.models.normal_curvature`), λ = ½ √d times the noise's standard deviation, so that noise alone
-cannot throw θ far (0 for Gaussian responses, which have no unit). For families without a bound on ψ''
-(Poisson) the first θ predicts about the lower end of the power of two in which the released upper quartile of
-the responses lies, by a ridge regression of 1 on x, and steps are at most 1 long. Where rows of a rare group
-are clipped, curvature is larger than H says, and full steps would swing about the answer; the combination
-(:func:`dpalgos.steps.denoising.combined_steps`) is the one whose released scores are small. T is 6, and 8 in
-logistic models: where events are rare and well explained, six steps from zero end too early.
+With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by twice its factor. Models
+of counts are about a released mean (:mod:`dpalgos.mechanisms.private_origin`), with more of μ² the fewer rows
+there are, and take eight shorter steps from twice that, of which those that moved far count less. Where nμ <
+15 √d (25 √d for counts) and levels are private the answer is the constant alone, from all of μ².
 
 The clip levels
     ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows,
@@ -51,12 +55,10 @@ The clip levels
 
 ``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release
 asks whether they have the shape of X; if so, z = [A x, 1]. Without a ``public_share`` only the Gaussian
-family asks: in eight logistic settings (200 rows of four tables, ε = .5 and 1) the right shape changed the
-excess loss by factors from .89 to 1.54.
+family asks: in eight logistic settings the right shape changed the excess loss by factors of .89 to 1.54.
 
 An interval (no classes) leaves schedule, levels and answer as they are, on what it does not take, and is
-centered at one Newton step from the last points, not shrunk. Below nμ = 30 √d it takes nothing, and there is
-none.
+centered at one Newton step from the last points, not shrunk. Below nμ = 30 √d there is none.
 
 What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
 shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With so few rows that k exceeds a
@@ -74,17 +76,11 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, BinnedFitParams, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
+from dpalgos.mechanisms.private_origin import CONSTANT, RESPONSES_ABOVE, constant_shares, private_constant
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.mechanisms.public_coordinates import (
-    PUBLIC_EXAMPLE,
-    PUBLIC_SHAPE,
-    PublicRowsParams,
-    PublicShape,
-    public_coordinates,
-    public_witness,
-)
 from dpalgos.mechanisms.scored_steps import scored_steps
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.whitened_scores import WhitenedScores
@@ -92,16 +88,19 @@ from dpalgos.params import checked, choice, count
 from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import combined_steps, james_stein, shrinkage_choice
+from dpalgos.steps.denoising import combined_steps, james_stein, shrinkage_choice, shrunk_slopes
 from dpalgos.typing import FloatArray
 
 _ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.2
 _N_STEPS, _MORE_STEPS, _GROWTH, _STEP_SIZE, _N_COMBINED = 6, 2, 1.4, 0.85, 4
 _N_CENTERED = 3  # steps at which an interval is centered
+_FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
+_ABOVE_MEAN, _LEAST_START = 2.0, 0.6  # of counts, where steps start
+_RIDGE, _LONGER_RIDGE, _OWN_VARIANCE = 0.5, 1.5, 0.05  # the last two of steps of counts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedGLMParams(PublicRowsParams, BinnedFitParams, RegressionInterval):
+class PreconditionedGLMParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
     """Keywords of :func:`preconditioned_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -129,25 +128,42 @@ class PreconditionedGLMParams(PublicRowsParams, BinnedFitParams, RegressionInter
         return not np.isfinite(self.made().curvature_bound)
 
     @property
+    def starts_at_mean(self) -> bool:
+        """Whether steps start at the released mean response."""
+        return self.intercept and self.needs_start
+
+    @property
     def n_steps(self) -> int:
-        """T: more where curvature is largest at zero, so that first steps go a part of the way."""
-        from_steepest = not (self.made().is_linear or self.needs_start)
-        return _N_STEPS + _MORE_STEPS * from_steepest
+        """T: more where curvature is largest at the start, so that first steps go a part of the way."""
+        few = self.made().is_linear or (self.needs_start and not self.intercept)
+        return _N_STEPS if few else _N_STEPS + _MORE_STEPS
+
+    def is_constant(self, size: float, n_features: int) -> bool:
+        """Return whether the answer is the constant alone where ``size`` is nμ."""
+        asks = self.intercept and self.clip == "private" and not self.made().is_linear
+        return asks and size < (_FEW_COUNTS if self.needs_start else _FEW_ROWS) * np.sqrt(n_features)
 
     @classmethod
     def takes_public_rows(cls, settings: Mapping[str, Any]) -> bool:
         """Return whether the family is the Gaussian one, or a ``public_share`` is named."""
         return settings.get("family", "gaussian") == "gaussian" or settings.get("public_share") is not None
 
-    def budget(self, reserved: Mapping[str, float], shape: PublicShape | None) -> SplitBudget:
+    def budget(
+        self, reserved: Mapping[str, float], shape: public.PublicShape | None, size: float, n_features: int
+    ) -> SplitBudget:
         """Return how μ² is spent: reserved shares are of the whole, the others of what these leave."""
-        shares = {"moments": _MOMENT_SHARE}
-        if self.clip == "private":
-            shares |= {"rows": _ROW_SHARE, "scores": _SCORE_SHARE}
-        if self.needs_start:
-            shares["start"] = _START_SHARE
-        steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
-        shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
+        shares = constant_shares(size) if self.starts_at_mean else {}
+        left = 1 - sum(shares.values())
+        if self.is_constant(size, n_features):
+            shares = shares or {CONSTANT: 1.0}
+            shares = {part: share / sum(shares.values()) for part, share in shares.items()}
+        else:
+            shares |= {} if self.starts_at_mean or not self.needs_start else {"start": _START_SHARE}
+            shares["moments"] = left * _MOMENT_SHARE
+            if self.clip == "private":
+                shares |= {"rows": left * _ROW_SHARE, "scores": left * _SCORE_SHARE}
+            steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
+            shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
         rest = 1 - sum(reserved.values())
         every = dict(reserved) | {part: rest * share for part, share in shares.items()}
         return SplitBudget(epsilon=self.epsilon, delta=self.delta, shares=self.shares_with(shape, every))
@@ -171,10 +187,11 @@ def witnesses(
     unbounded = not np.isfinite(params.made().residual_bound)
     row, label = (1e-5 * first, np.full(1, 1e30)) if unbounded else (first, np.ones(1))
     return {
-        PUBLIC_SHAPE: public_witness(params, d),
+        public.PUBLIC_SHAPE: public.public_witness(params, d),
         "rows above a level": (first, zero, 0 * first, zero),
         "second moments": (first, zero, last, zero),
-        "responses above a level": (first, label, first, zero),
+        RESPONSES_ABOVE: (first, label, first, zero),
+        CONSTANT: (first, label, first, zero),
         "scores above a level": (row, label, 0 * row, label),
         "preconditioned score": (row, label, -row, label),
         **params.interval_witnesses(d),
@@ -195,24 +212,35 @@ def witnesses(
     check_data=check_labels,
     forms={
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
+        "constant": Form(keywords={"intercept": True}),
+        "constant, public levels": Form(keywords={"intercept": True, "clip": (2.0, 3.0)}),
         "levels by rule": Form(keywords={"clip": "rule"}),
         "interval": Form(keywords={"interval": 0.95}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
-        "public rows": Form(keywords=PUBLIC_EXAMPLE),
+        "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
         "diagnostics": Form(keywords=BINNED_EXAMPLE),
     },
     public="units in which columns are of order one; n_classes where the family has classes; public_X if any",
 )
 def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
-    shape = params.public_shape(sample, gaussian_mu(params.epsilon, params.delta))
-    family = params.made()
-    reserved = params.interval_shares(float(sample.n_rows.min()), sample.n_features, family)
-    budget = params.budget(reserved | params.binned_shares(family), shape)
-    levels = GLMLevels(sample, params.clip, family, budget, transcript)
-
     sample.check_response()
-    coordinates = public_coordinates(transcript, sample, params, shape, budget)
+    mu, d, family = gaussian_mu(params.epsilon, params.delta), sample.n_features, params.made()
+    n_rows = float(sample.n_rows.min())
+    constant = params.is_constant(mu * n_rows, d)
+    shape = None if constant else params.public_shape(sample, mu)
+    reserved = params.interval_shares(n_rows, d, family) | params.binned_shares(family)
+    budget = params.budget({} if constant else reserved, shape, mu * n_rows, d)
+    origin = np.zeros((d, *family.classes, sample.n_replicates))
+    if CONSTANT in budget.shares:
+        origin[-1] = private_constant(transcript, sample, family, budget)
+    if constant:
+        transcript.note("unresolved_directions", np.full(sample.n_replicates, d - 1.0))
+        if params.interval is not None:
+            params.note_too_few(transcript, sample)
+        return family.identified(origin)
+    levels = GLMLevels(sample, params.clip, family, budget, transcript)
+    coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     whitening = private_whitening(
         transcript,
         sample,
@@ -224,32 +252,29 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     transcript.note("unresolved_directions", whitening.unresolved)
     center = whitening.mean_row
 
-    scores = WhitenedScores(sample, family, whitening.matrix)
-    theta = np.zeros(scores.shape)
-    if params.needs_start:
+    scores = WhitenedScores(sample, family, whitening.matrix, origin)
+    theta, one = np.zeros(scores.shape), np.linalg.inv(whitening.matrix)[:, :, -1].T
+    if params.starts_at_mean:
+        theta = one * (np.log(np.maximum(_ABOVE_MEAN * np.exp(origin[-1]), _LEAST_START)) - origin[-1])
+    elif params.needs_start:
         one, _ = whitening.ridge_start()
         start = np.linalg.solve(whitening.matrix, one)[..., 0].T
-        theta = start * _predictor(family, levels.typical_response())
-    steps, full = scored_steps(transcript, budget, scores, levels, center, theta, params.n_steps, _STEP_SIZE)
+        theta = start * np.log(levels.typical_response())
+    ridge, own = (_LONGER_RIDGE, _OWN_VARIANCE) if params.starts_at_mean else (_RIDGE, 0.0)
+    steps, full = scored_steps(
+        transcript, budget, scores, levels, center, theta, params.n_steps, _STEP_SIZE, ridge
+    )
     if params.interval is not None:
-        middle = (center * steps.end).sum(axis=0)
+        middle = (center * steps.end).sum(axis=0) + origin[-1]
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)
 
     known, before = np.ones((sample.n_replicates, 1)), full.noise_stds[-_N_COMBINED - 1] ** 2
-    combined, variance = combined_steps(full.last(_N_COMBINED), _STEP_SIZE, known, before)
-    if params.shrinkage == "james_stein":
+    combined, variance = combined_steps(full.last(_N_COMBINED), _STEP_SIZE, known, before, own)
+    if params.shrinkage == "james_stein" and params.intercept and not family.classes:
+        combined = shrunk_slopes(combined, variance[0], one)
+    elif params.shrinkage == "james_stein":
         combined = james_stein(combined, variance[0])
     answer: FloatArray = combined.reshape(scores.shape)
     if params.diagnostics is not None:
         release_binned_fit(transcript, budget, scores, answer, steps.level)
-    return family.identified(np.einsum("rij,j...r->i...r", whitening.matrix, answer))
-
-
-def _predictor(family: Family, mean: FloatArray) -> FloatArray:
-    """Return u with ψ'(u) = ``mean`` (R,), by halving, (R,)."""
-    low, high = np.full_like(mean, -50.0), np.full_like(mean, 50.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        too_low = family.mean(middle[None])[0] < mean
-        low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
-    return np.asarray(high)
+    return family.identified(scores.coef(answer))

@@ -9,6 +9,9 @@ changes where the declared unit was right; s = 1/2 counts as right, too. Columns
 if they are more than four times too large: where most values are small the others may be large but rare (an
 indicator), and a smaller unit would have them clipped.
 
+The constant of a generalized linear model follows from the mean response: numbers up to 1, indicators of
+classes, or counts cut at a level that a search of four counts finds, about 3 % of them exceed it.
+
 Centered rows have the same regressions, with another constant. Medians are found among public candidates by
 such a search: for the response all numbers of four binary digits, so that it needs no unit, for columns odd
 numbers up to 31 of their units. Means are those of rows about the medians, in units, clipped to norm 1.5√p:
@@ -25,13 +28,22 @@ from dpalgos.mechanisms.clip_levels import (
     counts_above_places,
     counts_needed,
     search_by_counts,
+    search_level,
     with_response,
 )
+from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.moments import clipped_row_sums
 from dpalgos.typing import FloatArray, IntArray
+
+CONSTANT, RESPONSES_ABOVE = "mean response", "responses above a level"
+LARGEST_RESPONSE = "largest response"
+_COUNTS = 2.0 ** np.arange(16) - 0.5
+_LARGE_COUNTS, _MOST_LARGE, _TOLD = 0.03, 0.25, 4.0  # of the rows; and times the noise of a count
+# Shares of μ²: a number over nμ, squared; at least and at most.
+_MEAN_SHARE, _LEVEL_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
 
 UNITS = "values above a level"
 _POWERS = np.arange(-24, 40)
@@ -63,6 +75,65 @@ def units_share(size: float) -> float:
     """Return the share of μ² at which counts of responses are sure where ``size`` is nμ; 0: too much."""
     share = UNIT_COUNTS * (_SURE_OF_UNITS / size) ** 2
     return 0.0 if share > _UNIT_SHARES[1] else float(max(share, _UNIT_SHARES[0]))
+
+
+def constant_shares(size: float) -> dict[str, float]:
+    """Return the shares of μ² that a mean of counts takes where ``size`` is nμ: more the fewer rows."""
+    parts = {CONSTANT: _MEAN_SHARE, LARGEST_RESPONSE: _LEVEL_SHARE}
+    return {
+        part: float(np.clip((rate / size) ** 2, least, most)) for part, (rate, least, most) in parts.items()
+    }
+
+
+def mean_response_sensitivity(n_rows: FloatArray, largest: FloatArray, *, of_classes: bool) -> FloatArray:
+    """Return c/n for responses within [0, c], and √2/n for indicators of classes, of which two change."""
+    return np.asarray((np.sqrt(2) if of_classes else largest) / n_rows)
+
+
+def private_constant(
+    transcript: Transcript, sample: Sample, family: Family, budget: SplitBudget
+) -> FloatArray:
+    """Release the mean response, and return the predictor of which it is the mean, (R,) or (K, R).
+
+    Counts are cut at a level that is released first. A mean below its noise counts as that.
+    """
+    n_rows, classes = sample.n_rows, bool(family.classes)
+    largest: FloatArray = np.ones(transcript.n_replicates)
+    if not np.isfinite(family.residual_bound):
+        multiplier = budget.gaussian_multiplier(LARGEST_RESPONSE, counts_needed(len(_COUNTS)))
+        wanted = np.maximum(_LARGE_COUNTS * n_rows, _TOLD * multiplier)
+        largest = search_level(
+            transcript,
+            _COUNTS,
+            np.minimum(wanted, _MOST_LARGE * n_rows),
+            sample.grouped(lambda group: np.asarray(group.y[:, None] * group.weights)),
+            noise_multiplier=multiplier,
+            label=RESPONSES_ABOVE,
+        )
+
+    def part(group: Group, y: FloatArray) -> FloatArray:
+        cut = np.minimum(y, largest[group.replicates])
+        weights = group.weights[:, None] if classes else group.weights
+        return np.asarray((cut * weights).sum(axis=0))
+
+    encoded = sample.grouped(lambda group: np.maximum(family.encode(group.y), 0))
+    total = encoded.total((*family.classes, transcript.n_replicates), part)
+    sensitivity = mean_response_sensitivity(n_rows, largest, of_classes=classes)
+    multiplier = budget.gaussian_multiplier(CONSTANT)
+    released = transcript.gaussian(
+        np.atleast_2d(total / n_rows),
+        l2_sensitivity=sensitivity,
+        noise_multiplier=multiplier,
+        label=CONSTANT,
+    )
+    noise = transcript.noise_std(sensitivity, multiplier, len(released))
+    mean = np.maximum(released, np.maximum(noise, np.finfo(float).tiny))
+    if classes:
+        return np.asarray(np.log(mean / mean.sum(axis=0)))
+    if np.isfinite(family.residual_bound):
+        mean = np.minimum(mean, np.maximum(1 - noise, 0.5))
+        return np.asarray(np.log(mean / (1 - mean))[0])
+    return np.asarray(np.log(mean)[0])
 
 
 def private_units(

@@ -135,14 +135,17 @@ def scored_steps(
     theta: FloatArray,
     n_steps: int,
     step_size: float = 1.0,
+    ridge_factor: float = 0.5,
 ) -> tuple[ReleasedSteps, ReleasedSteps]:
     """Release ``n_steps`` scores, the first at θ (d, R) or (d, K, R); also return full Newton-like steps.
 
     ``center`` (d, R) is the mean white row, ``budget`` has a part "step t" for each step t. An iterate moves
-    by ``step_size`` of a full step, and by at most 1 where ψ'' has no bound. Full steps are those of flat θ,
+    by ``step_size`` of a full step, and by at most 1 where ψ'' has no bound; curvature is raised by
+    ``ridge_factor`` times √d of the noise. Full steps are those of flat θ,
     as "gradients", with the standard deviation of their noise.
     """
     family, sample = scores.family, scores.sample
+    origin = np.broadcast_to(scores.origin, scores.shape)[-1]
     points, gradients, stds, full, full_stds = [], [], [], [], []
     for t in range(n_steps):
         at = scores.at(theta)
@@ -157,8 +160,9 @@ def scored_steps(
         )
         noise_std = multiplier * sensitivity
         # Gaussian responses have no unit, and a constant curvature.
-        ridge = 0 * noise_std if family.is_linear else np.sqrt(sample.n_features) / 2 * noise_std
-        step, amplification = newton_step(family, theta, center, released.reshape(theta.shape), ridge)
+        ridge = (not family.is_linear) * ridge_factor * np.sqrt(sample.n_features) * noise_std
+        score = released.reshape(theta.shape)
+        step, amplification = newton_step(family, theta, center, score, ridge, origin)
         full.append(step.reshape(released.shape))
         full_stds.append(amplification * noise_std)
         step = step_size * step

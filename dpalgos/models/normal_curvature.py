@@ -25,18 +25,23 @@ _ROUNDS, _LARGEST = 20, 2.0
 
 
 def newton_step(
-    family: Family, theta: FloatArray, center: FloatArray, score: FloatArray, ridge: FloatArray
+    family: Family,
+    theta: FloatArray,
+    center: FloatArray,
+    score: FloatArray,
+    ridge: FloatArray,
+    origin: FloatArray | float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the step (H(θ) + ridge)⁻¹ score, and the root mean square factor on isotropic noise, (R,).
 
     ``center`` (d, R) is m, of norm at most 1; ``ridge`` (R,) is added to the curvature in every direction.
     """
     if family.classes:
-        p = family.mean(np.einsum("ir,ikr->kr", center, theta)[None])[0]
+        p = family.mean((np.einsum("ir,ikr->kr", center, theta) + origin)[None])[0]
         curvature = np.maximum(p, _RAREST / len(p)) + ridge
         scaled = score / curvature
         return scaled - scaled.mean(axis=1, keepdims=True), _root_mean_square(1 / curvature)
-    curvatures, axes = np.linalg.eigh(_hessian(family, theta, center))
+    curvatures, axes = np.linalg.eigh(_hessian(family, theta, center, origin))
     curvatures = np.maximum(curvatures, _FLATTEST * curvatures[:, -1:]) + ridge[:, None]
     step = np.einsum("rij,rj,rkj,kr->ir", axes, 1 / curvatures, axes, score)
     return step, _root_mean_square(1 / curvatures.T)
@@ -61,11 +66,11 @@ def one_step_factor(
     return np.asarray(factor)
 
 
-def _hessian(family: Family, theta: FloatArray, center: FloatArray) -> FloatArray:
+def _hessian(family: Family, theta: FloatArray, center: FloatArray, origin: FloatArray | float) -> FloatArray:
     mean = (center * theta).sum(axis=0)
     spread = np.sqrt(np.maximum((theta**2).sum(axis=0) - mean**2, _NARROWEST**2))
     along = (theta - center * mean) / spread
-    second = family.second_derivative(mean + _NODES[:, None] * spread)
+    second = family.second_derivative(origin + mean + _NODES[:, None] * spread)
     w0, w1, w2 = ((_WEIGHTS * _NODES**k) @ second for k in range(3))
     crossed = np.einsum("r,ir,jr->rij", w1, center, along)
     hessian = crossed + np.swapaxes(crossed, 1, 2) + np.einsum("r,ir,jr->rij", w2 - w0, along, along)

@@ -63,6 +63,20 @@ def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> Flo
     return np.asarray(released * np.maximum(0.0, 1 - max(len(released) - 2, 0) * noise_variance / squares))
 
 
+def shrunk_slopes(released: FloatArray, variance: FloatArray, one: FloatArray) -> FloatArray:
+    """Return white coefficients (d, R), shrunk where they are orthogonal to those of the constant, ``one``.
+
+    By twice the James–Stein factor: noise of the slopes counts fully, and that of their rows' means as well.
+    """
+    direction = one / np.linalg.norm(one, axis=0)
+    constant = direction * (direction * released).sum(axis=0)
+    slopes = released - constant
+    squares = np.maximum((slopes**2).sum(axis=0), np.finfo(float).tiny)
+    return np.asarray(
+        constant + slopes * np.maximum(0.0, 1 - 2 * max(len(released) - 3, 0) * variance / squares)
+    )
+
+
 def signal_share(released: FloatArray, noise_variance: FloatArray) -> FloatArray:
     """Return ‖x‖² / (‖x‖² + k variance) of released vectors x (k, R): about 1/2 for noise alone, (R,)."""
     squares = np.maximum((released**2).sum(axis=0), np.finfo(float).tiny)
@@ -74,6 +88,7 @@ def combined_steps(
     step_size: float,
     curvature: FloatArray,
     start_variance: FloatArray,
+    own_variance: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the best combination (d, R) of noisy steps θ_{t+1} = θ_t + η g_t, and the variance noise leaves.
 
@@ -84,12 +99,13 @@ def combined_steps(
     noise of variance s_t² and, together with the other steps, by v (θ* − θ_t)'(θ* − θ_u), which v g_t'g_u
     estimates. The weights are those of generalized least squares (Anderson 1965 has them without noise).
 
+    Steps that are not linear in θ err by more: ``own_variance`` times g_t'g_t, each of its own.
     The steps are released and η ≤ 1 is public; ``curvature`` (R, d) is h, 0 to 1, of each of some orthonormal
     directions, ``start_variance`` (R,) that of the noise in the start. Of a step's noise, and of the start's,
     a later step leaves 1 − η h along a direction, (d, R).
     """
     n_steps, own = len(steps.points), steps.noise_stds.T**2
-    weights = step_weights(steps)
+    weights = step_weights(steps, own_variance=own_variance)
     combined = np.einsum("rt,tjr->jr", weights, steps.points + step_size * steps.gradients)
 
     age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
@@ -100,10 +116,15 @@ def combined_steps(
     return combined, variance + start**2 * start_variance
 
 
-def step_weights(steps: ReleasedSteps, entry_variance: float | FloatArray = _ENTRY_VARIANCE) -> FloatArray:
+def step_weights(
+    steps: ReleasedSteps,
+    entry_variance: float | FloatArray = _ENTRY_VARIANCE,
+    own_variance: float = 0.0,
+) -> FloatArray:
     """Return the weights w of :func:`combined_steps`, (R, T), for v = ``entry_variance``, () or (R,)."""
     gradients, n_steps, own = steps.gradients, len(steps.points), steps.noise_stds.T**2
     covariance = np.einsum("tjr,ujr->rtu", gradients, gradients) * np.reshape(entry_variance, (-1, 1, 1))
+    own = own + own_variance * (gradients**2).sum(axis=1).T
     size = np.maximum(covariance.trace(axis1=1, axis2=2) + own.sum(axis=1), np.finfo(float).tiny)
     covariance[:, range(n_steps), range(n_steps)] += own
     covariance = covariance / size[:, None, None] + _JITTER * np.eye(n_steps)

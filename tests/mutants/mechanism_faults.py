@@ -261,6 +261,13 @@ MECHANISM_FAULTS = {
             argument("counts_sensitivity", 0, "1"),
             witness("preconditioned_regression: private units, intercept-tight"),
         ),
+        "the mean response moves by half of the largest": Fault(
+            "mean_response_sensitivity",
+            returns("{all} / 2"),
+            witness(
+                "preconditioned_glm: constant, logistic-tight", "preconditioned_glm: constant, poisson-tight"
+            ),
+        ),
         "centers are not taken off": Fault(
             "Origin.before",
             condition("any", "True"),
