@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reports.analysis.ranking import Ranking, limits_of, population_error, privacy_part, rank
+from reports.analysis.ranking import Ranking, clearly_below, limits_of, population_error, privacy_part, rank
 from reports.analysis.results import SIGNS
 from reports.analysis.series import Point, Setting, View
 
@@ -74,10 +74,6 @@ class CostOfPrivacy:
         if self.ranking.best[1].mean > self.ranking.zero / 2:
             return "rough"
         return "signs" if self.signs >= _MOST_SIGNS * self.of_signs else "answer"
-
-
-def clearly_below(point: Point, value: float) -> bool:
-    return point.mean + 2 * (point.se if math.isfinite(point.se) else 0.0) < value
 
 
 def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:

@@ -98,6 +98,21 @@ def first_lines(view: View, where: Setting, x: float) -> tuple[Series, ...]:
     return tuple(s for s in every if s in kept)
 
 
+def best_or_tied(ranking: Ranking) -> tuple[Series, ...]:
+    """Return the best private series and those that these repetitions cannot tell from it."""
+    return (ranking.best[0], *tied_with_best(ranking)) if ranking.best else ()
+
+
+def clearly_below(point: Point, value: float) -> bool:
+    """Return whether a mean error lies below a value by more than two standard errors."""
+    return point.mean + 2 * (point.se if math.isfinite(point.se) else 0.0) < value
+
+
+def clearly_above(point: Point, value: float) -> bool:
+    """Return whether a mean error lies above a value by more than two standard errors."""
+    return point.mean - 2 * (point.se if math.isfinite(point.se) else 0.0) > value
+
+
 def tied_with_best(ranking: Ranking) -> tuple[Series, ...]:
     """Return the private series that these repetitions cannot tell from the best one.
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.analysis.cost import SHARES, CostOfPrivacy, cost_at, useful_elsewhere
-from reports.analysis.ranking import Ranking, population_error, rank, tied_with_best
+from reports.analysis.ranking import (
+    Ranking,
+    clearly_above,
+    clearly_below,
+    population_error,
+    rank,
+    tied_with_best,
+)
 from reports.analysis.series import Point, Series, Setting, View
 from reports.page import Guide, StudyPage
 from reports.writing import between, count, error_bar, num, render_sentence, rule_text, setting, times, words
@@ -125,14 +132,25 @@ def best_by_size(view: View, series: Sequence[Series]) -> str:
     if not found:
         return ""
     runs: dict[Series, list[float]] = {}
+    unsure = [x for x, ranking in found.items() if tied_with_best(ranking)]
     for x, ranking in found.items():
-        runs.setdefault(ranking.private[0][0], []).append(x)
+        if x not in unsure:
+            runs.setdefault(ranking.private[0][0], []).append(x)
+    best = {x: ranking.private[0][1] for x, ranking in found.items()}
     return render_sentence(
         "best_by_size",
         symbol=symbol,
         runs=[(one, _sizes(xs, sizes)) for one, xs in runs.items()],
+        unsure=_sizes(unsure, sizes) if unsure else "",
         n_sizes=len(found),
-        zero_wins=[x for x, ranking in found.items() if ranking.private[0][1].mean > ranking.zero],
+        zero_wins=(zero_wins := [x for x in found if clearly_above(best[x], found[x].zero)]),
+        zero_ties=[
+            x
+            for x in found
+            if x not in zero_wins
+            and math.isfinite(found[x].zero)
+            and not clearly_below(best[x], found[x].zero)
+        ],
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.analysis.ranking import rank
+from reports.analysis.ranking import best_or_tied, clearly_below, rank
 from reports.analysis.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
 from reports.words.headline import NoiseComparison, condition
 from reports.writing import count, error_bar, num, setting, short, span, words
@@ -91,8 +91,7 @@ def error_table(view: View, where: Setting) -> ErrorTable:
     series = view.series(where)
     xs = sorted({p.x for s in series for p in s.points})
     notes: dict[str, str] = {}
-    ranked = {x: rank(series, x).best for x in xs}
-    best = {x: pair[1].mean if pair else math.nan for x, pair in ranked.items()}
+    best = {x: best_or_tied(rank(series, x)) for x in xs}
     zero = {x: _zero(series, x) for x in xs}
     rows = [
         Row(
@@ -127,7 +126,9 @@ def _zero(series: tuple[Series, ...], x: float) -> float:
     return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
 
 
-def _cell(series: Series, x: float, best: float, zero: float, notes: dict[str, str]) -> TableCell:
+def _cell(
+    series: Series, x: float, best: Collection[Series], zero: float, notes: dict[str, str]
+) -> TableCell:
     point = series.at(x)
     if point is None:
         return TableCell("not run", kind="missing", title="this cell is not part of the profile that ran")
@@ -136,7 +137,8 @@ def _cell(series: Series, x: float, best: float, zero: float, notes: dict[str, s
         return TableCell(word, kind="missing", title=point.message)
     kind = "plain"
     if series.role == "private":
-        kind = "best" if point.mean == best else "worse" if point.mean > zero else "plain"
+        useful = math.isnan(zero) or clearly_below(point, zero)
+        kind = "best" if useful and series in best else "worse" if point.mean > zero else "plain"
     se = error_bar(point.se, point.mean) if point.se > 0 else ""
     title = f"{count(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
     marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []

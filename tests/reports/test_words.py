@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import reports
@@ -283,3 +284,21 @@ def test_the_headline_names_a_stand_in_of_its_panel_and_no_simulation(results, p
         about = replace(page.dataset, data_source="stand-in", of_panels=((panel, source),))
         sentence = build_headline(View.build(summary, replace(page, dataset=about))).details
         assert sentence.startswith("On a stand-in, not the real data: at ε") is named
+
+
+def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page):
+    """Bold and the sentence on sizes name those that tie, and nothing not clearly better than zero."""
+    near = with_adassp_near_the_best(results, 0.001)
+    view = View.build(summarize(near), page)
+    bold = [row.name for row in error_table(view, view.headline).rows if row.cells[-2].kind == "best"]
+    assert {"AdaSSP", "Preconditioned regression"} <= set(bold)
+    assert "share" in build_headline(view).choice
+    unsure = results.copy()
+    private = unsure["privacy_model"] != "none"
+    zero = unsure.loc[unsure["estimator"] == "zero", "value"].mean()
+    spread = np.where(unsure["replicate"] % 2 == 0, 0.7, 1.2)
+    unsure.loc[private, "value"] = zero * spread[private]
+    view = View.build(summarize(unsure), page)
+    cells = [cell.kind for row in error_table(view, view.headline).rows for cell in row.cells]
+    assert "best" not in cells
+    assert "none is clearly better than the zero vector" in build_headline(view).choice
