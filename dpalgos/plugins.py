@@ -50,11 +50,16 @@ def load_plugins(package: str) -> Plugins:
     return Plugins(modules, broken)
 
 
+def named_files() -> list[str]:
+    """Return the paths of the files that ``DPCOST_WITH`` names."""
+    return list(filter(None, os.environ.get(FILES, "").split(os.pathsep)))
+
+
 @cache
 def outside_plugins() -> Plugins:
     """Import the plugins from outside; log a warning for each that cannot be imported, and go on."""
     modules, broken = {}, {}
-    for path in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
+    for path in named_files():
         try:
             module = _module_of(path)
             modules[module.__name__] = module

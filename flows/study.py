@@ -37,12 +37,11 @@ def run_study(
     workers: given.Workers = None,
     refresh_task: given.RefreshTask = None,
     refresh_cell: given.CellKey = None,
-    command: given.Command = "",
 ) -> dict[str, Any]:
     """Run one study from ingest to report, and return the path of the report.
 
     The server's form explains the parameters: see `flows.studies.parameters`. From the command line `study`
-    may also be the path of a study's file and `out` any folder, and `command` is what was typed.
+    may also be the path of a study's file and `out` any folder.
     """
     given.check_studies(study)
     given.tag_with_profile(profile)
@@ -58,7 +57,7 @@ def run_study(
         offline=offline,
         refresh_task=refresh_task,
         refresh_cell=refresh_cell,
-        command=command,
+        command=given.TYPED.get(),
     )
     tasks, stored = PrefectTasks(), StoredResults()
     folder = given.reports_folder(out, spec.name)
@@ -100,6 +99,7 @@ def run_part(
     folder = given.reports_folder(out) if out else None
     options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
     used = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
+    given.TYPED.set(used.pop("command", ""))
     return dict(run_study.fn(study, out=out, offline=offline, workers=workers, **used))
 
 
@@ -122,7 +122,6 @@ def run_scorecard(
     profile: given.ProfileChoice = "standard",
     seed: given.Seed = DEFAULT_SEED,
     out: given.OutFolder = None,
-    command: given.Command = "",
 ) -> dict[str, Any]:
     """Judge every claim on the results in ``out``, and return the path of the scorecard.
 
@@ -132,7 +131,7 @@ def run_scorecard(
     tasks = PrefectTasks()
     with recorded(SCORECARD, profile):
         folder = given.reports_folder(out, SCORECARD)
-        done = judged(folder, tasks, profile=profile, seed=seed, command=command)
+        done = judged(folder, tasks, profile=profile, seed=seed, command=given.TYPED.get())
     return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
 
 

@@ -18,15 +18,22 @@ _CODEBOOK = ("name", "lower", "upper", "levels", "center", "scale", "unit", "sou
 Declarations = dict[str, dict[str, str]]  # column → key → its value as TOML
 
 
-def declared_before(study: Path) -> tuple[Declarations, dict[str, str]]:
-    """Return what an earlier study file declares of its columns and under ``[data]``, as far as it does."""
+def declared_before(study: Path, response: str) -> tuple[Declarations, dict[str, str]]:
+    """Return what an earlier study file declares of its columns and under ``[data]``, as far as it does.
+
+    Its guess of the response's mean comes as ``typical``.
+    """
     try:
-        data = tomllib.loads(study.read_text(encoding="utf-8"))["data"]
+        plain = tomllib.loads(study.read_text(encoding="utf-8"))
+        data, means = plain["data"], plain.get("guesses", {}).get("mean", {})
         columns = [(str(column["name"]), column) for column in data["columns"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}, {}
+    typical = {"typical": means[response]} if isinstance(means, dict) and response in means else {}
     kept = ("privacy_unit", "missing", "outside")
-    return {name: _filled(column, _KEYS) for name, column in columns}, _filled(data, kept)
+    return {name: _filled(column, _KEYS) for name, column in columns}, _filled(
+        data | typical, (*kept, "typical")
+    )
 
 
 def _filled(table: Mapping[str, Any], keys: Iterable[str]) -> dict[str, str]:

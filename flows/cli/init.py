@@ -106,7 +106,7 @@ def init(
         if number is not None and number < FEWEST_ROWS:
             raise SpecError(f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
     used, left_out = _columns(data, schema, response, user_id)
-    before, of_data = declared_before(files[0]) if force else ({}, {})
+    before, of_data = declared_before(files[0], response) if force else ({}, {})
     label = of_a_label(response) if _is_label(schema, response, family) else {}
     declared = combined(label, corrected(before, from_codebook(codebook) if codebook else {}))
     known = known_as(open_ledger(home()), data)

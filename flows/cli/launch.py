@@ -175,8 +175,10 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
     from prefect.task_runners import ThreadPoolTaskRunner
 
     from flows.record.dead_runs import end_dead_runs
+    from flows.studies.parameters import TYPED
     from flows.study import run_scorecard, run_study
 
+    TYPED.set(given.get("command", ""))
     end_dead_runs(home_tag(home()), deployed=False)
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
     run_one = run_study.with_options(task_runner=runner)

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -65,6 +66,10 @@ Out = Annotated[
 Force = Annotated[
     bool, typer.Option("--force", help="Replace files that are there and that this command did not write.")
 ]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--with", help="Python file with an estimator, dataset or kind of problem of your own."),
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
 
@@ -95,3 +100,23 @@ def print_rows(rows: list[dict[str, Any]], as_json: bool, line: Callable[[dict[s
         typer.echo(json.dumps(rows, indent=1))
     elif rows:
         typer.echo("\n".join(map(line, rows)))
+
+
+def use_plugins(files: list[Path], engine: str = "local") -> None:
+    """Name plugins from outside for this process, before anything that looks for plugins is imported."""
+    if not files:
+        return
+    from dpalgos.plugins import FILES, outside_plugins
+    from tasks.faults import SpecError
+
+    if engine != "local":
+        raise SpecError(
+            f"--with goes with --engine local, got {engine}: other processes do not have the file; install "
+            "it there as a package with the entry point dpcost.plugins"
+        )
+    for file in files:
+        if file.suffix != ".py" or not file.is_file():
+            raise SpecError(f"--with must be a Python file, got {str(file)!r}; correct the path")
+    os.environ[FILES] = os.pathsep.join(str(file.resolve()) for file in files)
+    if broken := outside_plugins().broken:
+        raise SpecError(f"--with cannot use {next(iter(broken.values()))}; mend that file")

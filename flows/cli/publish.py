@@ -32,7 +32,10 @@ def _format(text: str) -> str:
 
 
 def figure(
-    study: given.StudyArgument,
+    study: Annotated[
+        str,
+        typer.Argument(help="A study's name, one's own if it has a report, or the path of its file."),
+    ],
     metric: Annotated[str, typer.Option(help="The headline's by default.")] = "",
     panel: Annotated[str, typer.Option(help="The headline's by default.")] = "",
     axis: Annotated[str, typer.Option(help="n, d, s, steps or epsilon; the page's by default.")] = "",
@@ -49,13 +52,16 @@ def figure(
     reports: Annotated[
         Path | None, typer.Option(help="Folder of the reports; reports/out by default.")
     ] = None,
+    plugins: given.Plugins = None,
     force: given.Force = False,
 ) -> None:
     """Write the chart of a study's page for a paper; its data go to a file that ends in -figure.csv."""
-    from flows.studies.results import stored_page
+    given.use_plugins(plugins or [])
+    from flows.studies.results import file_of_report, stored_page
     from reports.charts.figure import FigureChoice, FigureError, draw_figure
     from tasks.faults import SpecError
 
+    study = file_of_report(study, reports)
     page, results = stored_page(study, reports)
     path = out or Path(f"{page.name}.{form}")
     data_path = path.with_name(f"{path.stem}-figure.csv")

@@ -154,17 +154,20 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.record.progress import say
-    from tasks.advice.releases import forecast_release
+    from tasks.advice.releases import forecast_release, what_would_help
     from tasks.faults import SpecError
 
     request = plan.request
     if request.study is None or not plan.keywords.get("interval"):
         return
     budget = request.epsilon, request.delta
-    foreseen = forecast_release(
-        request.study, request.estimator.name, plan.keywords, *budget, request.config.columns.x
-    )
+    asked = (request.study, request.estimator.name, plan.keywords, *budget, request.config.columns.x)
+    foreseen = forecast_release(*asked)
     say("\n".join(_forecast_lines(foreseen, plan)))
+    if foreseen.signs[0] < 1:
+        say("little to learn; signs that made-up tables tell with more:")
+        for what, other in what_would_help(*asked).items():
+            say(f"  {what}: {_signs(other)}")
     if not foreseen.intervals[0] and not none_expected:
         raise SpecError(
             "nothing was charged, for no coefficient is expected to have an interval; take more epsilon, "
@@ -192,8 +195,17 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
     factors = dict(zip(plan.rows.units.names, plan.rows.units.factor, strict=True))
     yield "expected from public declarations, on made-up tables:"
-    for name, half_width in zip(foreseen.names, foreseen.half_widths, strict=True):
-        text = "no interval" if math.isnan(half_width) else f"± {half_width * factors.get(name, 1.0):.3g}"
-        yield f"  {name:<28}{text:>14}"
-    (mean, least, most), k = (round(each) for each in foreseen.signs), len(foreseen.names)
-    yield f"the signs of about {mean} of {k} coefficients will be known (made-up tables: {least} to {most})"
+    for name, half_width, ends in zip(foreseen.names, foreseen.half_widths, foreseen.ends.T, strict=True):
+        low, expected, high = (each * factors.get(name, 1.0) for each in (ends[0], half_width, ends[1]))
+        text = "no interval" if math.isnan(expected) else f"± {expected:.3g} ({low:.2g} to {high:.2g})"
+        yield f"  {name:<28}{text:>26}"
+    study, family = plan.request.study, str(plan.keywords.get("family", ""))
+    if study and family in ("logistic", "poisson") and not study.guesses.means:
+        said = "the event's share" if family == "logistic" else "the typical count"
+        yield f"wide, for {said} is not stated: mean.{plan.request.config.columns.y} under [guesses] says it"
+    yield f"signs of coefficients that will be known, on made-up tables: {_signs(foreseen)}"
+
+
+def _signs(foreseen: "ReleaseForecast") -> str:
+    mean, least, most = (round(each) for each in foreseen.signs)
+    return f"about {mean} of {len(foreseen.names)} ({least} to {most})"

@@ -1,7 +1,6 @@
 """The commands that run studies, and show runs and what they stored."""
 
 import json
-import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -26,38 +25,15 @@ def run(
     engine: given.Engine = "local",
     out: given.Out = None,
     offline: given.Offline = False,
-    plugins: Annotated[
-        list[Path] | None,
-        typer.Option("--with", help="Python file with an estimator, dataset or kind of problem of your own."),
-    ] = None,
+    plugins: given.Plugins = None,
 ) -> None:
     """Run studies, ingest to report."""
-    _use_plugins(plugins or [], engine)
+    given.use_plugins(plugins or [], engine)
     from flows.cli.launch import launch
 
     command = shlex.join(["dpcost", *sys.argv[1:]])
     options = {"profile": profile, "reps": reps, "seed": seed, "offline": offline, "command": command}
     typer.echo(launch(studies, options, workers=workers, engine=engine, out=out))
-
-
-def _use_plugins(files: list[Path], engine: str) -> None:
-    """Name plugins from outside for this process, before anything that looks for plugins is imported."""
-    if not files:
-        return
-    from dpalgos.plugins import FILES, outside_plugins
-    from tasks.faults import SpecError
-
-    if engine != "local":
-        raise SpecError(
-            f"--with goes with --engine local, got {engine}: other processes do not have the file; install "
-            "it there as a package with the entry point dpcost.plugins"
-        )
-    for file in files:
-        if file.suffix != ".py" or not file.is_file():
-            raise SpecError(f"--with must be a Python file, got {str(file)!r}; correct the path")
-    os.environ[FILES] = os.pathsep.join(str(file.resolve()) for file in files)
-    if broken := outside_plugins().broken:
-        raise SpecError(f"--with cannot use {next(iter(broken.values()))}; mend that file")
 
 
 def plan(

@@ -1,12 +1,14 @@
-"""The deployments: every study, and the other flows, with their schedules in ``flows/schedules.toml``."""
+"""The deployments: every study, and the other flows, with their schedules in ``flows/schedules.toml``.
 
-import tomllib
+A line may name the file of a study of one's own table: ``"/srv/costs.toml" = "0 4 * * *"``.
+"""
+
 from pathlib import Path
 from typing import Any
 
+from flows.studies.schedules import SCHEDULES, listed, own_studies
 from tasks.faults import SpecError
 
-SCHEDULES = Path(__file__).resolve().parents[1] / "schedules.toml"
 UNLISTED_AT = "0 6 * * 1"  # when studies run that the file does not list, UTC
 
 
@@ -17,12 +19,9 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
     from prefect.utilities.annotations import freeze
 
     from flows import study as flows
-    from flows.studies.find_study import SCORECARD, readable_studies, study_names
+    from flows.studies.find_study import SCORECARD, find_study, readable_studies, study_names
 
-    try:
-        crons = tomllib.loads(schedules.read_text())
-    except ValueError as error:
-        raise SpecError(f"{schedules} is not a TOML file: {error}; mend it there") from None
+    crons = listed(schedules)
     if odd := next((name for name, cron in crons.items() if not isinstance(cron, str)), None):
         raise SpecError(f"{schedules}: {odd} must be five fields of cron, got {str(crons[odd])[:60]!r}")
     others = {
@@ -31,11 +30,12 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
         "report": flows.run_report,
         "rerun": flows.run_part,
     }
-    if wrong := next((name for name in crons if name not in {*study_names(), *others}), None):
+    own = own_studies(schedules)
+    if wrong := next((name for name in crons if name not in {*study_names(), *others, *own}), None):
         raise SpecError(f"{schedules} lists {wrong!r}, which is no study or flow; remove the line")
 
-    def deployment(flow: Any, name: str, default: str = "", **about: Any) -> Any:
-        cron = crons.get(name, default)
+    def deployment(flow: Any, name: str, default: str = "", key: str = "", **about: Any) -> Any:
+        cron = crons.get(key or name, default)
         try:
             schedule = Cron(cron, timezone="UTC") if cron else None
         except ValueError:
@@ -44,15 +44,17 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
         module = EntrypointType.MODULE_PATH
         return flow.to_deployment(name, schedule=schedule, tags=tags, entrypoint_type=module, **about)
 
+    named = [(study.name, study.name, study) for study in readable_studies()]
     of_studies = [
         deployment(
             flows.run_study,
             study.name,
             UNLISTED_AT,
-            parameters={"study": freeze(study.name), "profile": "standard"},
+            key,
+            parameters={"study": freeze(file), "profile": "standard"},
             description=f"**{study.title}** {study.question.strip()}",
             tags=[study.name, "standard"],
         )
-        for study in readable_studies()
+        for key, file, study in (*named, *((key, file, find_study(file)) for key, file in own.items()))
     ]
     return of_studies + [deployment(flow, name) for name, flow in others.items()]

@@ -5,6 +5,7 @@ here, and its reports stay below ``reports/out``.
 """
 
 import re
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -19,6 +20,7 @@ from data.datasets import load_registry
 from data.store.folders import REPORTS
 from flows.record.journal import from_server
 from flows.studies.find_study import SCORECARD, TaskName, study_names
+from flows.studies.schedules import own_studies
 from tasks.faults import SpecError
 from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES, Profile
 
@@ -107,7 +109,8 @@ CellKey = Annotated[
         maxLength=300,
     ),
 ]
-Command = Annotated[str, FormField("For the record alone: what was typed. Leave it empty.", maxLength=1000)]
+TYPED: ContextVar[str] = ContextVar("typed", default="")
+"""The command that was typed, for the record; empty for a run from the server. No form asks for it."""
 
 
 def check_studies(*studies: str) -> None:
@@ -115,7 +118,8 @@ def check_studies(*studies: str) -> None:
     if not from_server():
         return
     own = runtime.deployment.name
-    allowed = [own] if own in study_names() else [*study_names(), SCORECARD]
+    mine = [file for file in own_studies().values() if Path(file).stem == own]
+    allowed = mine or ([own] if own in study_names() else [*study_names(), SCORECARD])
     if wrong := next((study for study in studies if study not in allowed), None):
         shown = f"{wrong[:80]!r}"
         raise SpecError(f"study must be one of {', '.join(allowed)}, got {shown}; choose one of them")

@@ -1,5 +1,6 @@
 """Work on the results in a folder: options of a rerun, pages written again, verdicts on the claims."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -75,6 +76,17 @@ def stored_page(study: str, out: Path | None) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a study's last run; refuse a table that is damaged."""
     spec, results, manifest = _stored(find_study(study), _reports(out), out)
     return page_of(spec, results, manifest)
+
+
+def file_of_report(study: str, out: Path | None) -> str:
+    """Return the file of a study of one's own that is named as its report is; any other name as it is."""
+    if study.endswith(".toml") or study in study_names() or not re.fullmatch(r"[\w-]+", study):
+        return study
+    files = [f"{study}.toml"]
+    with suppress(OSError, ValueError, TypeError, KeyError, IndexError):
+        manifest = read_json(_reports(out) / study / "manifest.json")
+        files.insert(0, shlex.split(manifest["rerun_commands"][0])[2])
+    return next((file for file in files if file.endswith(".toml") and Path(file).is_file()), study)
 
 
 def comparison_page(runs: Sequence[Path]) -> bytes:

@@ -11,9 +11,11 @@ import gzip
 import json
 import math
 import re
+import shlex
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
+from pathlib import PurePath
 from typing import Any
 
 import altair as alt
@@ -21,6 +23,7 @@ import pandas as pd
 import vl_convert
 from platformdirs import user_cache_path
 
+from dpalgos.plugins import named_files
 from reports import palette
 from reports.analysis.ranking import first_lines
 from reports.analysis.series import CALIBRATION_WORDS, Series, View, with_roles
@@ -97,6 +100,7 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
     metrics = {name: metric_words(name, page) for name in names["metric"]}
     return {
         "study": page.name,
+        "options": "".join(f" --with {shlex.quote(PurePath(file).name)}" for file in named_files()),
         "specs": {scale: _compiled(scale) for scale in sorted({m["scale"] for m in metrics.values()})},
         "series": [_look(s) for s in series],
         "names": names,

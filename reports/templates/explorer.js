@@ -392,7 +392,7 @@ function figureCommand(visible) {
   const chosen = Object.entries(options).filter(([key, value]) => value !== start[key] && value !== null && value !== "");
   const words = chosen.map(([key, value]) => ` --${key} ${quote(String(value))}`);
   if (state.lines) words.push(` --lines ${quote(visible.map((line) => line.look.brief).join("; "))}`);
-  $("figure-command").textContent = `dpcost figure ${data.study}${words.join("")} --format pdf --width 3.3in`;
+  $("figure-command").textContent = `dpcost figure ${data.study}${data.options}${words.join("")} --format pdf --width 3.3in`;
 }
 
 // The address keeps what was chosen: "#view&epsilon=2&axis=n".

@@ -97,6 +97,25 @@ class MadeUpTable:
         except InputError:  # a setting that has none, or too few rows
             return None
 
+    def interval_of_more(
+        self, estimator: str, params: Mapping[str, Any], strength: float, share: float
+    ) -> np.ndarray | None:
+        """Return the ends for a table of which these rows are a share: of the same noise, of less chance."""
+        ends = self.interval(estimator, params, strength)
+        if ends is None or share >= 1:
+            return ends
+        of_chance = self.interval(estimator, params, _MOST_STRENGTH * self.replicates.n)
+        if of_chance is None:
+            return ends
+        center, half, least = (
+            ends.mean(axis=0),
+            np.diff(ends, axis=0)[0] / 2,
+            np.diff(of_chance, axis=0)[0] / 2,
+        )
+        noise = half**2 - np.minimum(np.nan_to_num(least), half) ** 2
+        half = np.sqrt(noise + share * (half**2 - noise))
+        return np.array([center - half, center + half])
+
     def half_widths(self, estimator: str, params: Mapping[str, Any], strength: float) -> np.ndarray:
         """Return the coordinates' half widths in the metric's units; NaN without an honest interval."""
         interval = self.interval(estimator, params, strength)

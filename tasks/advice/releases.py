@@ -19,7 +19,7 @@ from tasks.rules import delta_at
 from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec
 
-_ROWS_OF_RELEASES = 10_000  # of which sampling errors are near those of more rows, next to noise
+_ROWS_OF_RELEASES = 10_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,12 +27,13 @@ class ReleaseForecast:
     """What intervals a release on all rows will have, on made-up tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
-    ``intervals`` and ``signs`` are how many coefficients will have an interval, and one on one side of zero:
-    (expected, least, most).
+    ``ends`` (2, k) are the least and the most of all tables. ``intervals`` and ``signs`` are how many
+    coefficients will have an interval, and one on one side of zero: (expected, least, most).
     """
 
     names: tuple[str, ...]
     half_widths: np.ndarray
+    ends: np.ndarray
     intervals: tuple[float, float, float]
     signs: tuple[float, float, float]
 
@@ -44,27 +45,37 @@ def forecast_release(
     epsilon: float,
     delta: float,
     columns: Sequence[str] = (),
+    *,
+    more: float = 1.0,
+    without: Sequence[str] = (),
 ) -> ReleaseForecast:
     """Forecast the intervals of a release on all rows; it reads no data.
 
     ``params`` are the release's public keywords without ``epsilon`` and ``delta``; ``columns`` are its
-    covariates, by default the study's.
+    covariates, by default the study's, ``without`` some indicators. The table has ``more`` times the rows.
     """
     panel = spec.head_panel
     if columns and spec.analyst_table:
-        covariates = [name for column in columns for name in spec.analyst_table.ingested(column)]
+        every = [name for column in columns for name in spec.analyst_table.ingested(column)]
+        covariates = [name for name in every if name not in without]
         problem = panel.problem.model_copy(update={"covariates": tuple(covariates)})
         panel = panel.model_copy(update={"problem": problem})
     tables = MadeUpTables(spec=spec, panel=panel, delta=delta, most_rows=_ROWS_OF_RELEASES)
-    strength = gaussian_mu(epsilon, delta) * tables.n_units
+    strength = gaussian_mu(epsilon, delta) * tables.n_units * more
     names = tuple(getattr(panel.problem, "covariates", ()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
         drawn = tables.drawn(1.0, TABLES)
-        found = [ends for table in drawn if (ends := table.interval(estimator, params, strength)) is not None]
+        share = tables.n_rows / (tables.n_units * more)
+        found = [
+            ends
+            for table in drawn
+            if (ends := table.interval_of_more(estimator, params, strength, share)) is not None
+        ]
     if not found:
+        none = np.full((2, len(names)), np.nan)
         return ReleaseForecast(
-            names=names, half_widths=np.full(len(names), np.nan), intervals=(0, 0, 0), signs=(0, 0, 0)
+            names=names, half_widths=none[0], ends=none, intervals=(0, 0, 0), signs=(0, 0, 0)
         )
     ends = np.array(found)[:, :, : len(names) or None]  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
@@ -75,9 +86,37 @@ def forecast_release(
     return ReleaseForecast(
         names=names,
         half_widths=middle,
+        ends=np.array([np.fmin.reduce(widths), np.fmax.reduce(widths)]),
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1)),
     )
+
+
+_MORE = 4  # times the rows, or ε, of what would help
+
+
+def what_would_help(
+    spec: StudySpec,
+    estimator: str,
+    params: Mapping[str, Any],
+    epsilon: float,
+    delta: float,
+    columns: Sequence[str],
+) -> dict[str, ReleaseForecast]:
+    """Forecast releases that would tell more than one without intervals: by what is to be changed."""
+    asked, table = (spec, estimator, params), spec.analyst_table
+    found = {
+        f"epsilon = {_MORE * epsilon:g}": forecast_release(*asked, _MORE * epsilon, delta, columns),
+        f"{_MORE} times the rows": forecast_release(*asked, epsilon, delta, columns, more=_MORE),
+    }
+    if (half := len(columns) // 2) and table:
+        few = columns[:half]
+        found[f"{half} of the {len(columns)} columns"] = forecast_release(*asked, epsilon, delta, few)
+        name = max(columns, key=lambda column: len(table.ingested(column)))
+        if levels := table.ingested(name)[1:]:
+            merged = f"levels of {name!r} merged into 2, not {len(levels) + 2}"
+            found[merged] = forecast_release(*asked, epsilon, delta, columns, without=levels)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from tasks.strict import Strict
 Guess = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Correlation = Annotated[float, Field(gt=-1, lt=1)]
+Positive = Annotated[float, Field(gt=0)]
 
 
 class Guesses(Strict):
@@ -33,15 +34,59 @@ class Guesses(Strict):
     # logistic, Poisson and multinomial regressions.
     explained: Annotated[float, Field(gt=0, lt=1)] = 0.5
     within_users: Share = 0.5  # correlation of the rows of one user
-    # By column, where center and scale of its units are no guess of them.
-    mean: dict[str, Guess] = Field(default_factory=dict)
+    # By column, where center and scale of its units are no guess of them. Of a column of categories, a level
+    # ("mi=yes") or a list of all levels in their order: how frequent they are, as in `shares`.
+    mean: dict[str, Guess | tuple[Guess, ...]] = Field(default_factory=dict)
     std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
     # By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
     # unit that is the same for all; those that are not named have none. Empty: random ones.
     effects: dict[str, Guess] = Field(default_factory=dict)
-    # By column of categories: how frequent each is, in their order.
-    shares: dict[str, tuple[Annotated[float, Field(gt=0)], ...]] = Field(default_factory=dict)
+    # By column of categories: how frequent each is, in their order; or one number, of a level ("mi=yes") or
+    # of the second of two.
+    shares: dict[str, Positive | tuple[Positive, ...]] = Field(default_factory=dict)
     source: str = ""  # how the owner knows
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The means that are one number; after `by_column` all are."""
+        return {name: value for name, value in self.mean.items() if not isinstance(value, tuple)}
+
+    def by_column(self, categories: Mapping[str, tuple[str, ...]]) -> "Guesses":
+        """Return guesses with all shares of each column of ``categories``, whichever way they are stated.
+
+        Of two categories the mean of the second one's indicator is stated, too. Levels of which nothing is
+        stated share what is left.
+        """
+        stated: dict[str, dict[str, float]] = {}
+        mean, shares = dict(self.mean), dict(self.shares)
+        for entry, table in (("mean", mean), ("shares", shares)):
+            for name, value in list(table.items()):
+                column, level = _level_of(name, categories)
+                if not column:
+                    if isinstance(value, tuple):
+                        raise ValueError(f"guesses.{entry} of {name!r} must be one number, got {len(value)}")
+                    continue
+                levels, values = categories[column], value if isinstance(value, tuple) else (value,)
+                named = (level,) if level else levels if isinstance(value, tuple) else levels[1:]
+                if len(values) != len(named):
+                    raise ValueError(
+                        f"guesses.{entry} of {name!r} must be one number for each of its {len(levels)} "
+                        f"categories, got {len(values)}; or name a level, e.g. '{column}={levels[-1]}' = 0.01"
+                    )
+                del table[name]
+                stated.setdefault(column, {}).update(zip(named, values, strict=True))
+        for column, known in stated.items():
+            levels, total = categories[column], sum(known.values())
+            rest = len(levels) - len(known)
+            if not min(known.values()) > 0 or (rest and not total < 1):
+                raise ValueError(
+                    f"guesses of {column!r} must be shares above 0 and below 1, got {list(known.values())}"
+                )
+            all_of_them = [known.get(level, (1 - total) / max(rest, 1)) for level in levels]
+            shares[column] = tuple(share / sum(all_of_them) for share in all_of_them)
+            if len(levels) == 2:
+                mean[f"{column}={levels[1]}"] = all_of_them[1] / sum(all_of_them)
+        return self.model_copy(update={"mean": mean, "shares": shares})
 
     def check_names(self, columns: set[str]) -> None:
         pairs = [name for pair in self.correlations for name in pair[:2]]
@@ -52,10 +97,20 @@ class Guesses(Strict):
                 )
 
 
+def _level_of(name: str, categories: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+    """Return the column of categories that a name means, and the level if it is of one; else nothing."""
+    if name in categories:
+        return name, ""
+    pairs = ((column, level) for column, levels in categories.items() for level in levels)
+    return next(((column, level) for column, level in pairs if name == f"{column}={level}"), ("", ""))
+
+
 # What real tables are like where nothing is stated: (mean, standard deviation) of normal laws, chosen on the
 # tables marked as developed in flows/league/tables.toml.
 _POSITION = (-0.7, 1.1)  # logit of a mean's place between the bounds
 _POSITION_OF_RESPONSE = {"logistic": (-1.4, 1.7), "poisson": (-3.0, 1.0)}
+_RARE_EVENTS = 0.4  # the share of tables in which an event may be rare; most forecasts then include 1 %
+_POSITION_OF_RARE_EVENT = (-4.4, 0.7)  # around 1.2 %
 _LOG_WIDTH = (np.log(0.36), 0.3)  # standard deviation over that of a column which holds its bounds alone
 _LOG_CARE = 0.25  # what all widths of a table have in common: how carefully its bounds were chosen
 _LOG_SHARE, _LOG_FIRST = 1.0, 0.8  # spread of categories' shares; how much more frequent the first one is
@@ -110,7 +165,7 @@ class DeclaredRows:
         sentences, guesses = [], self.guesses
         linear = [self.response] if self.response and not self.family else []
         for column in (*self.numbers, *linear):
-            mean, std = guesses.mean.get(column.name), guesses.std.get(column.name)
+            mean, std = guesses.means.get(column.name), guesses.std.get(column.name)
             if mean is None or std is None or column.center is None or column.scale is None:
                 continue
             if abs(mean - column.center) > std or not 1 / _FAR < column.scale / std < _FAR:
@@ -130,6 +185,8 @@ class DeclaredRows:
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
         if self.response is not None:
             position = _POSITION_OF_RESPONSE.get(self.family, _POSITION)
+            if self.family == "logistic" and rng.random() < _RARE_EVENTS:
+                position = _POSITION_OF_RARE_EVENT
             moments = self._moments(self.response, position, care, rng)
             table[self.response.name] = self._responses(self.response, moments, table, users, rng)
         return pd.DataFrame(table, copy=False)
@@ -158,8 +215,12 @@ class DeclaredRows:
     ) -> tuple[float, float]:
         """Return a mean and a standard deviation that are near to what is stated, if anything is."""
         low, width, told = column.lower, column.upper - column.lower, self.guesses
-        has_units = (column.center, column.scale) not in ((None, None), (low + width / 2, width / 4))
-        mean = told.mean.get(column.name, column.center if has_units else None)
+        is_event = column is self.response and self.family == "logistic"  # nobody stated its units
+        has_units = not is_event and (column.center, column.scale) not in (
+            (None, None),
+            (low + width / 2, width / 4),
+        )
+        mean = told.means.get(column.name, column.center if has_units else None)
         std = told.std.get(column.name, column.scale if has_units else None)
         if mean is not None and low < mean < column.upper:
             position = (
@@ -189,11 +250,6 @@ class DeclaredRows:
         shares = np.maximum(shares / shares.sum(), _LEAST_SHARE)
         if name in self.guesses.shares:
             shares = np.array(self.guesses.shares[name])
-        if len(shares) != n_categories:
-            raise ValueError(
-                f"guesses.shares of {name!r} must be one number for each of its {n_categories} categories, "
-                f"got {len(shares)}"
-            )
         return np.searchsorted(np.cumsum(shares / shares.sum())[:-1], scipy.special.ndtr(scores))
 
     def _effects(self, names: Sequence[str], rng: np.random.Generator) -> np.ndarray:

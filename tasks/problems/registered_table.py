@@ -273,7 +273,9 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             if column.categories and set(column.declared.table_columns) & set(self.covariates)
         }
         indicators = [name for group in categories.values() for name in group]
-        guesses.check_names({*self.covariates, *categories, *([self.response] if self.response else [])})
+        levels = {column.name: column.categories for column in declared if column.categories}
+        guesses = guesses.by_column(levels)
+        guesses.check_names({*self.covariates, *levels, *([self.response] if self.response else [])})
         return DeclaredRows(
             numbers=tuple(self.about.column(name) for name in self.covariates if name not in indicators),
             categories=categories,

@@ -153,7 +153,7 @@ def study_of(name: str, folder: Path) -> StudySpec:
         blocks[number] = "\n".join([block.splitlines()[0], *lines, *block.splitlines()[1:], ""])
     text = "[[data.columns]]\n".join([head, *blocks]).replace('outside = "refuse"', 'outside = "clip"')
     file.write_text(text)
-    return find_study(str(file))
+    return find_study(str(file)).model_copy(update={"guesses": Guesses()})
 
 
 def _frame(package: str, item: str) -> pd.DataFrame:

@@ -30,6 +30,7 @@ def init_study(name, data, *, folder, **options):
 def completed(file, bounds, categories=None):
     """Fill in a study file: ``bounds`` and ``categories`` by column, or one pair of bounds for all."""
     text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "one row, a person"')
+    text = re.sub(r'^(mean\..*) = "\?"', r"\1 = 0.3", text, flags=re.MULTILINE)
     head, *blocks = text.split("[[data.columns]]\n")
     done = []
     for block in blocks:

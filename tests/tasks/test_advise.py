@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,9 +15,9 @@ from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import forecasts, made_up_tables, releases
 from tasks.advice.forecasts import advise
-from tasks.advice.releases import forecast_release, release_costs
+from tasks.advice.releases import forecast_release, release_costs, what_would_help
 from tasks.problems.declared_rows import Guesses
-from tests.tasks.analyst_tables import computed, initialized, refusal
+from tests.tasks.analyst_tables import computed, edited, init_study, initialized, refusal
 
 BOUNDS = {"age": (0, 120), "cost": (-1000, 5000), "visits": (0, 20)}
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
@@ -45,7 +47,9 @@ def few_tables(monkeypatch):
 
 
 def with_guesses(file, text):
-    file.write_text(f"{file.read_text()}\n[guesses]\nsource = 'common knowledge'\n{text}\n")
+    file = Path(file)
+    own = re.sub(r"^(\[guesses\]|mean\..*)$", "", file.read_text(), flags=re.MULTILINE)
+    file.write_text(f"{own}\n[guesses]\nsource = 'common knowledge'\n{text}\n")
     return find_study(str(file))
 
 
@@ -283,3 +287,85 @@ def test_it_says_where_keeping_few_columns_is_expected_not_to_pay(tmp_path, home
     file.write_text(file.read_text().replace(dense, ""))
     command(str(file), None, None, False)
     assert "dense is better here" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "mean.smoker = 0.02",
+        "mean.'smoker=yes' = 0.02",
+        "shares.'smoker=no' = 0.98",
+        "mean.smoker = [0.98, 0.02]",
+    ],
+)
+def test_the_share_of_an_event_is_stated_by_column_level_or_list(tmp_path, stated):
+    file = study(tmp_path, response="smoker")
+    file.write_text(file.read_text().replace('mean."smoker" = 0.3', stated))
+    tables = drawn_tables(find_study(str(file)), count=50)
+    assert np.mean([table["smoker=yes"].mean() for table in tables]) == pytest.approx(0.02, abs=0.004)
+
+
+def test_shares_of_levels_are_stated_in_part_or_in_full(tmp_path):
+    file = study(tmp_path, people(200), response="cost")
+    for text, south, west in (
+        ("mean.'region=south' = 0.1", 0.1, 0.45),
+        ("mean.region = [0.2, 0.5, 0.3]", 0.5, 0.3),
+    ):
+        tables = drawn_tables(with_guesses(Path(shutil.copy(file, tmp_path / "copy.toml")), text), count=50)
+        shares = [
+            np.mean([table[name].mean() for table in tables]) for name in ("region=south", "region=west")
+        ]
+        assert shares == pytest.approx([south, west], abs=0.02)
+
+
+def test_an_event_whose_share_is_not_stated_may_be_one_of_a_hundred(tmp_path):
+    file = study(tmp_path, response="smoker")
+    edited(file, 'mean."smoker" = 0.3', "")
+    spec = find_study(str(file))
+    rare = [
+        sum(
+            table["smoker=yes"].mean() < 0.02
+            for table in drawn_tables(spec, count=made_up_tables.TABLES, rows=4000)
+        ),
+        np.mean([table["smoker=yes"].mean() < 0.02 for table in drawn_tables(spec, rows=4000)]),
+    ]
+    assert rare[0] >= 1
+    assert 0.2 < rare[1] < 0.6
+
+
+def test_init_asks_for_the_share_of_an_event_and_keeps_it(tmp_path):
+    people(200).to_csv(tmp_path / "table.csv", index=False)
+    options = {"response": "smoker", "folder": tmp_path}
+    init_study("mine", tmp_path / "table.csv", **options)
+    file = tmp_path / "mine.toml"
+    assert 'mean."smoker"' in refusal(find_study, str(file))
+    edited(file, 'mean."smoker" = "?"', 'mean."smoker" = 0.07')
+    init_study("mine", tmp_path / "table.csv", force=True, **options)
+    assert 'mean."smoker" = 0.07' in file.read_text()
+
+
+def test_chance_in_a_forecast_of_a_release_is_that_of_all_rows(tmp_path, few_tables, monkeypatch):
+    file = study(tmp_path, people(400)[["age", "cost"]], response="cost")
+    text = file.read_text()
+    for n in (400, 25, 100, 360):
+        text = re.sub(rf"\b{n}\b", str(1000 * n), text)
+    file.write_text(text)
+    spec = find_study(str(file))
+    widths = []
+    for rows in (1_000, 16_000):
+        monkeypatch.setattr("tasks.advice.releases._ROWS_OF_RELEASES", rows)
+        widths.append(forecast_release(spec, "preconditioned_regression", {}, 1.0, 1e-12))
+    first, second = (each.half_widths[0] for each in widths)
+    assert first == pytest.approx(second, rel=0.5)  # 4 times as wide with the chance of a thousand rows
+    assert all(each.ends[0, 0] <= each.half_widths[0] <= each.ends[1, 0] for each in widths)
+
+
+def test_what_would_help_tells_what_more_each_change_brings(tmp_path, few_tables):
+    spec = find_study(str(small(study(tmp_path, people(4000), response="cost"))))
+    asked = (spec, "preconditioned_regression", {}, 0.2, 1e-7, ("age", "region", "smoker", "visits"))
+    now, found = forecast_release(*asked), what_would_help(*asked)
+    assert [len(each.names) for each in found.values()] == [5, 5, 3, 4]
+    epsilon, rows, *_ = found.values()
+    assert epsilon.intervals[0] >= now.intervals[0]
+    assert rows.intervals[0] >= now.intervals[0]
+    assert rows.intervals[0] + epsilon.intervals[0] > 2 * now.intervals[0]

@@ -27,7 +27,7 @@ def test_a_service_says_what_compose_knows(name):
         assert how == {"condition": "service_healthy"}
         assert "healthcheck" in SERVICES[other]
     for volume in service["volumes"]:
-        assert volume.partition(":")[0] in COMPOSE["volumes"]
+        assert re.sub(r"\$\{\w+:-(\w+)\}", r"\1", volume).partition(":")[0] in COMPOSE["volumes"]
     assert all(isinstance(value, str | None) for value in service.get("environment", {}).values())
 
 
@@ -38,6 +38,13 @@ def test_nothing_is_reached_from_other_machines_and_no_password_is_written_down(
     secrets = re.findall(r"(?:PASSWORD|AUTH_STRING|URL): (?:.*[:/])?\$\{(\w+):\?", text)
     assert {"POSTGRES_PASSWORD", "DPCOST_PASSWORD"} <= set(secrets)
     assert all("${" in line for line in text.splitlines() if re.search(r"(PASSWORD|AUTH_STRING): ", line))
+
+
+def test_a_folder_of_raw_files_is_mounted_where_the_server_looks_for_it():
+    server = SERVICES["dpcost"]
+    mounted = next(each for each in server["volumes"] if "DPCOST_MIRROR_FOLDER" in each)
+    target = mounted.removesuffix(":ro").rpartition(":")[2]
+    assert (mounted.endswith(":ro"), target in server["environment"]["DPCOST_DATA_MIRROR"]) == (True, True)
 
 
 def test_the_server_reaches_its_database_and_may_do_little_else():

@@ -29,7 +29,7 @@ WRONG = {
     "the folder above": (run_study, HOUSING | {"out": "../out"}),
     "a folder below": (run_study, HOUSING | {"out": "a/../../.."}),
     "an end of line": (run_study, HOUSING | {"out": "a\n"}),
-    "a text without end": (run_study, HOUSING | {"command": "x" * 10_000}),
+    "a text without end": (run_study, HOUSING | {"out": "x" * 10_000}),
     "an unknown task": (run_part, CELL | {"task": "rm"}),
     "an unknown dataset": (run_ingest, {"datasets": ["../secret"]}),
     "one dataset twice": (run_ingest, {"datasets": ["housing", "housing"]}),
