@@ -14,7 +14,7 @@ classes, or counts cut at a level that a search of four counts finds, about 3 % 
 
 Centered rows have the same regressions, with another constant. Medians are found among public candidates by
 such a search: for the response all numbers of four binary digits, so that it needs no unit, for columns odd
-numbers up to 31 of their units. Means are those of rows about the medians, in units, clipped to norm 1.5√p:
+numbers up to 63 of their units. Means are those of rows about the medians, in units, clipped to norm 1.5√p:
 opposite rows, 3√p/n. A median within one unit of 0 counts as 0, and a mean is shrunk by its noise. The
 response is centered where nμ ≥ 140, columns where nμ ≥ 70√p, too: below that counts say too little.
 """
@@ -57,7 +57,7 @@ MEDIANS, MEANS = "values above a candidate center", "means about the medians"
 RESPONSE_MEDIAN, COLUMN_MEDIANS = "response median", "column medians"
 _SIZES = (2.0 ** np.arange(-24, 40)[:, None] * (1 + np.arange(8) / 8)).ravel()
 _OF_RESPONSE = np.concatenate([-_SIZES[::-1], _SIZES])
-_OF_COLUMNS = np.arange(-31.0, 32.0, 2.0)
+_OF_COLUMNS = np.arange(-63.0, 64.0, 2.0)
 _RESPONSE_COUNTS, _COLUMN_COUNTS = counts_needed(len(_OF_RESPONSE)), counts_needed(len(_OF_COLUMNS))
 _REACH = 1.5  # times √p, of rows about their medians
 _ENOUGH, _ENOUGH_PER_ROOT = 140.0, 70.0  # the nμ from which centers are released, the second times √p
