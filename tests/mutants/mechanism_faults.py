@@ -305,7 +305,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/mechanisms/random_stopping.py": {
         "random stopping costs two scores": Fault("SCORE_FACTOR", value("2.0"), "test_random_stopping"),
-        "draws stop at a cap": Fault("number_of_draws", returns("min({all}, 7)"), "test_random_stopping"),
+        "draws stop at a cap": Fault("number_of_draws", returns("min({all}, 50)"), "test_random_stopping"),
     },
     "dpalgos/mechanisms/for_intervals/mean_residual.py": {
         "the noise of the mean residual is left out of an interval": Fault(

@@ -14,6 +14,8 @@ def test_the_number_of_draws_is_geometric():
     drawn = np.array([number_of_draws(u, 0.2) for u in uniforms])
     seen = np.bincount(drawn, minlength=12)[1:8] / len(drawn)
     np.testing.assert_allclose(seen, 0.2 * 0.8 ** np.arange(7), atol=1e-4)
+    for survival in (0.5, 1e-3, 1e-9):  # no cap, however late
+        assert number_of_draws(1 - survival, 0.01) == pytest.approx(np.log(survival) / np.log(0.99), abs=1)
 
 
 def losses(n, m, epsilon_k=20):
