@@ -116,7 +116,7 @@ class PreconditionedGLMParams(public.PublicRowsParams, BinnedFitParams, Regressi
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_family(self.made())
-        self.binned_shares(self.made())
+        self.binned_shares(self.made(), 0.0)
 
     def made(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""
@@ -229,7 +229,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     n_rows = float(sample.n_rows.min())
     constant = params.is_constant(mu * n_rows, d)
     shape = None if constant else params.public_shape(sample, mu)
-    reserved = params.interval_shares(n_rows, d, family) | params.binned_shares(family)
+    interval = params.interval_shares(n_rows, d, family)
+    reserved = interval | params.binned_shares(family, sum(interval.values()))
     budget = params.budget({} if constant else reserved, shape, mu * n_rows, d)
     origin = np.zeros((d, *family.classes, sample.n_replicates))
     if CONSTANT in budget.shares:

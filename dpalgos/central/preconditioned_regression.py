@@ -143,7 +143,8 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
 
     def reserved(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
         """Return the shares of μ² that an interval and diagnostics take."""
-        return self.interval_shares(n_rows, n_features, family) | self.binned_shares(family)
+        interval = self.interval_shares(n_rows, n_features, family)
+        return interval | self.binned_shares(family, sum(interval.values()))
 
     def noise_std(self, n_rows: float, n_features: int, level: float) -> float:
         """Return the noise in a white coordinate of the combined steps, for forecasts, at a clip level C."""

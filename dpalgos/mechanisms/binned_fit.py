@@ -33,6 +33,7 @@ BINNED_EXAMPLE = {"diagnostics": 0.1}
 
 _N_BINS, _N_FINE, _N_SEARCHES = 10, 32, 2
 _SEARCH_PART = 0.4  # of the share
+_LARGEST_SHARE = 0.9  # of μ² that diagnostics and intervals may take from the answer
 _LEAST = 3.0  # standard deviations of its noise that a bin's count must exceed
 
 
@@ -50,12 +51,17 @@ class BinnedFitParams(PrivateParams):
         "share of μ² for binned counts of the fit, e.g. 0.05; None: none", _share, default=None, optional=True
     )
 
-    def binned_shares(self, family: Family) -> dict[str, float]:
-        """Return the shares of μ² that the counts take; refuse them for classes."""
+    def binned_shares(self, family: Family, taken: float) -> dict[str, float]:
+        """Return the shares of μ² that the counts take, next to what intervals have taken."""
         if self.diagnostics is None:
             return {}
         if family.needs_classes:
             raise InputError(f"diagnostics must be None for family={family.name!r}, got {self.diagnostics!r}")
+        if self.diagnostics + taken > _LARGEST_SHARE:
+            raise InputError(
+                f"diagnostics must be at most {_LARGEST_SHARE - taken:.2f} next to these intervals, which "
+                f"take {taken:.2f} of the budget, got {self.diagnostics!r}; pass less, or interval=None"
+            )
         parts = {BY_PREDICTOR: _SEARCH_PART, BINNED_FIT: 1 - _SEARCH_PART}
         return {part: share * self.diagnostics for part, share in parts.items()}
 

@@ -15,6 +15,7 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import files_named_by, output_files
+from dpalgos.coefficients import CENTERED, SHRUNK
 from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def release(
         Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help="File for the coefficients: .txt, .md, .csv, .tex, .html or .docx.")
+        list[Path] | None,
+        typer.Option(
+            help="File for the coefficients, .txt, .md, .csv, .tex, .html or .docx; several times if wanted."
+        ),
     ] = None,
     engine: Engine = "local",
     workers: Workers = None,
@@ -68,9 +72,9 @@ def release(
     from tasks.report.coefficients import table_format, write_table
 
     source = data if is_address(data) else Path(data)
-    if table:
-        table_format(table)  # refused before anything is charged
-    files = [*([record / name for name in FILES] if record else []), table]
+    for each in table or ():
+        table_format(each)  # refused before anything is charged
+    files = [*([record / name for name in FILES] if record else []), *(table or ())]
     inputs = [data, *files_named_by(config)]
     with (
         output_files("release", files, inputs=inputs, force=force),
@@ -91,8 +95,8 @@ def release(
         )
         if record:
             write_record(record_of(released), record)
-        if table:
-            write_table([record_of(released)], table)
+        for each in table or ():
+            write_table([record_of(released)], each)
     shown = released.to_dict()
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
 
@@ -103,9 +107,12 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
     width = max([24, *(2 + len(column) for column in estimate)])
     if interval and level:
         yield f"{'':<{width}}{'estimate':>14}{f'{100 * level:g} % from':>14}{'to':>14}"
-    for column, value in estimate.items():
+    for column, answer in estimate.items():
+        value = shown["center"].get(column, answer)
         ends = ("?" if end is None else f"{end:.6g}" for end in interval.get(column, ()))
         yield f"{column:<{width}}{value:>14.6g}" + "".join(f"{end:>14}" for end in ends)
+    if shown["covers"]:
+        yield f"{shown['covers']} {CENTERED if shown['center'] else SHRUNK}."
     if shown["interval_note"]:
         yield shown["interval_note"]
     for name, title in (("r_squared", "R²"), ("residual_std", "residual standard deviation")):

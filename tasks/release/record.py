@@ -43,10 +43,15 @@ def record_of(released: Release) -> dict[str, Any]:
         "level": released.level,
         "model": _model_facts(released),
         "answer": [
-            dict(zip(("name", "estimate", "lower", "upper"), (name, value, *ends), strict=True))
+            {
+                "name": name,
+                "estimate": shown["center"].get(name, value),  # with an interval, its center
+                "shrunk": value,
+                **dict(zip(("lower", "upper"), interval.get(name, (None, None)), strict=True)),
+            }
             for name, value in shown["estimate"].items()
-            for ends in [interval.get(name, (None, None))]
         ],
+        "covers": shown["covers"],
         "interval_note": shown["interval_note"],
         "fit": shown["fit"],
         "binned_fit": shown["binned_fit"],
@@ -175,7 +180,7 @@ def _model_facts(released: Release) -> dict[str, Any]:
         "response": config.columns.y or "",
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),
-        "references": {
-            each.name: each.categories[0] for each in declared if each.categories and each.name in used
-        },
+        "references": dict(request.by_formula.design.references)
+        if request.by_formula
+        else {each.name: each.categories[0] for each in declared if each.categories and each.name in used},
     }

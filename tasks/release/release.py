@@ -14,9 +14,10 @@ import numpy as np
 from data.errors import DataError
 from data.ledger import Charge, Ledger, TotalBudget
 from data.tables.reading import Source
+from dpalgos.coefficients import covered
 from dpalgos.goodness import binned, goodness, in_units
 from dpalgos.hardened_release import HardenedAnswer, draw_release
-from dpalgos.intervals.half_widths import NOTE, WHY, why_none
+from dpalgos.intervals.half_widths import why_none
 from dpalgos.typing import FloatArray
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
@@ -45,7 +46,7 @@ class Release:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        names, stored = self.plan.rows.units.names, self.answer["estimate"]
+        names, stored = self.plan.rows.units.shown, self.answer["estimate"]
         rank = {name: (j, 0) for j, name in enumerate(names)}
 
         def order(name: str) -> tuple[int, int]:
@@ -58,6 +59,24 @@ class Release:
     def interval(self) -> dict[str, list[float | None]]:
         """The ends by column, where there is a level; None where none is honest."""
         return dict(self.answer.get("interval", {}))
+
+    @property
+    def center(self) -> dict[str, float]:
+        """The centers of the intervals, of columns that have one: what tables print as the estimate."""
+        known = {name: (low, high) for name, (low, high) in self.interval.items()}
+        return {
+            name: (low + high) / 2
+            for name, (low, high) in known.items()
+            if low is not None and high is not None
+        }
+
+    @property
+    def covers(self) -> str:
+        """Which coefficients the intervals cover, in a sentence; "" without any."""
+        target = str(getattr(self.plan.drawing.params, "interval_target", ""))
+        if self.level is None or not target:
+            return ""
+        return covered(target, str(self.plan.keywords.get("family", "")))
 
     @property
     def level(self) -> float | None:
@@ -90,6 +109,8 @@ class Release:
             "budget_delta": self.budget.delta,
             "spent_note": why_more(self.charges, self.budget.delta),
             "interval": self.interval,
+            "center": self.center,
+            "covers": self.covers,
             "interval_note": str(self.answer.get("interval_note", "")),
             "risk": self.facts["risk"],
             "fit": dict(self.answer.get("fit", {})),
@@ -154,18 +175,18 @@ def draw(plan: PlannedRelease) -> dict[str, Any]:
             "--again"
         ) from None
     answer: dict[str, Any] = {
-        "estimate": _named(units.names, units.of(drawn.estimate)),
+        "estimate": _named(units.shown, units.of(drawn.estimate)),
         "events": event_entries(drawn.events),
     }
     if PUBLIC_SHAPE in drawn.diagnostics:
         answer[PUBLIC_SHAPE] = bool(drawn.diagnostics[PUBLIC_SHAPE].all())
     answer |= _fit(plan, drawn)
     if drawn.interval is not None:
-        pairs = units.of(drawn.interval.T)
+        pairs, why = units.ends_of(drawn.interval, drawn.diagnostics)
         ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
-        answer["interval"] = dict(zip(units.names, ends, strict=True))
-        if NOTE in drawn.diagnostics:
-            answer["interval_note"] = why_none(drawn.diagnostics[WHY], units.names)
+        answer["interval"] = dict(zip(units.shown, ends, strict=True))
+        if why.any():
+            answer["interval_note"] = why_none(why, units.shown)
     return answer
 
 

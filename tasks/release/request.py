@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.public_rows import PublicTable
 from tasks.strict import Strict, field_fault
-from tasks.study.formula import declared_alone, expand_formula
+from tasks.study.formula import FormulaColumns, declared_alone, expand_formula
 from tasks.study.panel import INTERCEPT, takes_public_rows
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import checked_study, open_lines, read_toml
@@ -68,6 +69,15 @@ class ReleaseRequest:
         """The declaration of the columns, if a study file has one."""
         return self.study.analyst_table if self.study else None
 
+    @cached_property
+    def by_formula(self) -> FormulaColumns | None:
+        """What the formula comes to, if response and covariates are those of one."""
+        formula = self.config.formula or (self.study.formula if self.study else "")
+        if not formula or self.table is None:
+            return None
+        found, columns = expand_formula(formula, declared_alone(self.table)), self.config.columns
+        return found if (columns.x, columns.y) == (found.covariates, found.response) else None
+
     @property
     def missing_cells(self) -> str:
         """What becomes of rows with a missing cell, in words; how many there are stays private."""
@@ -111,7 +121,11 @@ def read_request(
         config = config.model_copy(update={"params": {**config.params, "interval": interval}})
     _check_columns(get_estimator(estimator), config.columns)
     return ReleaseRequest(
-        estimator=get_estimator(estimator), epsilon=epsilon, delta=delta, config=config, study=study
+        estimator=get_estimator(estimator),
+        epsilon=epsilon,
+        delta=delta,
+        config=config,
+        study=study,
     )
 
 

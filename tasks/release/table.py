@@ -8,7 +8,7 @@ brought back into the units of the file, which is post-processing. Covariates ar
 intercept is the answer where all of them are at their centers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,13 @@ from data.tables.reading import (
     load_numbers,
     opened_table,
 )
+from dpalgos.intervals.half_widths import WHY, along
 from dpalgos.typing import FloatArray
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows, refuse_private_file
 from tasks.release.request import ReleaseRequest
+from tasks.study.formula import FormulaColumns
 
 AT_CENTERS = "at the centers"
 
@@ -49,15 +51,44 @@ class FileUnits:
     factor: FloatArray  # (k,), positive: ``factor * answer + offset`` is in the units of the file
     offset: FloatArray
     declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
+    terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
+    back: FloatArray | None = None
 
     @classmethod
     def unchanged(cls, names: Sequence[str]) -> "FileUnits":
         """Return those of columns that the estimator gets as they are."""
         return cls(names=tuple(names), factor=np.ones(len(names)), offset=np.zeros(len(names)))
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The names of the numbers that are shown."""
+        return self.terms or self.names
+
     def of(self, answer: FloatArray) -> FloatArray:
         """Return the released coordinates, (k,) or (k, several), in the units of the file."""
-        return np.asarray((answer.T * self.factor + self.offset).T)
+        own = np.asarray((answer.T * self.factor + self.offset).T)
+        return own if self.back is None else np.asarray(self.back @ own)
+
+    def ends_of(self, ends: FloatArray, notes: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
+        """Return the ends (m, 2) of intervals (2, k) in the units of the file, and why there are none."""
+        if self.back is None:
+            return self.of(ends.T), np.asarray(notes.get(WHY, np.zeros((len(self.names), 1))))
+        found, why = along(notes, ends, self.back * self.factor)
+        return found.T + (self.back @ self.offset)[:, None], why
+
+    def by_formula(self, formula: FormulaColumns) -> "FileUnits":
+        """Return those that end at the terms of a formula."""
+        units = self.declared["units"]
+        # From the answer per unit of the file, about the centers, to that of the basis in its own units.
+        columns = {column.name: column for column in formula.basis.columns}
+        own = np.zeros((len(self.names), len(self.names)))
+        order = [self.names.index(name) for name in columns]
+        for i, (j, column) in enumerate(zip(order, columns.values(), strict=True)):
+            own[i, j] = column.scale
+            own[-1, j] = column.center - units[column.name][0]
+        own[-1, -1] = 1.0
+        declared = {**self.declared, "terms": list(formula.design.terms)}
+        return replace(self, terms=formula.design.terms, back=formula.basis.back @ own, declared=declared)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -237,6 +268,8 @@ def read_rows(
     if analyst_table:
         family = str(config.params.get("family", ""))
         rows = table_as_declared(Path(data), analyst_table, x, y, user_id, family=family, watch=watch)
+        if request.by_formula:
+            rows = replace(rows, units=rows.units.by_formula(request.by_formula))
     elif is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):
         stream = (PartitionedTable if is_folder(data) else StreamedTable)(data, x, y or "")
         stream.check(watch)

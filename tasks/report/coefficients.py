@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
-from dpalgos.coefficients import CoefficientTable, promise
+from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
+from dpalgos.formula.design import INTERCEPT
 from reports.pages.coefficient_table import FORMATS, Model, render
 from reports.writing import num
 from tasks.faults import SpecError
@@ -41,6 +42,7 @@ class _Release(BaseModel):
     answer: Annotated[tuple[_Coefficient, ...], Field(min_length=1)]
     fit: dict[str, Number] = {}
     model: _About = _About()
+    covers: str = ""
 
 
 class _Parameters(BaseModel):
@@ -102,16 +104,17 @@ def _model(record: Mapping[str, Any]) -> Model:
     parameters, unit = loss["privacy_parameters"], loss["privacy_unit"].lower()
     answer, level = release["answer"] or [], release["level"]
     ends = [[each[end] for each in answer] for end in ("lower", "upper")]
+    names = [each["name"] for each in answer]
     table = CoefficientTable(
-        terms=[each["name"] for each in answer],
+        terms=names,
         estimate=np.array([each["estimate"] for each in answer]),
         interval=np.array(ends, dtype=float) if level is not None else None,
         level=level,
         family=about.get("family", ""),
-        intercept=AT_CENTERS,
+        intercept=next((name for name in (INTERCEPT, AT_CENTERS) if name in names), ""),
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
-    references = f"Reference levels: {against}." if against else ""
+    more = [about.get("missing_cells", ""), f"Reference levels: {against}." if against else ""]
     facts = {
         "response": about.get("response", ""),
         f"{unit}s": f"{about['n']:,}" if "n" in about else "",
@@ -122,13 +125,14 @@ def _model(record: Mapping[str, Any]) -> Model:
         **{title: _with_ends(release.get("fit", {}), name) for name, title in _FIT.items()},
     }
     has_ends = any(end is not None for end in ends[0])
+    shown = f"{CENTERED if has_ends else SHRUNK}." if release.get("covers") else ""
     sentence = promise(unit, parameters["epsilon"], parameters["delta"], level if has_ends else None)
     return Model(
         title=deployment["product"]["name"],
         rows=table.rows(),
         level=level,
         facts={name: value for name, value in facts.items() if value},
-        footnote=" ".join(filter(None, [sentence, about.get("missing_cells", ""), references])),
+        footnote=" ".join(filter(None, [sentence, release.get("covers", ""), shown, *more])),
     )
 
 

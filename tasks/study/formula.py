@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dpalgos.errors import InputError
-from dpalgos.formula.basis import FitColumn, basis_of, response_column
+from dpalgos.formula.basis import Basis, FitColumn, basis_of, response_column
 from dpalgos.formula.design import (
     CategoryColumn,
     Declared,
@@ -15,7 +15,7 @@ from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FormulaColumns:
     """What a formula comes to: a table with its derived columns, and names of declared or derived columns.
 
@@ -25,6 +25,8 @@ class FormulaColumns:
     table: AnalystTable
     response: str
     covariates: tuple[str, ...]
+    design: FormulaDesign
+    basis: Basis
 
 
 def expand_formula(formula: str, table: AnalystTable) -> FormulaColumns:
@@ -52,7 +54,7 @@ def expand_formula(formula: str, table: AnalystTable) -> FormulaColumns:
         if not names[-1]:
             names[-1], derived[column.name] = column.name, DerivedColumn.of(column)
     wide = table.model_copy(update={"columns": (*table.columns, *derived.values())})
-    return FormulaColumns(wide, names[0], tuple(dict.fromkeys(names[1:])))
+    return FormulaColumns(wide, names[0], tuple(dict.fromkeys(names[1:])), design, basis)
 
 
 def declared_alone(table: AnalystTable) -> AnalystTable:

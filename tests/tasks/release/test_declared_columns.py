@@ -83,6 +83,37 @@ def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger, monk
         assert low is None or low < value < high
 
 
+def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, monkeypatch):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    found = {}
+    for k, formula in enumerate(("cost ~ C(smoker)*age + region", "cost ~ C(smoker)*I(age - 55) + region")):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        study(folder, formula=formula)
+        answer = asked(folder, ledger, interval=0.95)
+        record = record_of(answer)
+        found[k] = {each["name"]: each for each in record["release"]["answer"]}
+        for each in found[k].values():
+            assert each["estimate"] == pytest.approx((each["lower"] + each["upper"]) / 2)
+        assert "robust regression" in record["release"]["covers"]
+        assert "robust regression" in text_of([record])
+        assert "centers of their intervals" in text_of([record])
+    plain, moved = found[0], found[1]
+    table = people()
+    exact = smf.ols("cost ~ C(smoker)*age + region", table).fit()
+    assert set(plain) == set(exact.params.index)
+    assert next(iter(plain)) == "Intercept"
+    for name, each in plain.items():
+        assert each["lower"] - 30 < exact.params[name] < each["upper"] + 30
+    for end in ("estimate", "shrunk", "lower", "upper"):
+        assert plain["age"][end] == pytest.approx(moved["I(age - 55)"][end])
+        assert plain["region[T.west]"][end] == pytest.approx(moved["region[T.west]"][end])
+    product = "C(smoker)[T.yes]:age", "C(smoker)[T.yes]:I(age - 55)"
+    assert plain[product[0]]["lower"] == pytest.approx(moved[product[1]]["lower"])
+    at_55 = plain["C(smoker)[T.yes]"]["shrunk"] + 55 * plain[product[0]]["shrunk"]
+    assert at_55 == pytest.approx(moved["C(smoker)[T.yes]"]["shrunk"])
+
+
 @pytest.mark.parametrize(
     ("options", "estimator", "names"),
     [

@@ -26,14 +26,14 @@ from tests.tasks.analyst_tables import edited, study_of
 STORED = {"estimate", "events", "public_shape", "interval", "interval_note", "fit", "binned_fit"}
 SHOWN = {"estimate", "epsilon", "delta", "replayed", "charge", "spent_epsilon", "budget_epsilon"} | {
     "budget_delta", "spent_note", "interval", "interval_note", "risk", "fit", "binned_fit", "public_shape",
-    "n", "unit", "missing_cells",
+    "n", "unit", "missing_cells", "center", "covers",
 }  # fmt: skip
 RECORD = {"estimator", "reference", "level", "model", "answer", "interval_note", "fit", "binned_fit"} | {
-    "public_shape", "events", "public", "risk", "ledger", "hardened_noise", "software",
+    "public_shape", "events", "public", "risk", "ledger", "hardened_noise", "software", "covers",
 }  # fmt: skip
 INSIDE = {
     "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
-    "answer": {"name", "estimate", "lower", "upper"},
+    "answer": {"name", "estimate", "shrunk", "lower", "upper"},
     "public": {"what", "value", "source"},
     "model": {"n", "response", "family", "formula", "references", "missing_cells"},
     "fit": {"r_squared", "r_squared_low", "r_squared_high"}
