@@ -202,10 +202,13 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
     factors = dict(zip(plan.rows.units.names, plan.rows.units.factor, strict=True))
     yield "expected from public declarations, on made-up tables:"
+    is_sure = bool(plan.request.study and plan.request.study.guesses.std)
     for name, half_width, ends in zip(foreseen.names, foreseen.half_widths, foreseen.ends.T, strict=True):
         low, expected, high = (each * factors.get(name, 1.0) for each in (ends[0], half_width, ends[1]))
-        text = "no interval" if math.isnan(expected) else f"± {expected:.3g} ({low:.2g} to {high:.2g})"
-        yield f"  {name:<28}{text:>26}"
+        text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
+        yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
+    if not is_sure:
+        yield "ranges are wide: std and shares of columns under [guesses] in the study file narrow them"
     study, family = plan.request.study, str(plan.keywords.get("family", ""))
     if study and family in ("logistic", "poisson") and not study.guesses.means:
         said = "the event's share" if family == "logistic" else "the typical count"

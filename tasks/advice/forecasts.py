@@ -201,7 +201,7 @@ class _Curve:
             errors = np.sqrt(noise**2 + chance * left / n)
         known = errors[np.isfinite(errors)]
         refused = "" if 2 * len(known) > len(errors) else self.refusal or "no answer"
-        error, low, high = _range(known) if not refused else (math.nan,) * 3
+        error, low, high = range_of(known) if not refused else (math.nan,) * 3
         at_head = n == self.tables.spec.headline.n and not grows
         counts, k, half_width = interval_counts(self.widths.get(epsilon, []) if at_head else [])
         return Forecast(
@@ -228,8 +228,10 @@ def _interpolated(at: float, strengths: np.ndarray, errors: np.ndarray) -> float
     return float(np.exp(np.interp(at, strengths[known], np.log(errors[known]))))
 
 
-def _range(errors: np.ndarray) -> tuple[float, float, float]:
-    """Return the geometric mean, and the 90 % prediction interval of one more table."""
+def range_of(errors: np.ndarray) -> tuple[float, float, float]:
+    """Return the geometric mean, and the 90 % prediction interval of one more table; NaN of none."""
+    if not len(errors):
+        return (math.nan,) * 3
     logs = np.log(np.maximum(errors, 1e-300))
     spread = math.hypot(float(logs.std(ddof=1)) if len(logs) > 1 else 0.0, _LEAST_SPREAD)
     t = float(scipy.special.stdtrit(max(1, len(logs) - 1), _UPPER))
