@@ -132,7 +132,7 @@ def _number_of_intervals(cell: Cell, drawn: Replicates, draws: list[Any]) -> flo
 
 def study_of(name: str, folder: Path) -> StudySpec:
     """Write a table and its study as `dpcost init` does, with what the owner declares, and read it."""
-    about, frame = TABLES[name], _frame(*TABLES[name]["source"])
+    about, frame = TABLES[name], frame_of(TABLES[name])
     if rows := about.get("rows_per_user"):
         frame[about["user_id"]] = np.arange(len(frame)) // rows
     user_id = about.get("user_id", "")
@@ -154,6 +154,16 @@ def study_of(name: str, folder: Path) -> StudySpec:
     text = "[[data.columns]]\n".join([head, *blocks]).replace('outside = "refuse"', 'outside = "clip"')
     file.write_text(text)
     return find_study(str(file)).model_copy(update={"guesses": Guesses()})
+
+
+def frame_of(about: dict[str, Any]) -> pd.DataFrame:
+    """Return a table; where it has an ``event``, whether a column is among its highest values."""
+    frame = _frame(*about["source"])
+    if "event" not in about:
+        return frame
+    column, share = about["event"]
+    is_event = frame[column] >= frame[column].quantile(1 - share)
+    return frame.assign(event=np.where(is_event, "yes", "no"))
 
 
 def _frame(package: str, item: str) -> pd.DataFrame:

@@ -4,6 +4,7 @@ At ε = 1 and δ = 1/n², on all rows of the declared tables that have guesses, 
 per person.
 """
 
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ from tasks.advice.made_up_tables import LEVEL
 from tasks.advice.releases import ReleaseForecast, forecast_release
 from tasks.problems.declared_rows import Guesses
 from tasks.work_units import Cell, Replicates
-from tests.bench.advice import TABLES, study_of
+from tests.bench.advice import TABLES, frame_of, study_of
 from tests.bench.goals import Goal, Measurement
 from tests.tasks.blocks import prepared_data
 
@@ -41,6 +42,13 @@ class Released:
         both = mostly & np.isfinite(self.foreseen.half_widths)
         return np.asarray(self.foreseen.half_widths[both] / np.nanmedian(widths[:, both], axis=0))
 
+    def in_range(self) -> np.ndarray:
+        """Return which real half-widths lie in the range that was foreseen, where there is one."""
+        real = np.nanmedian((self.ends[:, 1] - self.ends[:, 0]) / 2, axis=0)
+        low, high = self.foreseen.ends
+        known = np.isfinite(real) & np.isfinite(low)
+        return np.asarray((low <= real) & (real <= high))[known]
+
 
 def bench_release_forecasts(small: bool = False) -> Measurement:
     """Compare what a release is foreseen to tell with what releases told."""
@@ -63,6 +71,41 @@ def bench_release_forecasts(small: bool = False) -> Measurement:
         ],
         data=", ".join(found),
         details={name: [each.signs, *each.foreseen.signs] for name, each in found.items()},
+    )
+
+
+def bench_event_forecasts(small: bool = False) -> Measurement:
+    """Compare the same where nothing is stated but an event's share or a typical count; half are rare."""
+    declared = tomllib.loads((Path(__file__).parent / "event_tables.toml").read_text())
+    ratios, in_range, signs = [], [], []
+    for name in ("affairs",) if small else declared:
+        about = declared[name]
+        if "event" in about:
+            about |= {"response": "event", "columns": {"event": ["no", "yes"], **about["columns"]}}
+        TABLES[name] = {"family": "logistic", **about}
+        responses, told = frame_of(about)[about["response"]].dropna(), about["columns"][about["response"]]
+        is_text = isinstance(told[0], str)
+        mean = (responses == told[1]).mean() if is_text else responses.mean()
+        TABLES[name]["guesses"] = {"mean": {about["response"]: float(f"{mean:.2g}")}}
+        found = released(name, 2 if small else 4)
+        del TABLES[name]
+        ratios.append(found.ratios())
+        in_range.append(found.in_range())
+        signs.append(found.foreseen.signs[1] <= found.signs <= found.foreseen.signs[2])
+    widths, held = np.concatenate(ratios), np.concatenate(in_range)
+    shares = (
+        ("half-widths within a factor of two", (widths > 0.5) & (widths < 2), 80),
+        ("half-widths in their range", held, 90),
+        ("signs in their range", np.array(signs), 80),
+    )
+    return Measurement(
+        figure=f"{len(widths)} half-widths, {len(held)} ranges and the signs of {len(signs)} tables",
+        goals=[
+            Goal(what=what, values=[100 * float(each.mean())], wanted=wanted, unit="%")
+            for what, each, wanted in shares
+            if len(each)
+        ],
+        data=", ".join(declared),
     )
 
 
