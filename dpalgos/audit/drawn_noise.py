@@ -9,6 +9,10 @@ Of a release with the declared law and k numbers, with r the noise over its decl
 so that a sum over runs is a Gamma variable times a power of c where the noise is c times what is declared,
 and its quantile gives an exact upper confidence limit of c.
 
+A selection with Gumbel noise hides no number, but the winners of many runs show its noise. The likelihood
+ratio of half of the declared noise against c times it has mean 1 at most where the noise is that or more, so
+that by Markov's inequality it exceeds 1/α with probability α at most.
+
 The likelihood ratio of a transcript of Gaussian releases is that of N(μ, 1) against N(0, 1), where μ² is the
 sum of the releases' (sensitivity / noise)² at the worst pair. Noise of c times what is declared makes it
 N(μ/c, 1): the ε of the events with their multipliers times c is exact at a pair that attains all
@@ -34,26 +38,35 @@ from dpalgos.accounting.events import (
     RandomizerEvent,
     SampledGaussianEvent,
 )
+from dpalgos.audit.distinguishers import log_density
 from dpalgos.audit.rates import CONFIDENCE
 from dpalgos.audit.trials import ReleasedVector
 from dpalgos.typing import FloatArray
 
 _RESOLVED = 1e-6  # of the noise, to which a value must leave its digits
 _FEWEST = 100
+_HALF, _REJECTED = 0.5, (0.99, 0.75)  # of the declared noise of a selection
 _SQUARES = GaussianEvent | SampledGaussianEvent | GaussianSketchEvent
 
 
 @dataclass
 class DrawnNoise:
-    """Gamma variables of the noise by the label of its release, and their shape, collected over runs."""
+    """Gamma variables of the noise by the label of its release, and their shape, collected over runs.
+
+    Of selections ``evidence`` is the logarithm of each likelihood ratio.
+    """
 
     sizes: dict[str, list[FloatArray]] = field(default_factory=dict)
     shapes: dict[str, float] = field(default_factory=dict)
     squares: set[str] = field(default_factory=set)
+    evidence: dict[str, FloatArray] = field(default_factory=dict)
 
     def add(self, releases: Sequence[ReleasedVector]) -> None:
         for release in releases:
             event = release.events[0] if release.events else None
+            if isinstance(event, BoundedRangeEvent):
+                self._add_selection(release, event)
+                continue
             with np.errstate(all="ignore"):  # of values that overflowed
                 found = _sizes(release, event) if event else None
             if event is None or found is None:
@@ -63,15 +76,31 @@ class DrawnNoise:
             if isinstance(event, _SQUARES):
                 self.squares.add(event.label)
 
+    def _add_selection(self, release: ReleasedVector, event: BoundedRangeEvent) -> None:
+        def log_likelihood(factor: float) -> FloatArray | None:
+            of_factor = replace(event, epsilon=event.epsilon / factor)
+            return log_density(replace(release, events=(of_factor,)), by_magnitude=event.by_magnitude)
+
+        with np.errstate(all="ignore"):
+            found = [each for each in map(log_likelihood, (_HALF, *_REJECTED)) if each is not None]
+        if release.by_column or not found:
+            return
+        ratios = [np.nan_to_num(found[0] - other, nan=0, posinf=0, neginf=0).sum() for other in found[1:]]
+        self.evidence[event.label] = self.evidence.get(event.label, np.zeros(len(ratios))) + ratios
+
     def ratios(self) -> dict[str, float]:
         """Return, by label, an upper confidence limit of the noise scale over the declared one."""
-        tail, limits = (1 - CONFIDENCE) / max(len(self.sizes), 1), {}
+        tail, limits = (1 - CONFIDENCE) / max(len(self.sizes) + len(self.evidence), 1), {}
         for label, parts in self.sizes.items():
             sizes = np.concatenate(parts)
             if len(sizes) < _FEWEST:
                 continue
             limit = float(sizes.sum() / scipy.special.gammaincinv(self.shapes[label] * len(sizes), tail))
             limits[label] = limit**0.5 if label in self.squares else limit
+        for label, evidence in self.evidence.items():
+            for factor, found in zip(_REJECTED, evidence, strict=True):
+                if found > -np.log(tail):
+                    limits[label] = factor
         return limits
 
 
@@ -85,7 +114,7 @@ def epsilon_of_drawn_noise(events: Sequence[Event], ratios: dict[str, float], de
 def _scaled(event: Event, ratio: float) -> Event:
     if isinstance(event, GaussianEvent | SampledGaussianEvent):
         return replace(event, noise_multiplier=event.noise_multiplier * ratio)
-    if isinstance(event, PureEvent) and not isinstance(event, RandomizerEvent | BoundedRangeEvent):
+    if isinstance(event, PureEvent | BoundedRangeEvent) and not isinstance(event, RandomizerEvent):
         return replace(event, epsilon=event.epsilon / ratio)
     return event
 

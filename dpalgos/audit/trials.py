@@ -22,7 +22,7 @@ from dpalgos.release.noise_source import Noise, fill_draws
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import LARGEST_VALUE
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _BYTES = 48_000_000
 _LARGEST_CHUNK = 50_000
@@ -34,11 +34,15 @@ _PEOPLE = 6  # enough for the groups that local privacy asks one after the other
 
 @dataclass(frozen=True)
 class ReleasedVector:
-    """One release: the private value, what was published, and what it was charged as."""
+    """One release: the private value, what was published, and what it was charged as.
+
+    ``by_column`` says that each column's own candidates were chosen from.
+    """
 
     value: FloatArray
     published: FloatArray
     events: tuple[Event, ...]
+    by_column: bool = False
 
 
 class RecordingTranscript(Transcript):
@@ -59,7 +63,7 @@ class RecordingTranscript(Transcript):
         self.releases: list[ReleasedVector] = []
         self.drawn: list[FloatArray] = []
         self._script, self._drawn = script or (), drawn
-        self._n_recorded = 0
+        self._n_recorded, self._by_column = 0, False
 
     @property
     def values(self) -> list[FloatArray]:
@@ -76,6 +80,19 @@ class RecordingTranscript(Transcript):
         self.drawn.append(self._drawn[index] if index < len(self._drawn) else super()._drawn_rows(draw))
         return self.drawn[-1]
 
+    def choose_each(
+        self,
+        scores: FloatArray,
+        draw: Callable[[], IntArray],
+        event: Event,
+        *,
+        allowed: BoolArray | None = None,
+    ) -> IntArray:
+        self._by_column = True
+        chosen = super().choose_each(scores, draw, event, allowed=allowed)
+        self._by_column = False
+        return chosen
+
     def _publish(self, value: FloatArray, noisy: Callable[[], FloatArray]) -> FloatArray:
         silent = FailureEvent | UnprotectedEvent
         events = [event for event in self.events[self._n_recorded :] if not isinstance(event, silent)]
@@ -83,7 +100,7 @@ class RecordingTranscript(Transcript):
         # A run on the neighbor may ask for more releases than the script has: caught when compared.
         index, kept = len(self.releases), np.array(value)
         published = self._script[index] if index < len(self._script) else noisy()
-        self.releases.append(ReleasedVector(kept, published, tuple(events)))
+        self.releases.append(ReleasedVector(kept, published, tuple(events), self._by_column))
         return published
 
 

@@ -300,6 +300,11 @@ RECORD_FAULTS = {
         "an audit does not look at the noise that was drawn": Fault(
             "DrawnNoise.ratios", returns("{{}}"), "test_halved_noise_of_a_release_is_found"
         ),
+        "winners of selections are not looked at": Fault(
+            "DrawnNoise.add",
+            condition("_add_selection", "False"),
+            "test_winners_of_selections_show_half_of_their_noise",
+        ),
         "limits of drawn noise are its estimates": Fault(
             "DrawnNoise.ratios",
             argument("gammaincinv", 1, "0.5"),

@@ -135,6 +135,17 @@ def test_an_exponential_mechanism_that_overspends_is_caught(overspent):
     assert audit_toy(choose, (UP_AND_DOWN, -UP_AND_DOWN)).violated == (overspent > 1)
 
 
+@pytest.mark.parametrize("noise", [BatchNoise, HalvedNoise])
+def test_winners_of_selections_show_half_of_their_noise(noise):
+    def choose(sample, params, transcript):
+        budget = {"sensitivity": 1.0, "epsilon": params.epsilon, "label": "choice"}
+        return exponential_mechanism(transcript, column_sums(sample), **budget)[None, :].astype(float)
+
+    result = audit_toy(choose, (UP_AND_DOWN, -UP_AND_DOWN), n_trials=2000, noise=noise)
+    assert result.noise_ratios == ({"choice": 0.75} if noise is HalvedNoise else {})
+    assert result.violated == (noise is HalvedNoise)
+
+
 @pytest.mark.parametrize("capped", [False, True])
 def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
     """Scores 0, 1, 2 whose chances a neighbor moves by the ε of a score, the middle one the other way."""
