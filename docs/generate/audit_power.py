@@ -1,4 +1,4 @@
-"""Write the guide's table of where audits find halved noise; some minutes on one core."""
+"""Write the guide's table of where audits find halved noise; ten minutes on one core."""
 
 from __future__ import annotations
 
