@@ -214,8 +214,10 @@ def _declared(
         declared["levels_before_markers"] = spelled  # other rows are left out than in version 1.0.0
     if markers := {column.name: list(column.missing) for column in used if column.missing}:
         declared["markers"] = markers
-    if spellings := {one.name: sorted(one.declared.spellings) for one in used if one.declared.spellings}:
-        declared["spellings"] = {name: list(map(list, pairs)) for name, pairs in spellings.items()}
+    if spellings := {
+        one.name: sorted(map(list, one.declared.spellings)) for one in used if one.declared.spellings
+    }:
+        declared["spellings"] = spellings
     if analyst_table.missing != "refuse":
         declared["missing"] = analyst_table.missing
     if analyst_table.outside == "clip":

@@ -44,10 +44,10 @@ class Released:
 
     def in_range(self) -> np.ndarray:
         """Return which real half-widths lie in the range that was foreseen, where there is one."""
-        real = np.nanmedian((self.ends[:, 1] - self.ends[:, 0]) / 2, axis=0)
-        low, high = self.foreseen.ends
-        known = np.isfinite(real) & np.isfinite(low)
-        return np.asarray((low <= real) & (real <= high))[known]
+        widths, (low, high) = (self.ends[:, 1] - self.ends[:, 0]) / 2, self.foreseen.ends
+        known = np.isfinite(widths).any(axis=0) & np.isfinite(low)
+        real = np.nanmedian(widths[:, known], axis=0)
+        return np.asarray((low[known] <= real) & (real <= high[known]))
 
 
 def bench_release_forecasts(small: bool = False) -> Measurement:

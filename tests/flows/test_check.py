@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 
 from data.formats.canonical import MISSING
+from data.ledger import open_ledger
 from data.tables.declared import undeclared_texts
 from flows.studies.find_study import find_study
 from tasks.bring import analyst_parquet
 from tasks.release.request import checked_request, read_request
+from tasks.release.table import read_rows
 from tasks.study.study_file import checked_study
 from tests.tasks.analyst_tables import completed, edited, init_study, refusal, study_of
 
@@ -117,6 +119,20 @@ def test_levels_merge_spellings_by_public_declaration(tmp_path, home):
     assert undeclared_texts(tmp_path / "table.csv", [spec.analyst_table.columns[1].declared]) == {}
     edited(file, 'male = ["M"]', 'male = ["M", "F"]')
     assert "got 'F' for 'female' and 'male'" in refusal(find_study, str(file))
+
+
+def test_other_spellings_are_another_question(tmp_path, home):
+    file = study(tmp_path, response="cost")
+    budget = {"epsilon": 1.0, "delta": 1e-7}
+
+    def declared():
+        request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
+        return read_rows(open_ledger(home), tmp_path / "table.csv", request, None).units.declared
+
+    before = declared()
+    edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
+    assert declared()["spellings"] == {"sex": [["F", "female"]]}
+    assert {name: each for name, each in declared().items() if name != "spellings"} == before
 
 
 def with_codebook(folder, text, **options):

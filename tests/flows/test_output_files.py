@@ -25,7 +25,18 @@ x = ["age", "cost"]
 value_bound = 1.0
 """
 # What writes elsewhere than to files that its user names: to the home, to Prefect, or to the terminal.
-ELSEWHERE = {"plan", "ingest", "status", "studies", "estimators", "datasets", "audit", "advise"}
+ELSEWHERE = {
+    "plan",
+    "ingest",
+    "status",
+    "studies",
+    "estimators",
+    "datasets",
+    "audit",
+    "advise",
+    "check",
+    "show_private",
+}
 MINE = b"nobody else has this\n"
 
 
