@@ -149,9 +149,9 @@ def test_a_dataset_comes_from_a_file_but_takes_no_name_that_is_there(tmp_path):
 def test_a_plugin_that_cannot_be_used_is_refused(theirs, options, named):
     from pathlib import Path
 
-    from flows.cli.runs import _use_plugins
+    from flows.cli.options import use_plugins
     from tasks.faults import SpecError
 
     chosen = dict(zip(options[::2], options[1::2], strict=True))
     with pytest.raises(SpecError, match=named):
-        _use_plugins([Path(chosen.get("--with", str(theirs)))], chosen.get("--engine", "local"))
+        use_plugins([Path(chosen.get("--with", str(theirs)))], chosen.get("--engine", "local"))
