@@ -32,7 +32,7 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         ends = "none" if low is None or high is None else f"{num(low)} to {num(high)}"
         sign = ("same" if same else "other") if none_sure else "not known"
         if sure:
-            sign = "survives" if same else "wrong"
+            sign = "known" if same else "wrong"
         rows.append((column, num(coef), ends, num(exact), sign))
     text = render_sentence(
         "own_coefficients",
@@ -52,6 +52,7 @@ def _missing(view: View, content: Mapping[str, Any]) -> ReportSection | None:
     text = render_sentence(
         "own_missing",
         left_out=content["left_out"],
+        linear=content.get("linear", False),
         no_rows="" if content["rows"] else content["missing"],
         enough=enough_epsilon(view),
         rows=rows_for_the_same(view),

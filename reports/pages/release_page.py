@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpalgos.coefficients import CENTERED, SHRUNK
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Picture, picture
 from reports.pages.text import render_html
@@ -21,14 +22,32 @@ def render_release(record: Mapping[str, Any]) -> bytes:
         description=f"What was released from {name}, and what it cost",
         deployment=_fields(deployment),
         release=release,
+        question=_question(deployment, release),
         answer=[
-            [each["name"], num(each["estimate"]), *(_end(each[side]) for side in ("lower", "upper"))]
+            [each["name"], num(_center(each)), *(_end(each[side]) for side in ("lower", "upper"))]
             for each in release["answer"] or ()
         ],
+        shown=CENTERED if any(each["lower"] is not None for each in release["answer"] or ()) else SHRUNK,
         beliefs=_beliefs(release["risk"]["posterior"]),
         calibration=_calibration(release.get("binned_fit", {})),
         fit={name: num(value) for name, value in release.get("fit", {}).items()},
     )
+
+
+def _question(deployment: Mapping[str, Any], release: Mapping[str, Any]) -> str:
+    """Return what was asked, of how many rows and at which price, in a line."""
+    model, loss = release.get("model", {}), deployment.get("privacy_loss", {})
+    budget, unit = loss.get("privacy_parameters", {}), release["risk"]["unit"]
+    asked = [model.get("formula") or model.get("response", "")]
+    asked += [f"{model['n']:,} {unit}s"] if "n" in model else []
+    asked += [f"ε = {budget['epsilon']:g}, δ = {budget['delta']:g}"] if budget else []
+    return " · ".join(filter(None, asked))
+
+
+def _center(each: Mapping[str, Any]) -> float:
+    """Return the center of an interval, and the answer where there is none."""
+    ends = each["lower"], each["upper"]
+    return float(each["estimate"] if None in ends else sum(ends) / 2)
 
 
 def _calibration(bins: Mapping[str, Sequence[float | None]]) -> tuple[Picture, str] | None:
@@ -41,7 +60,7 @@ def _calibration(bins: Mapping[str, Sequence[float | None]]) -> tuple[Picture, s
         return None
     ends = [value for p, o, se, _ in known for value in (p, o - 2 * se, o + 2 * se)]
     room = 0.05 * (max(ends) - min(ends))
-    both = min(ends) - room, max(ends) + room
+    both = min(0.0, min(ends) - room), max(0.0, max(ends) + room)
     frame = Frame("mean prediction", "mean response", both, both, x_log=False, y_log=False, height=360)
     band = [(o - 2 * se, o + 2 * se) for _, o, se, _ in known]
     line = Line("", [(p, o) for p, o, *_ in known], look("private", 1), band)

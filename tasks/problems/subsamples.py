@@ -128,7 +128,7 @@ class Subsamples(RegisteredTableProblem):
         left_out += [name for name, there in zip(class_names, reference.classes, strict=True) if not there]
         private = [cell for cell in run.cells if cell.calibration == "tight"]
         private.sort(key=lambda cell: not dpalgos.get_estimator(cell.estimator).has_interval)
-        content: dict[str, Any] = {"left_out": left_out, "rows": [], "missing": ""}
+        content: dict[str, Any] = {"left_out": left_out, "linear": not self.family, "rows": [], "missing": ""}
         if not private:
             return {**content, "missing": "none ran"}
         cell, n = private[0], len(prepared.X) if prepared.groups is None else int(prepared.groups[-1]) + 1

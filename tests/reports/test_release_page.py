@@ -37,6 +37,25 @@ def test_sentences_begin_with_a_capital_and_end_with_a_stop(page):
     assert "flavor" not in page
 
 
+def test_the_table_is_preceded_by_the_question_and_shows_centers_of_intervals():
+    import copy
+
+    record = copy.deepcopy(RECORD)
+    record["deployment"]["privacy_loss"] = {"privacy_parameters": {"epsilon": 2.0, "delta": 1e-6}}
+    record["release"] |= {
+        "model": {"formula": "cost ~ age", "n": 4000},
+        "answer": [{"name": "age", "estimate": 7.0, "lower": 10.0, "upper": 20.0}],
+        "covers": "Intervals cover the coefficients of least squares.",
+    }
+    page = render_release(record).decode()
+    before, table = page.replace("\xa0", " ").split("<table>", 1)
+    for said in ("cost ~ age", "4,000 rows", "ε = 2, δ = 1e-06"):
+        assert said in before
+    assert "<td>15.0</td>" in table
+    assert "coefficients of least squares" in table
+    assert "centers of their intervals" in table
+
+
 def test_a_missing_end_is_called_so_and_figures_scale(page):
     assert page.count("<td>none</td>") == 2
     svg = re.search("<svg[^>]*>", page)[0]
