@@ -62,9 +62,11 @@ class Guesses(Strict):
         for entry, table in (("mean", mean), ("shares", shares)):
             for name, value in list(table.items()):
                 column, level = _level_of(name, categories)
-                if not column:
-                    if isinstance(value, tuple):
+                if not column:  # of numbers; of 0 and 1 their shares say the mean
+                    if isinstance(value, tuple) and len(value) != 2:
                         raise ValueError(f"guesses.{entry} of {name!r} must be one number, got {len(value)}")
+                    mean[name] = value[1] / sum(value) if isinstance(value, tuple) else value
+                    shares.pop(name, None)
                     continue
                 levels, values = categories[column], value if isinstance(value, tuple) else (value,)
                 named = (level,) if level else levels if isinstance(value, tuple) else levels[1:]

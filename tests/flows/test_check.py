@@ -124,6 +124,7 @@ def test_levels_merge_spellings_by_public_declaration(tmp_path, home):
 def test_other_spellings_are_another_question(tmp_path, home):
     file = study(tmp_path, response="cost")
     budget = {"epsilon": 1.0, "delta": 1e-7}
+    open_ledger(home).open_dataset("mine", 1.0, 1e-6)
 
     def declared():
         request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)

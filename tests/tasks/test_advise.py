@@ -318,6 +318,12 @@ def test_shares_of_levels_are_stated_in_part_or_in_full(tmp_path):
         assert shares == pytest.approx([south, west], abs=0.02)
 
 
+def test_shares_of_zeros_and_ones_state_the_mean_of_a_column_of_numbers(tmp_path):
+    spec = with_guesses(study(tmp_path, response="cost"), "shares.visits = [0.25, 0.75]")
+    declared = spec.head_panel.problem.declared_rows(spec.guesses)
+    assert (declared.guesses.means["visits"], declared.guesses.shares) == (0.75, {})
+
+
 def test_an_event_whose_share_is_not_stated_may_be_one_of_a_hundred(tmp_path):
     file = study(tmp_path, response="smoker")
     edited(file, 'mean."smoker" = 0.3', "")
