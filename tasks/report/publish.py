@@ -154,7 +154,7 @@ def _content(path: Path, folder: Path) -> bytes:
 
 def finished_reports(folder: Path, private: list[str]) -> Iterator[FinishedReport]:
     """Yield the whole reports in a folder; names of those about an analyst's own table go to ``private``."""
-    for place in sorted(folder.iterdir()):
+    for place in sorted(folder.iterdir()) if folder.is_dir() else ():
         needed = [place / name for name in ("manifest.json", "card.json", "report.html")]
         if not all(os.path.lexists(path) for path in needed):
             continue

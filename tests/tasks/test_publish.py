@@ -10,7 +10,7 @@ import pytest
 
 from reports.pages.index import Card
 from tasks.faults import SpecError
-from tasks.report.publish import MARK, publish
+from tasks.report.publish import MARK, finished_reports, publish
 from tasks.report.write import entries_of, history_files, with_this_run
 
 CARD = Card(
@@ -218,3 +218,7 @@ def test_a_run_is_remembered_once(tmp_path):
 
 def test_a_history_without_values_has_no_page():
     assert history_files(None, []) == {}
+
+
+def test_a_folder_that_is_not_there_yet_has_no_reports(tmp_path):
+    assert list(finished_reports(tmp_path / "out", [])) == []
