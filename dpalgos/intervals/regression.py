@@ -99,6 +99,7 @@ _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved di
 _WHITE = 0.0025  # variance of entries that the whitening leaves
 _MARGIN, _BENT_MARGIN = 1.2, 1.5  # of the variance, for curvature that differs among steps
 _WIDER = 3.0
+_ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of a combination
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +285,9 @@ class IntervalsAlong:
             biases={CLIPPED: size @ (shift.bias + everywhere) + hidden, BENT: bent},
             flags={
                 HIDDEN: unresolved(self.curvature, outer),
-                GROSS: (size > 0).astype(float) @ (shift.gross | (everywhere > 0)) > 0,
+                GROSS: (size > _ROUNDING * size.max(axis=1, keepdims=True)).astype(float)
+                @ (shift.gross | (everywhere > 0))
+                > 0,
             },
             center=coef + combinations @ (shift.moved + everywhere),
         )
