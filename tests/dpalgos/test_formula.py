@@ -13,6 +13,7 @@ import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.basis import basis_of
 from dpalgos.formula.design import CategoryColumn, NumberColumn, columns_named, design_of
+from dpalgos.intervals.half_widths import along
 from dpalgos.release.transcript import Transcript
 
 DECLARED = {
@@ -212,6 +213,10 @@ def test_products_have_the_intervals_that_their_centered_form_has():
     assert plain.bse.notna().all()
     np.testing.assert_allclose(plain.bse[["age", "age:smoker"]], centered.bse.iloc[[1, 3]], rtol=1e-6)
     assert (plain.pvalues[["Intercept", "age", "smoker"]] < 1e-6).all()
+    # By released covariances: half-widths that add up would be wider.
+    added = along({}, plain.result.interval, plain.response_units[1] * plain.basis.back)[0]
+    widths = plain.conf_int()[1] - plain.conf_int()[0]
+    assert (widths[["Intercept", "smoker"]] < 0.9 * (added[1] - added[0])[[0, 2]]).all()
 
 
 def test_terms_that_repeat_each_other_are_refused_by_name():
