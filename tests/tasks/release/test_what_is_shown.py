@@ -183,10 +183,10 @@ def test_the_record_holds_the_sensitivities_that_were_drawn(tmp_path, monkeypatc
     asked = ledger, "preconditioned_regression", tmp_path / "table.csv", tmp_path / "mine-release.toml"
     for _ in range(2):  # drawn, and replayed from the ledger
         found = release(*asked, epsilon=8.0, delta=1e-7)
-        recorded = {each["label"]: each["sensitivity"] for each in record_of(found)["release"]["events"]}
-        assert recorded == {each.label: float(each.l2_sensitivity) for each in drawn[0].events}
+        recorded = {(each["label"], each["sensitivity"]) for each in record_of(found)["release"]["events"]}
+        assert recorded == {(each.label, float(each.l2_sensitivity)) for each in drawn[0].events}
     assert len(drawn) == 1
-    planned = {each["label"]: each["sensitivity"] for each in found.facts["events"]}
-    assert planned.keys() == recorded.keys()
+    planned = {(each["label"], each["sensitivity"]) for each in found.facts["events"]}
+    assert {label for label, _ in planned} == {label for label, _ in recorded}
     assert planned != recorded
     assert found.facts["rho"] == found.charge.cost.rho
