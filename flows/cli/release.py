@@ -15,7 +15,6 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import files_named_by, output_files
-from dpalgos.coefficients import CENTERED, SHRUNK
 from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
@@ -112,6 +111,8 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
         ends = ("?" if end is None else f"{end:.6g}" for end in interval.get(column, ()))
         yield f"{column:<{width}}{value:>14.6g}" + "".join(f"{end:>14}" for end in ends)
     if shown["covers"]:
+        from dpalgos.coefficients import CENTERED, SHRUNK
+
         yield f"{shown['covers']} {CENTERED if shown['center'] else SHRUNK}."
     if shown["interval_note"]:
         yield shown["interval_note"]

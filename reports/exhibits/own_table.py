@@ -26,7 +26,7 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
     none_sure = all(low is None for _, _, low, _, _ in content["rows"])
     for column, coef, low, high, exact in content["rows"]:
         sure = low is not None and high is not None and (low > 0 or high < 0)
-        same = (coef > 0) == (exact > 0)
+        same = coef * exact > 0  # an answer of zero has no sign
         if same and (sure or none_sure):
             surviving.append(column)
         ends = "none" if low is None or high is None else f"{num(low)} to {num(high)}"
