@@ -63,11 +63,11 @@ def study(tmp_path_factory):
 @pytest.fixture
 def place(study, tmp_path, monkeypatch):
     """A copy of that folder, to work in."""
-    shutil.copytree(study, tmp_path / "work")
-    monkeypatch.chdir(tmp_path / "work")
+    shutil.copytree(study, tmp_path / "desk")
+    monkeypatch.chdir(tmp_path / "desk")
     Path("people.csv").write_bytes(Path("good.csv").read_bytes())
     Path("release.toml").write_text(CONFIG)
-    return tmp_path / "work"
+    return tmp_path / "desk"
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_an_input_is_never_replaced(name, spelling, record, command_line):
         os.symlink(Path(file).absolute(), source)
         named = Path(file)
     elif spelling == "detour":
-        named = Path(file).parent / ".." / "work" / file
+        named = Path(file).parent / ".." / "desk" / file
         os.link(source, file)
     elif spelling == "link":
         os.symlink(Path(source).absolute(), file)
@@ -167,7 +167,7 @@ def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_lin
 
 def test_two_outputs_of_one_name_are_refused(place, command_line):
     assert "twice" in sentence(
-        command_line(*RELEASE.split(), "--record", ".", "--table", "../work/release.html")
+        command_line(*RELEASE.split(), "--record", ".", "--table", "../desk/release.html")
     )
 
 
