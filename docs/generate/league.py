@@ -1,20 +1,24 @@
 """The league of the documentation: ``league.json``, a short form of a run's results, and the page it makes.
 
-From the folder ``docs``: ``../.venv/bin/python -m generate.league ../reports/out`` takes the last run of
-``dpcost league``.
+From the folder ``docs``: ``../.venv/bin/python -m generate.league ../reports/out "what changed"`` takes the
+last run of ``dpcost league``, and adds its line to ``league_history.csv``, the list of published runs.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+from reports.analysis.league import comparisons
 from reports.pages.league import NAME, QUESTION, render_league
 
 FILE = Path(__file__).resolve().parents[1] / "league.json"
-_VALUES = ("epsilon", "value", "standard_error", "seconds", "repetitions")
+HISTORY = FILE.with_name("league_history.csv")
+_COUNTS = ("better", "worse", "undecided")
+_VALUES = ("epsilon", "value", "standard_error", "seconds", "repetitions", "halves")
 
 
 def shortened(results: dict[str, Any]) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def shortened(results: dict[str, Any]) -> dict[str, Any]:
     for row in results["rows"]:
         of_table = fits.setdefault(row["method"], {}).setdefault(row["table"], [])
         if "value" in row:
-            of_table.append([_rounded(row[key]) for key in _VALUES])
+            of_table.append([_rounded(row.get(key)) for key in _VALUES])
         else:
             of_table.append([row["epsilon"], row["error"]])
     return {**{key: value for key, value in results.items() if key != "rows"}, "fits": fits}
@@ -40,8 +44,11 @@ def lengthened(short: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in short.items() if key != "fits"}, "rows": rows}
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
+def _rounded(value: Any) -> Any:
+    """Return a number to four digits, or the numbers of a list."""
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return value if value is None or isinstance(value, int) else float(f"{value:.4g}")
 
 
 def _row(values: list[Any]) -> dict[str, Any]:
@@ -60,29 +67,51 @@ def copy_page(folder: Path) -> None:
 def pages() -> dict[str, str]:
     """Return what the guide shows of the page: no pictures, and not the tables one by one."""
     if not FILE.exists():
-        return {"league.txt": "No run of the league is kept here.\n"}
+        return {"league.txt": "No run of the league is kept here.\n", "league_history.txt": history()}
     text = _files(tables=False)["report.md"].decode()
     lines = text.split(QUESTION, 1)[1].splitlines()
     link = '<a href="../gallery/league/report.html">The whole page</a> has a table for each dataset.'
-    return {"league.txt": "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"}
+    shown = "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"
+    return {"league.txt": shown, "league_history.txt": history()}
 
 
 def _files(*, tables: bool) -> dict[str, bytes]:
     short = json.loads(FILE.read_text(encoding="utf-8"))
-    about = {key: short[key] for key in ("command", "finished", "version")}
-    results = lengthened(short)
-    return render_league(results if tables else {**results, "tables": {}}, **about)
+    about = {key: short[key] for key in ("command", "finished", "version", "complete")}
+    return render_league(lengthened(short), each_table=tables, **about)
 
 
-def main(reports: Path) -> None:
-    """Write the short form of the last run's results."""
+def history() -> str:
+    """Return the runs that were published as a table, the last one first."""
+    with HISTORY.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    lines = ["| " + " | ".join(row.values()) + " |" for row in reversed(rows)]
+    return "\n".join(["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0]), *lines]) + "\n"
+
+
+def history_line(results: dict[str, Any], about: dict[str, Any], changed: str) -> list[str]:
+    """Return a run's line: when, which code, how our methods did, and what changed in them since the last."""
+    found = comparisons(results)
+    counts = []
+    for developed in (False, True):
+        own = [each.verdict for each in found if results["tables"][each.table]["developed"] is developed]
+        counts.append(" / ".join(str(own.count(verdict)) for verdict in _COUNTS) + f" of {len(own)}")
+    return [about["finished"][:10], "; ".join(results["machines"]), *counts, changed]
+
+
+def main(reports: Path, changed: str) -> None:
+    """Write the short form of the last run's results, and its line of the history."""
     folder = reports / NAME
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    about = {"command": manifest["command"], "finished": manifest["finished"], "version": manifest["dpcost"]}
+    about = {key: manifest[key] for key in ("command", "finished", "complete")} | {
+        "version": manifest["dpcost"]
+    }
     content = json.dumps(shortened(results) | about, ensure_ascii=False, separators=(",", ":"))
     FILE.write_text(content + "\n", encoding="utf-8")
+    with HISTORY.open("a", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerow(history_line(results, about, changed))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

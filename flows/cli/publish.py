@@ -1,6 +1,7 @@
 """The commands that bring results to others: a figure for a paper, a static site, the league's page."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,7 +151,7 @@ def league(
     ] = None,
     out: given.Out = None,
 ) -> None:
-    """Compare private regressions of many libraries on public tables, each in its own environment."""
+    """Compare private regressions and means of many libraries on public tables."""
     from flows.cli.launch import check_index
     from flows.league.run import league as measured
     from flows.league.run import merged
@@ -163,10 +164,18 @@ def league(
     with output_files("league", [folder / NAME / "results.json"], inputs=merge or (), force=True):
         if merge:
             results = merged([read_results(path) for path in merge])
+            command = shlex.join(
+                ["dpcost", "league", *(part for path in merge for part in ("--merge", str(path)))]
+            )
         else:
             chosen, names = _chosen(method, table)
             results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed or 0)
-        page = _written(results, folder, seed or 0)
+            parts = [part for each in method or () for part in ("--method", each)]
+            parts += [part for each in table or () for part in ("--table", each)]
+            command = shlex.join(
+                ["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", f"{seed or 0}"]
+            )
+        page = _written(results, folder, command)
     typer.echo(str(page))
 
 
@@ -188,7 +197,7 @@ def _chosen(method: list[str] | None, table: list[str] | None) -> tuple[list[Any
     return chosen, [name for name in tables if table is None or name in table]
 
 
-def _written(results: dict[str, Any], folder: Path, seed: int) -> Path:
+def _written(results: dict[str, Any], folder: Path, command: str) -> Path:
     """Write the page, its results and the index; return the page."""
     from importlib.metadata import version
 
@@ -196,8 +205,12 @@ def _written(results: dict[str, Any], folder: Path, seed: int) -> Path:
     from tasks.report.manifest import now
     from tasks.report.write import write_index
 
-    command = f"dpcost league --seed {seed}"
-    files = render_league(results, command=command, finished=now(), version=f"dpcost {version('dpcost')}")
+    methods, tables = _chosen(None, None)
+    complete = {one.name for one in methods} <= results["methods"].keys()
+    complete = complete and set(tables) <= results["tables"].keys()
+    files = render_league(
+        results, command=command, complete=complete, finished=now(), version=f"dpcost {version('dpcost')}"
+    )
     for name, content in files.items():
         atomic_write(folder / NAME / name, content)
     write_index(folder)

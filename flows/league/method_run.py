@@ -15,14 +15,14 @@ from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.errors import InputError
 from flows.league.journal import Journal
-from flows.league.scale import Scale
+from flows.league.scale import MeanScale, RegressionScale
 from flows.league.tables import LeagueTable
 from flows.league.worker_process import MOST_SECONDS, Method, Worker
 from flows.record.progress import say
 from tasks.faults import SpecError
 
 EPSILONS = (1.0, 0.1, 10.0, 0.5, 3.0)  # in this order, if time is short
-REPETITIONS = 3
+QUICK, QUICK_REPETITIONS, REPETITIONS = 0.1, 20, 5  # quick: fits of less than so many seconds
 AUDIT: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 _AUDIT_ROWS, _AUDIT_SHARE, _LEAST_TRIALS = 10, 0.4, 100  # the share: of a method's time
 _ATTACKED = "opposite corners"  # the pairs that are farthest apart, among rows of each kind
@@ -39,7 +39,7 @@ class ScaledTable:
 
     table: LeagueTable
     path: Path
-    scale: Scale
+    scale: MeanScale | RegressionScale
 
 
 class MethodRun:
@@ -103,10 +103,11 @@ class MethodRun:
         }
 
     def _measured(self, worker: Worker, entry: ScaledTable, epsilon: float, left: float) -> Row | None:
-        """Return the mean error of some fits; None where the time is over before the first."""
+        """Return the mean error of 20 quick fits or 5 others, or of what time allows; None of none."""
         errors: list[float] = []
         seconds: list[float] = []
-        for repetition in range(REPETITIONS):
+        while len(errors) < (QUICK_REPETITIONS if max(seconds, default=0.0) < QUICK else REPETITIONS):
+            repetition = len(errors)
             answer = self._fitted(worker, entry, epsilon, repetition, left - sum(seconds))
             if answer is None or "error" in answer:
                 if answer is not None:
@@ -114,17 +115,12 @@ class MethodRun:
                 break
             errors.append(answer["value"])
             seconds.append(answer["seconds"])
-            if sum(seconds) > left / 50:
-                break
         if not errors:
             return None
-        spread = float(np.std(errors, ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
-        found = {
-            "value": float(np.mean(errors)),
-            "standard_error": spread,
-            "seconds": float(np.median(seconds)),
-        }
-        return self._row(entry, epsilon, **found, repetitions=len(errors))
+        value, spread, repetitions = _summary(errors)
+        halves = [_summary(errors[1::2]), _summary(errors[::2])] if repetitions > 1 else None
+        found = {"value": value, "standard_error": spread, "halves": halves}
+        return self._row(entry, epsilon, **found, seconds=float(np.median(seconds)), repetitions=repetitions)
 
     def _fitted(
         self, worker: Worker, entry: ScaledTable, epsilon: float, repetition: int, left: float
@@ -209,6 +205,12 @@ class MethodRun:
         found["proved"], found["pair"] = weakest.epsilon_lower_bound, weakest.pair
         found["violated"], found["trials"] = all(each.violated for each in verdicts), n_trials
         del found["error"]
+
+
+def _summary(errors: Sequence[float]) -> tuple[float, float | None, int]:
+    """Return a mean, its standard error where there is one, and of how many."""
+    spread = float(np.std(errors, ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
+    return float(np.mean(errors)), spread, len(errors)
 
 
 class _TimeIsUp(BaseException):

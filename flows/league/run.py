@@ -22,8 +22,8 @@ import numpy as np
 from flows.league.environments import installed, interpreter
 from flows.league.journal import Journal
 from flows.league.method_run import MethodRun, ScaledTable
-from flows.league.scale import Scale
-from flows.league.tables import LeagueTable, load
+from flows.league.scale import scale_of
+from flows.league.tables import LeagueTable, load, means_of
 from flows.league.worker_process import Method
 from flows.record.progress import say
 from tasks.faults import SpecError
@@ -42,14 +42,15 @@ def league(
     trials: int = 500,
 ) -> Row:
     """Return the results of all methods on all tables; a run that was interrupted goes on where it was."""
-    tables = {name: found for name in names if (found := _loaded(name, folder)) is not None}
+    loaded = [found for name in names if (found := _loaded(name, folder)) is not None]
+    tables = {table.name: table for one in loaded for table in (one, means_of(one))}
     for requires in dict.fromkeys(method.requires for method in methods):
         with suppress(SpecError):  # each of its methods will say so
             interpreter(requires, folder)
     cores, deadline, code = os.cpu_count() or 1, time.monotonic() + 60 * minutes, commit()
     journal = Journal(folder / "journal", [*tables, str(seed), str(trials), code])
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(cores) as pool:
-        entries = [ScaledTable(t, Path(place) / f"{t.name}.npz", Scale(t)) for t in _in_turns(tables)]
+        entries = [ScaledTable(t, Path(place) / f"{t.name}.npz", scale_of(t)) for t in _in_turns(tables)]
         for entry in entries:
             np.savez(entry.path, **entry.table.arrays())
         runs = [MethodRun(method, entries, folder, journal, seed) for method in methods]
@@ -73,8 +74,15 @@ def league(
         "audits": [part["audit"] for part in parts],
         "methods": {m.name: {**m.about(), "versions": installed(m.requires, folder)} for m in methods},
         "tables": {
-            name: {"family": t.family, "source": t.source, "n": len(t.X), "d": t.X.shape[1]}
-            for name, t in tables.items()
+            entry.table.name: {
+                "family": entry.table.family,
+                "source": entry.table.source,
+                "n": len(entry.table.X),
+                "d": entry.table.X.shape[1],
+                "developed": entry.table.developed,
+                "constant": entry.scale.constant,
+            }
+            for entry in entries
         },
         "machines": [
             f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}, "

@@ -1,9 +1,12 @@
-"""The error of coefficients: the share of what a regression can explain that they miss.
+"""The error of coefficients, and of means.
+
+Of a regression it is the share of what it can explain that coefficients miss:
 
     (mean loss − least mean loss) / (mean loss of the constant alone − least mean loss)
 
-0 for the answer without privacy, 1 for the constant alone, at most 100; the loss is the squared error or
-minus the log-likelihood, on all rows, which are what is protected.
+0 for the answer without privacy, 1 for the constant alone; the loss is the squared error or minus the
+log-likelihood, on all rows, which are what is protected. Of means it is their root mean squared distance from
+the means of the rows, each in standard deviations of its column. All errors are at most 100.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,8 +19,26 @@ from flows.league.tables import LeagueTable
 MOST_ERROR = 100.0
 
 
-class Scale:
+class MeanScale:
+    """The means of a table's columns and their standard deviations, in which errors are measured."""
+
+    def __init__(self, table: LeagueTable) -> None:
+        self._means, self._stds = table.X.mean(axis=0), table.X.std(axis=0)
+        self.constant = self.error([0.0] * len(self._means))  # of the declared centers
+
+    def error(self, means: Sequence[float]) -> float:
+        """Return the root mean squared distance in standard deviations, at most 100; NaN becomes that."""
+        if np.shape(means) != self._means.shape:
+            return MOST_ERROR
+        varies = self._stds > 0
+        missed = (np.array(means) - self._means)[varies] / self._stds[varies]
+        return float(np.clip(np.nan_to_num(np.sqrt(np.mean(missed**2)), nan=MOST_ERROR), 0, MOST_ERROR))
+
+
+class RegressionScale:
     """The losses of a table's regression between which errors are measured."""
+
+    constant = 1.0
 
     def __init__(self, table: LeagueTable) -> None:
         self._family, self._y = table.family, table.y
@@ -54,3 +75,8 @@ class Scale:
             yield PoissonRegressor(alpha=1e-8, fit_intercept=False, max_iter=2000).fit(X, y).coef_
             constant[-1] = np.log(mean)
         yield constant
+
+
+def scale_of(table: LeagueTable) -> MeanScale | RegressionScale:
+    """Return the scale of a table's errors."""
+    return MeanScale(table) if table.family == "means" else RegressionScale(table)

@@ -10,6 +10,8 @@ from tasks.strict import Strict, read_strictly
 Name = Annotated[str, Field(pattern=r"^[\w .,:+/()=-]{1,200}$")]
 Text = Annotated[str, Field(max_length=10_000)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Family = Literal["linear", "logistic", "counts", "means"]
+_Summary = tuple[Annotated[float, Field(ge=0)], float | None, int]  # mean, standard error, of how many
 _MOST = 10**6  # rows and columns, for their texts
 
 
@@ -22,12 +24,13 @@ class _Row(_Part):
 
     table: Name
     method: Name
-    family: Literal["linear", "logistic", "counts"]
+    family: _Family
     epsilon: Positive
     value: Annotated[float, Field(ge=0)] | None = None
     standard_error: float | None = None
     seconds: float | None = None
     repetitions: int | None = None
+    halves: tuple[_Summary, _Summary] | None = None
     error: Text | None = None
 
 
@@ -51,10 +54,12 @@ class _Method(_Part):
 
 
 class _Table(_Part):
-    family: Literal["linear", "logistic", "counts"]
+    family: _Family
     source: Text
     n: int
     d: int
+    developed: bool
+    constant: Annotated[float, Field(ge=0)]
 
 
 class Results(_Part):

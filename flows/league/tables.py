@@ -5,14 +5,14 @@ Estimators are developed on half of the tables, as :func:`developed_on` says, an
 A number's column is [lower, upper] or [lower, upper, center, scale]; without units, the middle of its bounds
 and a quarter of their width. Rows are moved into the bounds. A category but the first becomes −1 or 1.
 Responses of a logistic regression are 0 or 1, counts are as they are. The seed that draws the rows of a large
-table is fixed.
+table is fixed. The covariates of a table are also a table of the family "means".
 """
 
 import hashlib
 import io
 import subprocess
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class LeagueTable:
     """Rows in units, without a constant: X (n, d) in [lower, upper], y (n,) in [y_lower, y_upper]."""
 
     name: str
-    family: str  # "linear", "logistic" or "counts"
+    family: str  # "linear", "logistic", "counts" or "means"
     source: str
     X: np.ndarray
     y: np.ndarray
@@ -43,6 +43,7 @@ class LeagueTable:
     upper: np.ndarray
     y_lower: float
     y_upper: float
+    developed: bool  # whether this project's methods may have been tuned on it
 
     def arrays(self) -> dict[str, Any]:
         """Return what a method may use: the rows, and what is public."""
@@ -88,8 +89,13 @@ def load(name: str, folder: Path) -> LeagueTable:
         y, ends = _outcome(frame[response], columns[response], family)
     return LeagueTable(
         name=name, family=family, source=f"{item} of {package}", X=X, y=y, lower=lower, upper=upper,
-        y_lower=ends[0], y_upper=ends[1],
+        y_lower=ends[0], y_upper=ends[1], developed=developed_on(name),
     )  # fmt: skip
+
+
+def means_of(table: LeagueTable) -> LeagueTable:
+    """Return a table's covariates as a table of which means are wanted; no method was tuned on any."""
+    return replace(table, name=f"{table.name} (means)", family="means", developed=False)
 
 
 def _in_units(column: pd.Series, told: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -42,7 +42,12 @@ class Table:
         self.releases.append({"multiplier": multiplier, "rate": rate, "times": times})
 
     def products(self) -> list[tuple[np.ndarray, float, float]]:
-        """Return the products whose sums make the normal equations, each with its public bounds."""
+        """Return the columns whose sums make the answer, each with its public bounds.
+
+        Those of means are the covariates, those of a regression the products of its normal equations.
+        """
+        if self.family == "means":
+            return list(zip(self.X.T, self.lower.tolist(), self.upper.tolist(), strict=True))
         Z = [*self.X.T, np.ones(len(self.X)), self.y]
         lower, upper = [*self.lower, 1.0, self.y_lower], [*self.upper, 1.0, self.y_upper]
         found = []
@@ -53,7 +58,9 @@ class Table:
         return found
 
     def solved(self, sums: Any) -> np.ndarray:
-        """Return the least squares that noisy sums of the products imply."""
+        """Return the means, or the least squares, that noisy sums of the products imply."""
+        if self.family == "means":
+            return np.array(list(sums)) / len(self.X)
         size = self.X.shape[1] + 2
         moments = np.full((size, size), float(len(self.X)))
         for (i, j), total in zip(self._pairs(), sums, strict=True):

@@ -1,4 +1,4 @@
-"""The league's page: everybody's regressions on everybody's tables, as ratios to the best answer."""
+"""The league's page: everybody's regressions and means on everybody's tables."""
 
 from __future__ import annotations
 
@@ -6,45 +6,62 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
+from reports.analysis.league import (
+    LEAST_ERROR,
+    MOST_ERROR,
+    Comparison,
+    Summary,
+    Verdict,
+    comparisons,
+    errors_of,
+    ratios_of,
+    violated,
+)
 from reports.charts.line_chart import Frame, Line, line_chart
 from reports.charts.picture import Picture, picture
 from reports.pages.index import Card
 from reports.pages.text import render_html, render_markdown
 from reports.palette import look
-from reports.writing import num
+from reports.writing import error_bar, num
 
-TITLE = "The league of private regressions"
+TITLE = "The league of private regressions and means"
 NAME = "league"
-QUESTION = "Whose private regression comes closest to the one without privacy, on public tables?"
-FAMILIES = {"linear": "Linear regression", "logistic": "Logistic regression", "counts": "Counts"}
+QUESTION = "Whose private regressions and means come closest to those without privacy, on public tables?"
+FAMILIES = {
+    "linear": "Linear regression", "logistic": "Logistic regression", "counts": "Counts",
+    "means": "Means of columns",
+}  # fmt: skip
 RULES = (
     "Every method gets the same rows, with the same public bounds and units, declared before the values"
     " were looked at, but for tables of a mirror; the file of tables states where they are from. Rows are "
     "moved into the bounds.",
     "A method is called as its documentation calls it, with default settings, in an environment of its "
     "own; it may use the bounds, the units, ε and δ = 1/n². Neighbors differ in one row, replaced.",
-    "The error is the share of what a regression can explain that the coefficients miss: 0 for the "
-    "answer without privacy, 1 for the constant alone, at most 100. It is the mean of some repetitions;"
-    " ratios are to the least error at the same table and ε, an error below .001 counting as that.",
+    "The error of a regression is the share of what it can explain that the coefficients miss: 0 for the "
+    "answer without privacy, 1 for the constant alone. The error of means is their root mean squared "
+    "distance from the means of the rows, in standard deviations of the columns; the constant is the "
+    "declared centers. An error is at most 100; one below .001 counts as that.",
+    "A fit of less than .1 seconds is repeated 20 times, another five times, or as often as time allows. The "
+    "other method of a comparison is the one with the least error in one half of the repetitions; the other "
+    "half is compared, so that being the best of many by luck is no advantage. Clear means by more than two "
+    "standard errors of the difference (Welch’s test). What violates its claim is no rival.",
     "A fit that fails, is refused, takes over ten minutes or 4 GB has that as its result: its ratio is "
     "infinite. Synthetic rows are followed by the ordinary regression.",
     "Time is shared by a rule that was set before the run. Each method is fitted once to the smallest "
     "table; the quickest by that begins, and each has an equal part of the time that is left, so that "
     "what quick ones leave goes to slow ones. It takes the tables from small to large, the families in "
-    "turns, at ε = 1 first, with three repetitions, or fewer where one takes a fiftieth of its time. "
-    "What it does not come to is blank and counts for and against nobody: ratios are over the settings "
-    "that a method came to; their number is shown.",
+    "turns, at ε = 1 first. What it does not come to is blank and counts for and against "
+    "nobody: ratios are over the settings that a method came to; their number is shown.",
     "At ε = 1 the attacks of dpcost audit --callable run on every method that is fast enough, on tables"
     " of ten rows with a covariate from 0 to 1. A claim is called violated only if a second attack with"
     " other seeds says so, too. Where a method shows its noise, or its library proves an ε, an "
     "accountant replays it.",
 )
-_LARGEST, _LEAST = 100.0, 1e-3
 
 
 @dataclass(frozen=True)
@@ -61,13 +78,24 @@ class Section:
 
 
 def render_league(
-    results: Mapping[str, Any], *, command: str, finished: str, version: str
+    results: Mapping[str, Any],
+    *,
+    command: str,
+    finished: str,
+    version: str,
+    complete: bool,
+    each_table: bool = True,
 ) -> dict[str, bytes]:
-    """Return the page, the results and the card of the index, by file name."""
+    """Return the page, the results and the card of the index, by file name.
+
+    ``complete`` tells whether all methods ran on all tables; ``each_table`` adds a section for each table.
+    """
     ratios = ratios_of(results)
-    sections = [_leaders(results, ratios), _audits(results, command)]
+    sections = [_leaders(results, developed=False, complete=complete)]
+    sections.append(_leaders(results, developed=True, complete=complete))
+    sections.append(_audits(results, command))
     sections += [found for family in FAMILIES if (found := _profile(results, ratios, family)) is not None]
-    sections += [_of_table(results, name) for name in sorted(results["tables"])]
+    sections += [_of_table(results, name) for name in sorted(results["tables"]) if each_table]
     sections.append(_methods(results))
     headline = sections[0].sentences[0]
     context: dict[str, Any] = {
@@ -86,6 +114,7 @@ def render_league(
     manifest = {
         "study": {"name": NAME},
         "command": command,
+        "complete": complete,
         "finished": finished,
         "dpcost": version,
         "data": [],
@@ -106,50 +135,53 @@ def render_league(
     }
 
 
-def ratios_of(results: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a row per family, table and ε and a column per method: its error over the least.
-
-    Infinite where a method failed, NaN where it was not tried.
-    """
-    rows = pd.DataFrame(results["rows"]).reindex(columns=["family", "table", "epsilon", "method", "value"])
-    if rows.empty:
-        names = ["family", "table", "epsilon"]
-        return pd.DataFrame(
-            columns=list(results["methods"]), index=pd.MultiIndex.from_tuples([], names=names)
-        )
-    errors = rows.fillna({"value": np.inf}).pivot(
-        index=["family", "table", "epsilon"], columns="method", values="value"
-    )
-    errors = errors.clip(lower=_LEAST)
-    least = errors.min(axis=1).where(lambda each: np.isfinite(each), 1.0)
-    return errors.div(least, axis=0)
-
-
-def _leaders(results: Mapping[str, Any], ratios: pd.DataFrame) -> Section:
-    """Say first where somebody else is better, then how often ours are the best."""
-    if ratios.empty:
-        return Section("better", "Where somebody else is better", ["Nothing was compared."], None, [], [])
-    ours = [name for name in ratios if results["methods"][name]["ours"]]
-    others = [name for name in ratios if name not in ours]
-    own, other = ratios[ours].min(axis=1), ratios[others].min(axis=1)
-    answered = ratios[np.isfinite(ratios.min(axis=1))]
-    lost = answered[(other < own).loc[answered.index]]
-    lines = []
-    for place, row in lost.iterrows():
-        family, table, epsilon = place
-        best = row.drop(ours).idxmin()
-        ahead = row.drop(others).min() / row[best]
-        lines.append([table, family, f"{epsilon:g}", str(best), _ratio(ahead)])
-    lines.sort(key=lambda line: (line[1], line[0], float(line[2])))
-    total = len(answered)
+def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> Section:
+    """Count wins and losses on tables that ours were developed on, or on the others; list the losses."""
+    found = [
+        each
+        for each in comparisons(results)
+        if bool(results["tables"][each.table]["developed"]) is developed and each.family in FAMILIES
+    ]
+    title = "Tables that our methods were developed on" if developed else "Tables that judge our methods"
+    name = "developed" if developed else "untouched"
+    if not found:
+        return Section(name, title, ["Nothing was compared."], None, [], [])
+    counts = {verdict: sum(each.verdict == verdict for each in found) for verdict in get_args(Verdict)}
+    among = "" if complete else "Among the methods and tables of this run: "
+    where = "they were developed on" if developed else "they were not developed on"
     sentence = (
-        f"Somebody else’s method is better than ours in {len(lost)} of {total} settings (a table and an ε)."
-        if total
-        else "Nothing was measured."
+        f"{among}{'our' if among else 'Our'} methods are clearly better than the best other in "
+        f"{counts['better']} of {len(found)} settings on tables that {where}, clearly worse in "
+        f"{counts['worse']}; {counts['undecided']} are undecided."
     )
-    more = f"Ours are the best in the other {total - len(lost)}." if lines else ""
-    columns = ["table", "family", "ε", "the best", "our error over its"] if lines else []
-    return Section("better", "Where somebody else is better", [sentence, more], None, columns, lines, 2)
+    losses = sorted(
+        (each for each in found if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
+    )
+    lines = [
+        [e.table, e.family, f"{e.epsilon:g}", e.rival, _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
+        for e in losses
+    ]
+    columns = (
+        ["table", "family", "ε", "the other", "our error", "its error", "ours over its"] if lines else []
+    )
+    return Section(name, title, [sentence, _worse_than_constant(results, found)], None, columns, lines, 2)
+
+
+def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> str:
+    """Say in how many settings our answer has more error than the constant, or the declared centers."""
+    answered = [(each.own[0], results["tables"][each.table]["constant"]) for each in found if each.own]
+    above = [own / max(constant, LEAST_ERROR) for own, constant in answered if own > constant]
+    text = f"In {len(above)} of {len(answered)} settings our answer is worse than the constant"
+    return f"{text}, at worst {num(max(above))} times." if above else f"{text}."
+
+
+def _bar(summary: Summary | None) -> str:
+    """Write a mean error and its standard error."""
+    if summary is None:
+        return "no answer"
+    value, spread, _ = summary
+    text = "≥ 100" if value >= MOST_ERROR else num(value)
+    return text if spread is None else f"{text} ± {error_bar(spread, value)}"
 
 
 def _audits(results: Mapping[str, Any], command: str) -> Section:
@@ -190,18 +222,22 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> S
         return None
     own = ratios.loc[family]
     own = own.loc[:, np.isfinite(own.to_numpy(dtype=float)).any(axis=0)]
-    order = np.log(own.clip(upper=_LARGEST)).mean(axis=0).sort_values()
+    failed = violated(results)
+    means = np.log(own.clip(upper=MOST_ERROR)).mean(axis=0)
+    order = means.loc[sorted(means.index, key=lambda name: (name in failed, means[name]))]
+    errors = errors_of(results).loc[family]
+    constants = np.array([results["tables"][table]["constant"] for table, _ in errors.index])
     places = {name: place for place, name in enumerate(sorted(results["methods"]))}
     lines = []
     for name in order.index:
         found = np.sort(own[name].dropna().to_numpy())
         x, y = np.r_[1.0, found], np.arange(len(found) + 1) / len(found)
-        inside = x <= _LARGEST
-        points = [*zip(x[inside], y[inside], strict=True), (_LARGEST, y[inside].max())]
+        inside = x <= MOST_ERROR
+        points = [*zip(x[inside], y[inside], strict=True), (MOST_ERROR, y[inside].max())]
         lines.append(Line(name, [(float(a), float(b)) for a, b in points], look("private", places[name])))
     frame = Frame(
-        x_title="τ: error over the best’s", y_title="share of settings within τ", x=(1.0, _LARGEST),
-        y=(0.0, 1.02), x_ticks=[1.0, 2.0, 5.0, 10.0, 30.0, _LARGEST], y_log=False, width=560, height=360,
+        x_title="τ: error over the best’s", y_title="share of settings within τ", x=(1.0, MOST_ERROR),
+        y=(0.0, 1.02), x_ticks=[1.0, 2.0, 5.0, 10.0, 30.0, MOST_ERROR], y_log=False, width=560, height=360,
         steps=True,
     )  # fmt: skip
     title = f"{FAMILIES[family]}: performance profile"
@@ -211,9 +247,11 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> S
         known = own[name].dropna()
         within = [f"{(known <= tau).mean():.0%}" for tau in (1, 2, 10)]
         missed = f"{(~np.isfinite(known)).mean():.0%}"
-        rows.append([name, num(math.exp(order[name])), *within, missed, f"{len(known)}"])
+        above = int((np.isfinite(errors[name]) & (errors[name] > constants)).sum())
+        shown = f"{name} (violates its claim)" if name in failed else name
+        rows.append([shown, num(math.exp(order[name])), *within, missed, f"{above}", f"{len(known)}"])
     columns = ["method", "ratio, geometric mean, 100 at most", "best", "within 2", "within 10", "no answer"]
-    columns.append("settings")
+    columns += ["worse than the constant", "settings"]
     sentence = (
         f"{own.index.get_level_values('table').nunique()} tables, {len(own)} settings. A method is compared "
         "in those that it came to: a rank from few, small tables is no verdict on the others."
@@ -227,16 +265,16 @@ def _of_table(results: Mapping[str, Any], name: str) -> Section:
     rows = pd.DataFrame([row for row in results["rows"] if row["table"] == name])
     rows = rows.reindex(columns=["method", "epsilon", "value", "standard_error", "error", "seconds"])
     epsilons = sorted(rows["epsilon"].unique())
-    least = rows.groupby("epsilon")["value"].min().clip(lower=_LEAST)
+    least = rows.groupby("epsilon")["value"].min().clip(lower=LEAST_ERROR)
     lines = []
     for method, of_method in rows.groupby("method"):
         at = of_method.set_index("epsilon")
         cells = [
             _cell(at.loc[epsilon], least[epsilon]) if epsilon in at.index else "" for epsilon in epsilons
         ]
-        seconds, known = at["seconds"].median(), at["value"].clip(lower=_LEAST)
+        seconds, known = at["seconds"].median(), at["value"].clip(lower=LEAST_ERROR)
         spent = "" if math.isnan(seconds) else num(seconds)
-        lines.append((np.log(known.fillna(_LARGEST)).mean(), [str(method), *cells, spent]))
+        lines.append((np.log(known.fillna(MOST_ERROR)).mean(), [str(method), *cells, spent]))
     lines.sort(key=lambda line: line[0])
     columns = ["method", *(f"ε = {epsilon:g}" for epsilon in epsilons), "seconds"]
     kind = FAMILIES[about["family"]].lower()
@@ -247,11 +285,14 @@ def _of_table(results: Mapping[str, Any], name: str) -> Section:
 def _cell(row: pd.Series, least: float) -> str:
     if pd.isna(row["value"]):
         return str(row["error"])
-    return f"{num(row['value'])} ({_ratio(max(row['value'], _LEAST) / least)})"
+    text = "≥ 100" if row["value"] >= MOST_ERROR else num(row["value"])
+    return f"{text} ({_ratio(max(row['value'], LEAST_ERROR) / least)})"
 
 
-def _ratio(value: float) -> str:
-    return f"{num(value)} ×" if math.isfinite(value) else "no answer"
+def _ratio(value: float, spread: float = math.nan) -> str:
+    if not math.isfinite(value):
+        return "no answer"
+    return f"{num(value)} ×" + ("" if math.isnan(spread) else f" ± {error_bar(spread, value)}")
 
 
 def _methods(results: Mapping[str, Any]) -> Section:

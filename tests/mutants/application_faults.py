@@ -121,7 +121,7 @@ APPLICATION_FAULTS = {
     },
     "flows/league/scale.py": {
         "an answer that is no number counts as perfect": Fault(
-            "Scale.error", argument("nan_to_num", "nan", "0.0"), "test_league"
+            "RegressionScale.error", argument("nan_to_num", "nan", "0.0"), "test_league"
         ),
     },
     "flows/league/run.py": {
@@ -135,12 +135,15 @@ APPLICATION_FAULTS = {
         ),
     },
     "reports/pages/league.py": {
-        "the page does not say where others are better": Fault(
-            "_leaders", operation("other", "own < other"), "test_league"
-        ),
+        "losses are not listed": Fault("_leaders", operation("verdict", "False", nth=1), "test_league"),
+    },
+    "reports/analysis/league.py": {
         "a method without an answer is as good as the best": Fault(
-            "ratios_of", argument("fillna", 0, "{{'value': 1.0}}"), "test_league"
+            "errors_of", argument("fillna", 0, "{{'value': 1.0}}"), "test_league"
         ),
+        "a rival is compared where it was chosen": Fault("_judged", number(1, 0), "test_league"),
+        "our error is taken for exact": Fault("_verdict", name("a_error", "1e-9", nth=3), "test_league"),
+        "what violates its claim is a rival": Fault("violated", name("found", "()", nth=1), "test_league"),
     },
     "flows/record/progress.py": {
         "blocks under way count as nothing": Fault("Progress.within", name("work", "0.0"), "test_progress")

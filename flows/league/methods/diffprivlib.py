@@ -1,10 +1,14 @@
-"""diffprivlib: LinearRegression with its bounds, LogisticRegression with the norm of its rows."""
+"""diffprivlib: LinearRegression and mean with their bounds, LogisticRegression with the norm of its rows."""
 
 import numpy as np
-from diffprivlib import models
+from diffprivlib import models, tools
 
 REQUIRES = ("diffprivlib==0.6.6", "scikit-learn==1.7.2")
-FAMILIES = {"diffprivlib LinearRegression": ["linear"], "diffprivlib LogisticRegression": ["logistic"]}
+FAMILIES = {
+    "diffprivlib LinearRegression": ["linear"],
+    "diffprivlib LogisticRegression": ["logistic"],
+    "diffprivlib mean": ["means"],
+}
 
 
 def linear(table, epsilon, delta, seed):
@@ -22,4 +26,8 @@ def logistic(table, epsilon, delta, seed):
     return model.fit(X, table.y).coef_[0]
 
 
-METHODS = dict(zip(FAMILIES, (linear, logistic), strict=True))
+def mean(table, epsilon, delta, seed):
+    return tools.mean(table.X, epsilon=epsilon, bounds=(table.lower, table.upper), axis=0, random_state=seed)
+
+
+METHODS = dict(zip(FAMILIES, (linear, logistic, mean), strict=True))

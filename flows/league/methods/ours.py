@@ -1,4 +1,4 @@
-"""Estimators of this project: what it recommends where nothing but units is public."""
+"""Estimators of this project: what it recommends where units are public, or the bounds of columns."""
 
 import numpy as np
 
@@ -6,7 +6,11 @@ import dpalgos
 
 REQUIRES = ()
 OURS = True
-FAMILIES = {"preconditioned_regression": ["linear"], "preconditioned_glm": ["logistic", "counts"]}
+FAMILIES = {
+    "preconditioned_regression": ["linear"],
+    "preconditioned_glm": ["logistic", "counts"],
+    "box_mean": ["means"],
+}
 
 
 def fit(name, table, epsilon, delta, seed, **keywords):
@@ -30,4 +34,12 @@ def preconditioned_glm(table, epsilon, delta, seed):
     return fit("preconditioned_glm", table, epsilon, delta, seed)
 
 
-METHODS = {each.__name__: each for each in (preconditioned_regression, preconditioned_glm)}
+def box_mean(table, epsilon, delta, seed):
+    bounds = {"lower": tuple(table.lower), "upper": tuple(table.upper)}
+    rng = np.random.default_rng(seed)
+    result = dpalgos.estimate("box_mean", table.X, rng=rng, epsilon=epsilon, delta=delta, **bounds)
+    table.certified = result.certified_epsilon
+    return result.estimate
+
+
+METHODS = {each.__name__: each for each in (preconditioned_regression, preconditioned_glm, box_mean)}

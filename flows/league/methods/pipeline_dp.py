@@ -1,4 +1,4 @@
-"""PipelineDP: least squares from sums of products, its partitions, in one aggregation with Gaussian noise.
+"""PipelineDP: means and least squares from sums, its partitions, in one aggregation with Gaussian noise.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: ε is halved. Products are
 scaled to [−1, 1] by their bounds.
@@ -9,7 +9,7 @@ import math
 import pipeline_dp
 
 REQUIRES = ("pipeline-dp==0.3.1",)
-FAMILIES = {"PipelineDP sums": ["linear"]}
+FAMILIES = {"PipelineDP sums": ["linear", "means"]}
 
 
 def sums(table, epsilon, delta, seed):

@@ -1,7 +1,8 @@
 """Published methods, as this project implements them, with the league's public bounds.
 
 Rows are clipped to the length √(d + 1), since units are about standard deviations, and responses of linear
-regressions, and covariates where each has a bound of its own, to ±3 units.
+regressions, and covariates where each has a bound of its own, to ±3 units. Means are taken
+to lie in ±3 units.
 """
 
 from functools import partial
@@ -25,6 +26,12 @@ FAMILIES = {
     "double_noise_newton_glm": ["logistic"],
     "dp_glm": ["logistic", "counts"],
     "dp_sgd_glm": ["logistic"],
+    "coinpress_mean": ["means"],
+    "karwa_vadhan_mean": ["means"],
+}
+_MEANS = {
+    "coinpress_mean": {"mean_bound": 3.0, "std_bound": 1.5},
+    "karwa_vadhan_mean": {"mean_bound": 3.0, "std_bounds": (0.1, 3.0)},
 }
 _BOUNDED = {"adassp", "boosted_adassp", "hessian_mixing", "sheffet_ols", "dp_linear_regression"}
 
@@ -35,6 +42,8 @@ def keywords(name, table):
     if name in _BOUNDED:
         found = {"covariate_bound": row, "response_bound": 3.0}
         return found | ({"coef_bound": 1.5, "n_iterations": 20} if name == "dp_linear_regression" else {})
+    if name in _MEANS:
+        return _MEANS[name]
     if name == "clipped_gradient_descent":
         return {"clip_norm": 5 * row}
     if name == "binagg_regression":
@@ -50,9 +59,10 @@ def keywords(name, table):
 
 
 def fit(name, table, epsilon, delta, seed):
-    X = np.column_stack([table.X, np.ones(len(table.X))])
+    means = table.family == "means"
+    X, y = (table.X, None) if means else (np.column_stack([table.X, np.ones(len(table.X))]), table.y)
     rng, budget = np.random.default_rng(seed), {"epsilon": epsilon, "delta": delta}
-    result = dpalgos.estimate(name, X, table.y, rng=rng, **budget, **keywords(name, table))
+    result = dpalgos.estimate(name, X, y, rng=rng, **budget, **keywords(name, table))
     table.certified = result.certified_epsilon
     return result.estimate
 

@@ -1,4 +1,4 @@
-"""PyDP, Google's library: least squares from bounded sums of products with Laplace noise.
+"""PyDP, Google's library: means and least squares from bounded sums with Laplace noise.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: Îµ is halved.
 """
@@ -6,7 +6,7 @@ Its guarantee counts adding or removing a row, of which replacing one is both: Î
 from pydp.algorithms.laplacian import BoundedSum
 
 REQUIRES = ("python-dp==1.1.5", "numpy")
-FAMILIES = {"PyDP sums": ["linear"]}
+FAMILIES = {"PyDP sums": ["linear", "means"]}
 
 
 def sums(table, epsilon, delta, seed):

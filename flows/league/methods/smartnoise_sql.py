@@ -1,4 +1,4 @@
-"""SmartNoise SQL: least squares from sums of products in one query, with an equal share of ε and δ each.
+"""SmartNoise SQL: means and least squares from sums in one query, with an equal share of ε and δ each.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: ε is halved.
 """
@@ -7,7 +7,7 @@ import pandas as pd
 from snsql import Privacy, from_df
 
 REQUIRES = ("smartnoise-sql==1.0.10",)
-FAMILIES = {"SmartNoise SQL sums": ["linear"]}
+FAMILIES = {"SmartNoise SQL sums": ["linear", "means"]}
 
 
 def sums(table, epsilon, delta, seed):

@@ -1,4 +1,4 @@
-"""Tumult Analytics: least squares from sums of products, its groups, in one query with Gaussian noise.
+"""Tumult Analytics: means and least squares from sums, its groups, in one query with Gaussian noise.
 
 Its guarantee counts adding or removing a row, of which replacing one is both: ρ is a quarter. Products are
 scaled to [−1, 1] by their bounds. It needs Java.
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tmlt.analytics import AddMaxRowsInMaxGroups, KeySet, QueryBuilder, RhoZCDPBudget, Session
 
 REQUIRES = ("tmlt-analytics==0.21.0",)
-FAMILIES = {"Tumult sums": ["linear"]}
+FAMILIES = {"Tumult sums": ["linear", "means"]}
 
 
 def sums(table, epsilon, delta, seed):

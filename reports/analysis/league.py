@@ -1,0 +1,134 @@
+"""Who is better in the league: errors, ratios to the least, and comparisons that count both errors.
+
+A setting is a table at an ε. In it the method of this project is compared with one rival: the one whose
+mean error is least in one half of the repetitions. The other half is compared, and does not know that it was
+chosen. A method whose claim an attack or a replay violates is no rival.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+LEAST_ERROR = 1e-3  # an error below counts as that
+MOST_ERROR = 100.0  # at which errors are cut off
+_TWO_ERRORS = 2 * float(stats.norm.sf(2))  # the p-value of two standard errors
+_SETTING = ["family", "table", "epsilon"]
+
+Summary = tuple[float, float | None, int]  # mean error, its standard error, number of repetitions
+Verdict = Literal["better", "worse", "undecided"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The method of this project against the best rival in a setting; None is no answer."""
+
+    family: str
+    table: str
+    epsilon: float
+    rival: str
+    own: Summary | None
+    other: Summary | None
+    verdict: Verdict
+
+    @property
+    def ratio(self) -> tuple[float, float]:
+        """Return our error over the rival's, and its standard error."""
+        if self.own is None or self.other is None:
+            return (math.inf if self.own is None else 0.0), math.nan
+        (own, own_error, _), (other, other_error, _) = self.own, self.other
+        ratio = max(own, LEAST_ERROR) / max(other, LEAST_ERROR)
+        if own_error is None or other_error is None:
+            return ratio, math.nan
+        spread = math.hypot(own_error / max(own, LEAST_ERROR), other_error / max(other, LEAST_ERROR))
+        return ratio, ratio * spread
+
+
+def errors_of(results: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a row per family, table and ε and a column per method: its mean error.
+
+    Infinite where a method failed, NaN where it was not tried.
+    """
+    rows = pd.DataFrame(results["rows"]).reindex(columns=[*_SETTING, "method", "value"])
+    if rows.empty:
+        index = pd.MultiIndex.from_tuples([], names=_SETTING)
+        return pd.DataFrame(columns=list(results["methods"]), index=index)
+    return rows.fillna({"value": np.inf}).pivot(index=_SETTING, columns="method", values="value")
+
+
+def ratios_of(results: Mapping[str, Any]) -> pd.DataFrame:
+    """Return errors as :func:`errors_of` does, over the least of a method whose claim holds."""
+    errors = errors_of(results).clip(lower=LEAST_ERROR)
+    honest = errors.drop(columns=violated(results), errors="ignore")
+    least = honest.min(axis=1).where(lambda each: np.isfinite(each), 1.0)
+    return errors.div(least, axis=0)
+
+
+def violated(results: Mapping[str, Any]) -> set[str]:
+    """Return the methods whose claim an attack or a replay violates."""
+    found = results.get("audits", ())
+    return {each["method"] for each in found if each.get("violated") or each.get("violated_replay")}
+
+
+def comparisons(results: Mapping[str, Any]) -> list[Comparison]:
+    """Compare the method of this project with the best rival in each setting that both tried."""
+    failed, methods = violated(results), results["methods"]
+    settings: dict[tuple[str, str, float], list[Mapping[str, Any]]] = {}
+    for row in results["rows"]:
+        if row["method"] not in failed:
+            settings.setdefault((row["family"], row["table"], row["epsilon"]), []).append(row)
+    found = []
+    for place, rows in sorted(settings.items()):
+        own = [row for row in rows if methods[row["method"]]["ours"]]
+        others = [row for row in rows if not methods[row["method"]]["ours"]]
+        if own and others:
+            mine, rival = _chosen(own), _chosen(others)
+            if mine.get("value") is not None or rival.get("value") is not None:
+                verdict = _verdict(_judged(mine), _judged(rival))
+                summaries = (_whole(mine), _whole(rival))
+                found.append(Comparison(*place, rival["method"], *summaries, verdict))
+    return found
+
+
+def _chosen(rows: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the row whose error is least in the half of the repetitions that is not compared."""
+
+    def error(row: Mapping[str, Any]) -> float:
+        halves, value = row.get("halves"), row.get("value")
+        return float(halves[0][0]) if halves else math.inf if value is None else float(value)
+
+    return min(rows, key=error)
+
+
+def _judged(row: Mapping[str, Any]) -> Summary | None:
+    halves = row.get("halves")
+    return tuple(halves[1]) if halves else _whole(row)
+
+
+def _whole(row: Mapping[str, Any]) -> Summary | None:
+    if row.get("value") is None:
+        return None
+    return row["value"], row.get("standard_error"), row.get("repetitions", 1)
+
+
+def _verdict(own: Summary | None, other: Summary | None) -> Verdict:
+    """Compare two means by Welch's test, at the level of two standard errors."""
+    if own is None or other is None:
+        return "worse" if own is None else "better"
+    (a, a_error, a_count), (b, b_error, b_count) = own, other
+    a, b = max(a, LEAST_ERROR), max(b, LEAST_ERROR)
+    if a == b or a_error is None or b_error is None:
+        return "undecided"
+    if a_error == b_error == 0:
+        return "better" if a < b else "worse"
+    spread = (a_error * math.sqrt(a_count), b_error * math.sqrt(b_count))
+    found = stats.ttest_ind_from_stats(a, spread[0], a_count, b, spread[1], b_count, equal_var=False)
+    if not found.pvalue < _TWO_ERRORS:
+        return "undecided"
+    return "better" if a < b else "worse"
