@@ -15,11 +15,11 @@ from flows.studies import parameters as given
 from flows.studies.find_study import SCORECARD, check_cell, find_study
 from flows.studies.prefect_tasks import PrefectTasks
 from flows.studies.results import folder_of_run, judged, rebuild_reports, rerun_options
-from flows.studies.steps import RunOptions, StudySteps, bring_datasets, left_out
+from flows.studies.steps import StudySteps, bring_datasets, left_out
 from flows.studies.stored import NotStored, StoredResults
 from tasks.faults import guarded
-from tasks.limits import DEFAULT_SEED
 from tasks.run.resources import run_at_most
+from tasks.run_options import OF_LAST_RUN, RunOptions, with_options
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time
 _FLOW: Any = {"flow_run_name": given.run_name, "persist_result": False, "on_crashed": [start_again]}
@@ -27,48 +27,31 @@ _FLOW: Any = {"flow_run_name": given.run_name, "persist_result": False, "on_cras
 
 @flow(name="study", task_runner=THREADS, **_FLOW)
 @guarded
-def run_study(
-    study: given.StudyChoice,
-    profile: given.ProfileChoice = "standard",
-    reps: given.Replicates = None,
-    seed: given.Seed = DEFAULT_SEED,
-    offline: given.Offline = False,
-    out: given.OutFolder = None,
-    workers: given.Workers = None,
-    refresh_task: given.RefreshTask = None,
-    refresh_cell: given.CellKey = None,
-) -> dict[str, Any]:
+@with_options(given.on_form)
+def run_study(**options: Any) -> dict[str, Any]:
     """Run one study from ingest to report, and return the path of the report.
 
-    The server's form explains the parameters: see `flows.studies.parameters`. From the command line `study`
-    may also be the path of a study's file and `out` any folder.
+    The parameters are those of `tasks.run_options.RunOptions`. From the command line `study` may also be the
+    path of a study's file and `out` any folder.
     """
-    given.check_studies(study)
-    given.tag_with_profile(profile)
-    run_at_most(workers)
-    spec = find_study(study)
-    check_cell(spec, refresh_task, refresh_cell, profile)
-    options = RunOptions(
-        study=study,
-        out=f"reports/out/{out}" if out and from_server() else out,
-        profile=profile,
-        reps=reps,
-        seed=seed,
-        offline=offline,
-        refresh_task=refresh_task,
-        refresh_cell=refresh_cell,
-        command=given.TYPED.get(),
-    )
+    asked = RunOptions(**options)
+    given.check_studies(asked.study)
+    given.tag_with_profile(asked.profile)
+    run_at_most(asked.workers)
+    spec = find_study(asked.study)
+    check_cell(spec, asked.refresh_task, asked.refresh_cell, asked.profile)
     tasks, stored = PrefectTasks(), StoredResults()
-    folder = given.reports_folder(out, spec.name)
-    reports = folder_of_run(folder, spec.name, profile)
+    folder = given.reports_folder(asked.out, spec.name)
+    if asked.out and from_server():
+        asked = asked.model_copy(update={"out": f"reports/out/{asked.out}"})
+    reports = folder_of_run(folder, spec.name, asked.profile)
     if reports != folder:
         say(f"note: {folder} has a richer report of {spec.name}; this one goes to {reports}")
-    steps = StudySteps(spec, reports, options, tasks)
-    last = last_results(steps.folder, {"profile": profile, "replicates": steps.replicates})
-    with recorded(study, profile, own_data=spec.analyst_table is not None):
+    steps = StudySteps(spec, reports, asked, tasks, given.TYPED.get())
+    last = last_results(steps.folder, {"profile": asked.profile, "replicates": steps.replicates})
+    with recorded(asked.study, asked.profile, own_data=spec.analyst_table is not None):
         try:  # what is all stored needs no task runs: they would be most of the server's history
-            done = StudySteps(spec, reports, options, stored).run()
+            done = StudySteps(spec, reports, asked, stored, given.TYPED.get()).run()
             stored.tell()
         except NotStored:
             done = steps.run()
@@ -80,67 +63,60 @@ def run_study(
 
 @flow(name="rerun", task_runner=THREADS, **_FLOW)
 @guarded
+@with_options(given.on_form, "study", *OF_LAST_RUN, "offline", "out", "workers", last=OF_LAST_RUN)
 def run_part(
-    study: given.StudyChoice,
-    task: given.TaskChoice,
-    cell: given.CellKey = None,
-    profile: given.LastProfile = None,
-    reps: given.LastReplicates = None,
-    seed: given.LastSeed = None,
-    offline: given.Offline = False,
-    out: given.OutFolder = None,
-    workers: given.Workers = None,
+    *, study: str, task: given.TaskChoice, cell: given.CellKey = None, **options: Any
 ) -> dict[str, Any]:
     """Repeat the last run of a study but for one task or cell, and return where the report lies.
 
     The parameters are those of :func:`run_study`; what is not given is the last run's.
     """
     given.check_studies(study)
-    folder = given.reports_folder(out) if out else None
-    options = rerun_options(study, task, cell, folder, profile=profile, reps=reps, seed=seed)
-    used = {"seed": DEFAULT_SEED, **{name: value for name, value in options.items() if value is not None}}
-    given.TYPED.set(used.pop("command", ""))
-    return dict(run_study.fn(study, out=out, offline=offline, workers=workers, **used))
+    out = options["out"]
+    folder = str(given.reports_folder(out)) if out else None
+    asked, command = rerun_options(study, task, cell, options | {"out": folder})
+    given.TYPED.set(command)
+    return dict(run_study.fn(**asked.model_copy(update={"out": out}).model_dump()))
 
 
 @flow(name="report", **_FLOW)
 @guarded
+@with_options(given.on_form, "out")
 def run_report(
     studies: given.ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
-    out: given.OutFolder = None,
+    *,
+    out: str | None,
 ) -> dict[str, Any]:
     """Write the reports of studies again, of all that have results if none is named; return the index."""
     given.check_studies(*studies)
     with recorded("report"):
-        index, rebuilt = rebuild_reports(studies or None, given.reports_folder(out))
+        index, rebuilt = rebuild_reports(studies or None, str(given.reports_folder(out)))
     return {"index": str(index), "rebuilt": rebuilt}
 
 
 @flow(name=SCORECARD, **_FLOW)
 @guarded
-def run_scorecard(
-    profile: given.ProfileChoice = "standard",
-    seed: given.Seed = DEFAULT_SEED,
-    out: given.OutFolder = None,
-) -> dict[str, Any]:
+@with_options(given.on_form, "profile", "seed", "out")
+def run_scorecard(**options: Any) -> dict[str, Any]:
     """Judge every claim on the results in ``out``, and return the path of the scorecard.
 
     The parameters are those of :func:`run_study`; nothing is computed here but the verdicts, so that
     ``profile`` and ``seed`` are for the record.
     """
-    tasks = PrefectTasks()
-    with recorded(SCORECARD, profile):
-        folder = given.reports_folder(out, SCORECARD)
-        done = judged(folder, tasks, profile=profile, seed=seed, command=given.TYPED.get())
+    asked, tasks = RunOptions(study=SCORECARD, **options), PrefectTasks()
+    with recorded(SCORECARD, asked.profile):
+        done = judged(given.reports_folder(asked.out, SCORECARD), tasks, asked, given.TYPED.get())
     return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
 
 
 @flow(name="ingest", **_FLOW)
 @guarded
+@with_options(given.on_form, "offline")
 def run_ingest(
     datasets: given.DatasetChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
     again: given.Again = False,
-    offline: given.Offline = False,
+    *,
+    offline: bool,
 ) -> dict[str, Any]:
     """Fetch datasets into the store, all if none is named, and return the paths of their tables.
 

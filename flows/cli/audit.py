@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.options import AsJson, whole_number
-from tasks.limits import MAX_TRIALS
+from tasks.run_options import MAX_TRIALS
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
 _HARDENED_TRIALS = 2000  # one after the other, too

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from data.errors import StoreError
-from data.store.folders import REPORTS, atomic_write, home, private_folder, read_small, require_own_home
+from data.store.folders import atomic_write, home, private_folder, read_small, require_own_home
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from flows.record.journal import exclusive_run
@@ -27,7 +27,7 @@ from flows.studies.stored import run_from_store
 from tasks.bring import analyst_parquet
 from tasks.cache import records_folder
 from tasks.faults import MENDABLE, SpecError
-from tasks.limits import PROFILES
+from tasks.run_options import RunOptions
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
@@ -102,13 +102,9 @@ def check_table_is_no_output(table: Path, report: Path) -> None:
 
 
 def launch(
-    studies: Sequence[str],
-    options: dict[str, Any],
-    *,
-    workers: int | None = None,
-    engine: str = "local",
-    out: Path | None = None,
+    studies: Sequence[str], options: dict[str, Any], *, engine: str = "local", command: str = ""
 ) -> str:
+    """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
     studies = with_evidence(list(dict.fromkeys(studies)))
     names = [study if study == SCORECARD else find_study(study).name for study in studies]
@@ -118,25 +114,24 @@ def launch(
             "run one after another with different --out, or rename one"
         )
     if SCORECARD in studies:
-        out = reports_of_scorecard(names, options["profile"], out)
+        options = options | {"out": reports_of_scorecard(names, options["profile"], options.get("out"))}
+    asked = [RunOptions(study=study, **options) for study in studies]
+    reports = asked[0].reports
     require_own_home(home())
     check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
-    check_folder("--out", out or REPORTS, SPACE_FOR_REPORTS)
-    check_index(out or REPORTS)
-    profile = options.get("profile") or PROFILES[1]
+    check_folder("--out", reports, SPACE_FOR_REPORTS)
+    check_index(reports)
     for name in names:
-        claim_report(folder_of_run(out or REPORTS, name, profile) / name)
+        claim_report(folder_of_run(reports, name, asked[0].profile) / name)
     check_shared_store()
     check_scheduler(engine)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
-    given = {name: value for name, value in options.items() if value is not None}
-    given["out"] = None if out is None else str(out)
     with _full_disk_told(), prompt_end(), exclusive_run(home()):
-        _check_tables(studies, out or REPORTS, profile)
-        index, left = "", list(studies)
-        while left and (done := run_from_store(left[0], given)):
+        _check_tables(asked)
+        index, left = "", list(asked)
+        while left and (done := run_from_store(left[0], command)):
             _tell(done.shown())
             index = str(done.index)
             left.pop(0)
@@ -144,9 +139,9 @@ def launch(
             with (
                 prefect_server(home(), when_lost=_leave, meanwhile=_load),
                 watched("the server's disk", lambda: not _is_full(home() / "prefect"), _leave, PATIENCE),
-                workers_of(workers, engine, _leave) as at_once,
+                workers_of(asked[0].workers, engine, _leave) as at_once,
             ):
-                index = _run_each(left, given, at_once)
+                index = _run_each(left, command, at_once)
     if folder := _full_disk():
         say(
             f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
@@ -170,7 +165,7 @@ def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractCont
     return standing_cluster(scheduler, when_lost) if scheduler else own_workers(workers)
 
 
-def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> str:
+def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -178,16 +173,15 @@ def _run_each(studies: Sequence[str], given: dict[str, Any], at_once: int) -> st
     from flows.studies.parameters import TYPED
     from flows.study import run_scorecard, run_study
 
-    TYPED.set(given.get("command", ""))
+    TYPED.set(command)
     end_dead_runs(home_tag(home()), deployed=False)
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
     run_one = run_study.with_options(task_runner=runner)
     outcome: dict[str, Any] = {}
-    for study in studies:
-        flow = run_scorecard if study == SCORECARD else run_one
-        known = given | {"study": study}
-        taken = {name: known[name] for name in flow.parameters.properties if name in known}
-        with tags(home_tag(home()), Path(study).stem, given["profile"]):
+    for options in asked:
+        flow = run_scorecard if options.study == SCORECARD else run_one
+        taken = options.model_dump(include=set(flow.parameters.properties), exclude_none=True)
+        with tags(home_tag(home()), Path(options.study).stem, options.profile):
             outcome = dict(flow(**taken))
         n_task_runs = outcome["n_task_runs"]
         n_recorded = wait_until_recorded(outcome["flow_run_id"], n_task_runs)
@@ -203,15 +197,16 @@ def _load() -> None:
     import reports.pages.study  # noqa: F401 (what draws, too)
 
 
-def _check_tables(studies: Sequence[str], reports: Path, profile: str) -> None:
+def _check_tables(asked: Sequence[RunOptions]) -> None:
     """Read the analyst's tables, so that their faults are reported at once."""
-    for study in studies:
-        spec = None if study == SCORECARD else find_study(study)
+    for options in asked:
+        spec = None if options.study == SCORECARD else find_study(options.study)
         if spec is not None and spec.analyst_table is not None:
             from data.ledger import open_ledger
             from tasks.release.table import known_as
 
-            for folder in {reports, folder_of_run(reports, spec.name, profile)}:
+            reports = options.reports
+            for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
                 check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
             spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
             known = known_as(open_ledger(home()), Path(spec.analyst_table.path))

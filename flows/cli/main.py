@@ -100,7 +100,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 def _wrong_words(error: Any) -> str:
     """Return one sentence about options and arguments that the parser refuses."""
     where = f"; see {error.ctx.command_path} --help" if getattr(error, "ctx", None) else ""
-    message = re.sub(r"^Invalid value for '(--[a-z-]+)': must be", r"\1 must be", error.format_message())
+    message = re.sub(r"^Invalid value for '(--[a-z-]+)': must", r"\1 must", error.format_message())
     return f"{message.rstrip('.')}{where}"
 
 

@@ -1,6 +1,5 @@
 """Options that several commands share, and how a catalog is printed."""
 
-import difflib
 import json
 import os
 from collections.abc import Callable
@@ -9,60 +8,40 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import Field, TypeAdapter, ValidationError
 
-from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES, Profile
+from tasks.run_options import Option
 
 
-def whole_number(least: int = 0, most: int | None = None) -> Any:
-    allowed = f"a whole number of at least {least}" + (f" and at most {most:,}" if most else "")
+def parser_of(kind: Any) -> Callable[[str], Any]:
+    """Return what checks typed text as pydantic checks a value of a type, and refuses it in our words."""
 
-    def parse(text: str) -> int:
+    def parse(text: str) -> Any:
         try:
-            number = int(text)
-            if least <= number and (most is None or number <= most):
-                return number
-        except ValueError:
-            pass
-        raise typer.BadParameter(f"must be {allowed}, got {text!r}; pass e.g. {max(least, 3)}")
+            return TypeAdapter(kind).validate_python(text)
+        except ValidationError as error:
+            allowed = error.errors()[0]["msg"].partition(" should ")[2].partition(", unable")[0]
+            raise typer.BadParameter(f"must {allowed}, got {text!r}") from None
 
     return parse
 
 
-def _folder(text: str) -> Path:
-    if not text or "\0" in text:
-        raise typer.BadParameter(f"must be a folder, got {text!r}; leave it out for reports/out")
-    return Path(text)
+def whole_number(least: int = 0, most: int | None = None) -> Callable[[str], Any]:
+    return parser_of(Annotated[int, Field(ge=least, le=most)])
 
 
-def _profile(text: str) -> str:
-    if text in PROFILES:
-        return text
-    nearest = difflib.get_close_matches(text, PROFILES, n=1)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    raise typer.BadParameter(f"must be one of {', '.join(PROFILES)}, got {text!r}{hint}")
+def typed(option: Option) -> Any:
+    """Return an option of a run as typer reads it."""
+    if option.type is bool:
+        return Annotated[bool, typer.Option(f"--{option.name}", help=option.help)]
+    parser = parser_of(Annotated[option.type, Field(), *option.bounds])
+    return Annotated[option.type, typer.Option(parser=parser, help=option.help)]
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 StudyArgument = Annotated[str, typer.Argument(help="A study's name, or the path of its file.")]
-ProfileOption = Annotated[Profile, typer.Option(parser=_profile, help="One of smoke, standard, paper.")]
-LastProfile = Annotated[str | None, typer.Option(parser=_profile, help="The last run's by default.")]
-_REPS, _WORKERS = whole_number(1, MAX_REPLICATES), whole_number(1, MAX_WORKERS)
-Reps = Annotated[
-    int | None,
-    typer.Option(parser=_REPS, help="Replicates per cell; as many as the profile says by default."),
-]
-Seed = Annotated[
-    int | None, typer.Option(parser=whole_number(), help="All randomness of the run derives from it.")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(parser=_WORKERS, help="Blocks of work at a time; the number of cores by default."),
-]
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]
 Engine = Annotated[str, typer.Option(help="local, dask, or dask://HOST:PORT.")]
-Out = Annotated[
-    Path | None, typer.Option(parser=_folder, help="Folder of the reports; reports/out by default.")
-]
 Force = Annotated[
     bool, typer.Option("--force", help="Replace files that are there and that this command did not write.")
 ]
@@ -70,7 +49,6 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--with", help="Python file with an estimator, dataset or kind of problem of your own."),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Never use the network.")]
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,7 +10,9 @@ import typer
 from data.store.folders import REPORTS, atomic_write, home
 from data.store.output_files import claim_report, files_named_by, output_files
 from flows.cli import options as given
+from flows.cli.options import typed, whole_number
 from flows.record.progress import say
+from tasks.run_options import with_options
 
 
 def _inches(text: str) -> float:
@@ -90,13 +92,15 @@ def figure(
     typer.echo(f"{path}, {data_path}")
 
 
+@with_options(typed, "out")
 def publish(
     folder: Annotated[Path, typer.Argument(help="Folder of the site: empty, or a site written before.")],
     merge: Annotated[
         list[Path] | None, typer.Option(help="Other sites or folders of reports to put next to these.")
     ] = None,
-    out: given.Out = None,
     force: given.Force = False,
+    *,
+    out: str | None,
 ) -> None:
     """Collect the pages, tables and manifests of finished studies into a static site."""
     from tasks.faults import SpecError
@@ -106,7 +110,7 @@ def publish(
     for other in others:
         if not other.is_dir():
             raise SpecError(f"--merge must be a folder of reports or a site, got {str(other)!r}")
-    index, studies, private = write_site(folder, [out or REPORTS, *others], force=force)
+    index, studies, private = write_site(folder, [Path(out or REPORTS), *others], force=force)
     if private:
         say(f"note: left out, since they are about a table of one's own: {', '.join(sorted(private))}")
     typer.echo(f"{index}: {', '.join(studies)}")
@@ -137,6 +141,7 @@ def table(
 _LEAGUE_MINUTES = 25.0  # the page and environments that exist take a few more
 
 
+@with_options(typed, "out")
 def league(
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
     table: Annotated[
@@ -145,11 +150,12 @@ def league(
     minutes: Annotated[
         float, typer.Option(min=0.1, help="What all fits and attacks may take.")
     ] = _LEAGUE_MINUTES,
-    seed: given.Seed = None,
+    seed: Annotated[int, typer.Option(parser=whole_number(), help="Seed of fits and attacks.")] = 0,
     merge: Annotated[
         list[Path] | None, typer.Option(help="results.json of other machines: merge, and measure nothing.")
     ] = None,
-    out: given.Out = None,
+    *,
+    out: str | None,
 ) -> None:
     """Compare private regressions and means of many libraries on public tables."""
     from flows.cli.launch import check_index
@@ -158,7 +164,7 @@ def league(
     from flows.league.stored import read_results
     from reports.pages.league import NAME
 
-    folder = (out or REPORTS).resolve()
+    folder = Path(out or REPORTS).resolve()
     check_index(folder)
     claim_report(folder / NAME)
     with output_files("league", [folder / NAME / "results.json"], inputs=merge or (), force=True):
@@ -169,11 +175,11 @@ def league(
             )
         else:
             chosen, names = _chosen(method, table)
-            results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed or 0)
+            results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed)
             parts = [part for each in method or () for part in ("--method", each)]
             parts += [part for each in table or () for part in ("--table", each)]
             command = shlex.join(
-                ["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", f"{seed or 0}"]
+                ["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", str(seed)]
             )
         page = _written(results, folder, command)
     typer.echo(str(page))

@@ -15,7 +15,8 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import files_named_by, output_files
-from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
+from flows.cli.options import AsJson, Engine, Epsilon, Force, typed
+from tasks.run_options import with_options
 
 if TYPE_CHECKING:
     from data.tables.reading import Source
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 
 
+@with_options(typed, "workers")
 def release(
     estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
     data: Annotated[str, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")],
@@ -52,9 +54,10 @@ def release(
         ),
     ] = None,
     engine: Engine = "local",
-    workers: Workers = None,
     force: Force = False,
     as_json: AsJson = False,
+    *,
+    workers: int | None,
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget.
 

@@ -13,73 +13,60 @@ import typer
 from data.store.folders import REPORTS, atomic_write, home
 from data.store.output_files import output_files
 from flows.cli import options as given
+from flows.cli.options import typed
 from flows.record.progress import say
+from tasks.run_options import OF_LAST_RUN, TASKS, RunOptions, with_options
 
 
+@with_options(typed, "profile", "reps", "seed", "workers", "out", "offline")
 def run(
     studies: Annotated[list[str], typer.Argument(help="Study names, or paths of study files.")],
-    profile: given.ProfileOption = "standard",
-    reps: given.Reps = None,
-    seed: given.Seed = None,
-    workers: given.Workers = None,
     engine: given.Engine = "local",
-    out: given.Out = None,
-    offline: given.Offline = False,
     plugins: given.Plugins = None,
+    **options: Any,
 ) -> None:
     """Run studies, ingest to report."""
     given.use_plugins(plugins or [], engine)
     from flows.cli.launch import launch
 
-    command = shlex.join(["dpcost", *sys.argv[1:]])
-    options = {"profile": profile, "reps": reps, "seed": seed, "offline": offline, "command": command}
-    typer.echo(launch(studies, options, workers=workers, engine=engine, out=out))
+    typer.echo(launch(studies, options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]])))
 
 
-def plan(
-    study: given.StudyArgument,
-    profile: given.ProfileOption = "standard",
-    reps: given.Reps = None,
-    workers: given.Workers = None,
-    offline: given.Offline = False,
-    as_json: given.AsJson = False,
-) -> None:
+@with_options(typed, "profile", "reps", "workers", "offline")
+def plan(study: given.StudyArgument, as_json: given.AsJson = False, **options: Any) -> None:
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
     from flows.studies.plan import described, plan_study
 
-    planned = plan_study(study, profile=profile, reps=reps, workers=workers, offline=offline)
+    planned = plan_study(RunOptions(study=study, **options))
     typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
 
 
+@with_options(typed, "profile", "reps", "seed", "out", "offline", last=OF_LAST_RUN)
 def rerun(
     study: given.StudyArgument,
-    task: Annotated[
-        str, typer.Option(help="fetch, parquet, prepare, run_block, data_limit, audit, collect or render.")
-    ],
+    task: Annotated[str, typer.Option(help=f"{', '.join(TASKS[:-1])} or {TASKS[-1]}.")],
     cell: Annotated[str | None, typer.Option(help="Key of one cell, with --task run_block.")] = None,
-    profile: given.LastProfile = None,
-    reps: given.Reps = None,
-    seed: given.Seed = None,
-    out: given.Out = None,
-    offline: given.Offline = False,
+    **options: Any,
 ) -> None:
     """Run one task, or one cell of it, again; everything else comes from the cache."""
     from flows.cli.launch import launch
     from flows.studies.results import rerun_options
 
-    options = rerun_options(study, task, cell, out, profile=profile, reps=reps, seed=seed)
-    typer.echo(launch([study], {**options, "offline": offline}, out=out))
+    again, command = rerun_options(study, task, cell, options)
+    typer.echo(launch([study], again.model_dump(exclude={"study"}), command=command))
 
 
+@with_options(typed, "offline")
 def ingest(
     datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
-    offline: given.Offline = False,
     again: Annotated[
         bool,
         typer.Option(
             "--again", help="Fetch and convert anew, whatever is stored; it stays if nothing else is found."
         ),
     ] = False,
+    *,
+    offline: bool,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
     from data.store.folders import private_folder
@@ -95,15 +82,17 @@ def ingest(
             say(f"  {reason}")
 
 
+@with_options(typed, "out")
 def report(
     studies: Annotated[list[str] | None, typer.Argument(help="All that have results by default.")] = None,
-    out: given.Out = None,
+    *,
+    out: str | None,
 ) -> None:
     """Rebuild reports from stored results; computes no estimator."""
     from flows.cli.launch import check_index
     from flows.studies.results import rebuild_reports
 
-    check_index(out or REPORTS)
+    check_index(Path(out or REPORTS))
     index, rebuilt = rebuild_reports(studies, out)
     typer.echo(f"rebuilt {', '.join(rebuilt) or 'no report'}; see {index}")
 
@@ -206,16 +195,18 @@ def cache_verify(as_json: given.AsJson = False) -> None:
 
 
 @cache_app.command("prune")
+@with_options(typed, "out")
 def cache_prune(
     everything: Annotated[bool, typer.Option("--all", help="Delete also what is up to date.")] = False,
     keep_size: Annotated[
         str | None, typer.Option(help="At most so much stays, e.g. 2GB; the least recently used goes first.")
     ] = None,
-    out: given.Out = None,
     store: Annotated[
         bool,
         typer.Option("--store", help="At DPCOST_STORE, not here; with --keep-size the oldest goes first."),
     ] = False,
+    *,
+    out: str | None,
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
     from flows.record.inventory import n_bytes, prune, prune_shared
@@ -226,5 +217,5 @@ def cache_prune(
         removed, freed = prune_shared(everything=everything, keep=keep)
     else:
         with exclusive_run(home()):
-            removed, freed = prune(home(), out or REPORTS, everything=everything, keep=keep)
+            removed, freed = prune(home(), Path(out or REPORTS), everything=everything, keep=keep)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

@@ -5,22 +5,18 @@ import logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, get_args
 
 from data.errors import DataError
 from dpalgos import get_estimator
 from dpalgos.catalog import from_outside
 from tasks.faults import SpecError
-from tasks.limits import PROFILES, Profile
+from tasks.run_options import PROFILES, Profile
 from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
 
 STUDIES = Path(__file__).parent
 SCORECARD = "scorecard"  # no study of its own: it judges the results of others
-
-TaskName = Literal["fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render"]
-TASKS: tuple[str, ...] = get_args(TaskName)
 
 _log = logging.getLogger(__name__)
 

@@ -13,16 +13,16 @@ from uuid import UUID
 from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.context import get_run_context
-from pydantic import Field, GetJsonSchemaHandler
+from pydantic import GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from data.datasets import load_registry
 from data.store.folders import REPORTS
 from flows.record.journal import from_server
-from flows.studies.find_study import SCORECARD, TaskName, study_names
+from flows.studies.find_study import SCORECARD, study_names
 from flows.studies.schedules import own_studies
 from tasks.faults import SpecError
-from tasks.limits import MAX_REPLICATES, MAX_WORKERS, PROFILES, Profile
+from tasks.run_options import PROFILES, Option, TaskName
 
 _LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
 _FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"
@@ -44,16 +44,25 @@ class FormField:
         return {**schema, **given, **self._about}
 
 
-_Replicates = Annotated[int, Field(ge=1, le=MAX_REPLICATES)]
-_SeedNumber = Annotated[int, Field(ge=0)]
-_LAST = "Empty: the last run's."
+_BELOW_REPORTS = "A folder below reports/out, e.g. trial: letters, digits, - and _; reports/out by default."
+_ON_FORM: dict[str, dict[str, Any]] = {  # what differs from the command line
+    "study": {"enum": study_names()},
+    "seed": {"maximum": _LARGEST_SEED},
+    "out": {"description": _BELOW_REPORTS, "pattern": _FOLDER},
+    "refresh_cell": {"maxLength": 300},
+}
+
+
+def on_form(option: Option) -> Any:
+    """Return an option of a run as the server's form shows it."""
+    field = FormField(**{"description": option.help, **_ON_FORM.get(option.name, {})})
+    return Annotated[option.type, *option.bounds, field]
 
 
 def _several(description: str, names: list[str]) -> Any:
     return FormField(description, items={"type": "string", "enum": names}, uniqueItems=True)
 
 
-StudyChoice = Annotated[str, FormField("The study.", enum=study_names())]
 ReportChoices = Annotated[
     list[str],
     _several(
@@ -62,50 +71,16 @@ ReportChoices = Annotated[
     ),
 ]
 DatasetChoices = Annotated[list[str], _several("The datasets to bring; empty: all.", sorted(load_registry()))]
-ProfileChoice = Annotated[
-    Profile,
-    FormField(
-        "How much to compute: smoke is a quick look, standard the whole grid, paper the papers' repetitions."
-    ),
-]
-LastProfile = Annotated[Profile | None, FormField(f"How much to compute. {_LAST}")]
-Replicates = Annotated[
-    _Replicates | None, FormField("Repetitions of each cell. Empty: as many as the profile says.")
-]
-LastReplicates = Annotated[_Replicates | None, FormField(f"Repetitions of each cell. {_LAST}")]
-Seed = Annotated[
-    _SeedNumber,
-    FormField("From which all randomness follows: the same seed, the same results.", maximum=_LARGEST_SEED),
-]
-LastSeed = Annotated[
-    _SeedNumber | None, FormField(f"From which all randomness follows. {_LAST}", maximum=_LARGEST_SEED)
-]
-Offline = Annotated[bool, FormField("Never use the network: what is not at hand is left out or simulated.")]
 Again = Annotated[
     bool,
     FormField("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found."),
 ]
-Workers = Annotated[
-    Annotated[int, Field(ge=1, le=MAX_WORKERS)] | None,
-    FormField("Blocks at a time, each a thread. Empty: one for each core of the server's machine."),
-]
-OutFolder = Annotated[
-    str | None,
-    FormField(
-        "A folder below reports/out, e.g. trial: letters, digits, - and _. Empty: reports/out itself.",
-        pattern=_FOLDER,
-    ),
-]
 TaskChoice = Annotated[TaskName, FormField("The task to run again; all that depends on it follows.")]
-RefreshTask = Annotated[
-    TaskName | None,
-    FormField("Run this task again although its result is stored. Empty: only what is missing."),
-]
 CellKey = Annotated[
     str | None,
     FormField(
-        "Of the task run_block, the one cell to run again: the column cell of summary.csv lists them. "
-        "Empty: all cells.",
+        "Of the task run_block, the one cell to run again: the column cell of summary.csv lists them; all "
+        "cells by default.",
         maxLength=300,
     ),
 ]

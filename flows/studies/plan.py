@@ -12,10 +12,10 @@ from data.store.folders import home
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from flows.studies.steps import bring_tables
-from tasks.limits import Profile
 from tasks.problems.problem import Block, ReadsTable
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.resources import one_blas_thread
+from tasks.run_options import RunOptions
 
 # What a run takes in addition to its blocks, in units of what it takes to import this program: Prefect's
 # import, its start and end, the data, the page. Fitted to runs of four studies, of which it was 16 to 25.
@@ -23,15 +23,13 @@ _AROUND = 20.0
 _AROUND_BYTES = 380e6
 
 
-def plan_study(
-    study: str, *, profile: Profile, reps: int | None, workers: int | None, offline: bool
-) -> dict[str, Any]:
+def plan_study(options: RunOptions) -> dict[str, Any]:
     """Return the seconds and bytes that a run will take, from short runs of some of its blocks."""
     one_blas_thread()
     around = _AROUND * time.process_time()
-    workers = workers or os.cpu_count() or 1
-    tables, spec, _ = bring_tables(find_study(study), profile, offline, call)
-    blocks = spec.blocks(profile, replicates=reps or spec.replicates[profile], seed=0)
+    profile, workers = options.profile, options.workers or os.cpu_count() or 1
+    tables, spec, _ = bring_tables(find_study(options.study), profile, options.offline, call)
+    blocks = spec.blocks(profile, replicates=options.reps or spec.replicates[profile], seed=0)
     earlier = earlier_seconds(home() / "cache" / "blocks", spec.name)
     with tempfile.TemporaryDirectory() as folder:
         costs = costs_of(blocks, lambda block: _prepared(block, tables, Path(folder)), earlier)

@@ -13,7 +13,6 @@ from data.store.folders import REPORTS, read_json, sha256_file
 from flows.record.progress import say
 from flows.studies.find_study import (
     SCORECARD,
-    TASKS,
     check_cell,
     find_study,
     nearest_name,
@@ -25,10 +24,10 @@ from reports.charts.picture import NO_SPACE, can_draw
 from reports.page import StudyPage
 from tasks.cache import cache_key
 from tasks.faults import SpecError
-from tasks.limits import DEFAULT_SEED, MAX_REPLICATES, PROFILES
 from tasks.report.manifest import now
 from tasks.report.write import page_of, share_report, write_index, write_report
 from tasks.run.collect import read_results
+from tasks.run_options import PROFILES, TASKS, RunOptions
 from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import read_evidence, score, write_scorecard
 from tasks.study.spec import StudySpec
@@ -45,40 +44,32 @@ def folder_of_run(folder: Path, study: str, profile: str) -> Path:
     return folder
 
 
-def rerun_options(
-    study: str,
-    task: str,
-    cell: str | None,
-    out: Path | None,
-    *,
-    profile: str | None,
-    reps: int | None,
-    seed: int | None,
-) -> dict[str, Any]:
-    """Return the options of a run that repeats the last one but for one task or cell."""
+def rerun_options(study: str, task: str, cell: str | None, given: dict[str, Any]) -> tuple[RunOptions, str]:
+    """Return the options and the command of a run that repeats the last one but for one task or cell."""
     spec = find_study(study)
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
     check_cell(spec, task, cell, None)
+    out, profile = given.get("out"), given.get("profile")
     last = last_manifest(spec, out)
-    chosen: dict[str, Any] = {
-        "profile": last.get("profile") if profile is None else profile,
-        "reps": last.get("replicates") if reps is None and profile is None else reps,
-        "seed": last.get("seed") if seed is None else seed,
-    }
-    if chosen["profile"] is None:
+    if not last and profile is None:
         raise SpecError(f"{spec.name} has not run in {_reports(out)} yet; run: {_command(study, out)}")
-    check_cell(spec, task, cell, chosen["profile"])
-    return {**chosen, "refresh_task": task, "refresh_cell": cell, "command": last.get("command", "")}
+    options: dict[str, Any] = {"study": study} | (last and RunOptions.of_manifest(study, last).model_dump())
+    if profile is not None:
+        options.pop("reps", None)  # those of the last run's profile
+    options |= {name: value for name, value in given.items() if value is not None}
+    options |= {"refresh_task": task, "refresh_cell": cell}
+    check_cell(spec, task, cell, options.get("profile"))
+    return RunOptions(**options), last.get("command", "")
 
 
-def stored_page(study: str, out: Path | None) -> tuple[StudyPage, pd.DataFrame]:
+def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a study's last run; refuse a table that is damaged."""
     spec, results, manifest = _stored(find_study(study), _reports(out), out)
     return page_of(spec, results, manifest)
 
 
-def file_of_report(study: str, out: Path | None) -> str:
+def file_of_report(study: str, out: str | Path | None) -> str:
     """Return the file of a study of one's own that is named as its report is; any other name as it is."""
     if study.endswith(".toml") or study in study_names() or not re.fullmatch(r"[\w-]+", study):
         return study
@@ -120,7 +111,7 @@ def _distinct_names(runs: Sequence[Path]) -> list[str]:
     return [f"run {i}" for i in range(1, len(runs) + 1)]
 
 
-def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, list[str]]:
+def rebuild_reports(studies: list[str] | None, out: str | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
     if not can_draw():
         raise SpecError(NO_SPACE)
@@ -145,7 +136,7 @@ def rebuild_reports(studies: list[str] | None, out: Path | None) -> tuple[Path, 
     return index, rebuilt
 
 
-def reports_of_scorecard(studies: list[str], profile: str, out: Path | None) -> Path | None:
+def reports_of_scorecard(studies: list[str], profile: str, out: str | None) -> str | None:
     """Return the folder of a scorecard, one named after its profile next to reports of another."""
     if profile == "smoke":
         say(
@@ -160,39 +151,28 @@ def reports_of_scorecard(studies: list[str], profile: str, out: Path | None) -> 
     if not others:
         return out
     say(f"note: {folder} has reports of another profile, of {others[0]} for example; see {folder / profile}")
-    return folder / profile
+    return str(folder / profile)
 
 
-def last_manifest(spec: StudySpec, out: Path | None) -> dict[str, Any]:
+def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
     """Return the manifest that the last run of a study left, or an empty one; refuse a damaged one."""
     path = _reports(out) / spec.name / "manifest.json"
     try:
         manifest = read_json(path)
-        reason = "" if _is_of_a_run(manifest) else "it is not what a run writes"
+        RunOptions.of_manifest(spec.name, manifest)
+        reason = "" if isinstance(manifest["command"], str) else "its command is no text"
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         reason = str(error.strerror)
-    except ValueError:
-        reason = "it is not JSON"
+    except (ValueError, KeyError, TypeError):
+        reason = "it is not what a run writes"
     if reason:
         raise SpecError(f"{path} cannot be used ({reason}); write it anew with: {_command(spec.name, out)}")
     return dict(manifest)
 
 
-def _is_of_a_run(manifest: Any) -> bool:
-    if not isinstance(manifest, dict):
-        return False
-    replicates, seed = manifest.get("replicates", 1), manifest.get("seed", 0)
-    return (
-        manifest.get("profile") in (None, *PROFILES)
-        and isinstance(manifest.get("command", ""), str)
-        and (type(replicates) is int and 1 <= replicates <= MAX_REPLICATES)
-        and (type(seed) is int and seed >= 0)
-    )
-
-
-def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
+def _stored(spec: StudySpec, folder: Path, out: str | Path | None) -> tuple[StudySpec, Path, dict[str, Any]]:
     manifest, results = last_manifest(spec, out), folder / spec.name / "results.parquet"
     remedy = f"run: {_command(spec.name, out)}"
     if not manifest or not results.exists():
@@ -203,20 +183,20 @@ def _stored(spec: StudySpec, folder: Path, out: Path | None) -> tuple[StudySpec,
     return spec, results, manifest
 
 
-def _command(study: str, out: Path | None) -> str:
+def _command(study: str, out: str | Path | None) -> str:
     return shlex.join(["dpcost", "run", study, *(["--out", str(out)] if out else [])])
 
 
-def _reports(out: Path | None) -> Path:
-    return out.resolve() if out is not None else REPORTS
+def _reports(out: str | Path | None) -> Path:
+    return Path(out or REPORTS).resolve()
 
 
-def judged(folder: Path, tasks: Tasks, *, profile: str, seed: int, command: str = "") -> Outcome:
+def judged(folder: Path, tasks: Tasks, options: RunOptions, command: str = "") -> Outcome:
     """Judge every claim on the results in a folder, and write the scorecard; the rest is for the record."""
-    options = {"profile": profile, "seed": seed, "command": command or COMMAND}
-    specs, tables, context = _evidence_in(folder, options)
+    settings = options.model_dump(include={"profile", "seed"})
+    specs, tables, context = _evidence_in(folder, settings | {"command": command or COMMAND})
     plain = [spec.model_dump(mode="json") for spec in specs]
-    inputs = [plain, context["evidence"], str(folder), profile, seed]
+    inputs = [plain, context["evidence"], str(folder), *settings.values()]
     code = [score.__module__, *{module for spec in specs for module in spec.modules()}]
     key = cache_key("scorecard", code, *inputs, of_page=True)
     paths = {name: str(path) for name, path in tables.items()}
@@ -234,7 +214,7 @@ def judged(folder: Path, tasks: Tasks, *, profile: str, seed: int, command: str 
 
 def _rebuild_scorecard(folder: Path) -> None:
     """Judge every claim again on the results in a folder, without a server."""
-    context = {"profile": "", "seed": DEFAULT_SEED, "command": COMMAND}
+    context = {"profile": "", "seed": RunOptions(study=SCORECARD).seed, "command": COMMAND}
     with suppress(OSError, ValueError):  # it has not been judged before
         last = read_json(folder / SCORECARD / "manifest.json")
         context |= {name: last[name] for name in context if name in last}

@@ -1,5 +1,6 @@
 """The steps of a run of a study. Prefect is not imported here: see `flows.studies.stored`."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +16,13 @@ from flows.record.inventory import clear_leftovers
 from reports.charts.picture import NO_SPACE, can_draw
 from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import CacheKey, Record, at_hand, cache_key, located, records_folder, stored_record
-from tasks.limits import DEFAULT_SEED, Profile
 from tasks.problems.problem import Block, HasExhibits, ReadsTable, modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.write import render, share_report, write_index
 from tasks.run.block import prepare, run_block
 from tasks.run.collect import collect
 from tasks.run.headline import audit, data_limit, exhibit, headline_block
+from tasks.run_options import Profile, RunOptions
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 from tasks.work_units import Cell
@@ -72,32 +73,19 @@ class Tasks(Protocol):
         """Run a task with several arguments, the longest first; show progress if a study is named."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    study: str
-    out: str | None
-    profile: Profile = "standard"
-    reps: int | None = None  # the profile's if left out
-    seed: int = DEFAULT_SEED
-    offline: bool = False
-    refresh_task: str | None = None
-    refresh_cell: str | None = None
-    command: str = ""
-
-
 class StudySteps:
     """The steps of one run; its `spec` loses the panels whose data cannot be had."""
 
-    def __init__(self, spec: StudySpec, reports: Path, options: RunOptions, tasks: Tasks) -> None:
-        self.spec, self.options = spec, options
+    def __init__(
+        self, spec: StudySpec, reports: Path, options: RunOptions, tasks: Tasks, command: str = ""
+    ) -> None:
+        self.spec, self.replicates = spec, options.reps or spec.replicates[options.profile]
+        self.options = options.model_copy(update={"reps": self.replicates})
         self.reports, self.folder = reports, reports / spec.name
-        self.replicates = options.reps or spec.replicates[options.profile]
-        typed = f"dpcost run {options.study} --profile {options.profile} --reps {self.replicates}"
         self._tasks = tasks
         self._context = {  # what the manifest says of the run
-            **{name: getattr(options, name) for name in ("study", "out", "profile", "seed")},
-            "replicates": self.replicates,
-            "command": options.command or f"{typed} --seed {options.seed}",
+            "options": self.options,
+            "command": command or shlex.join(self.options.command()),
             "started": now(),
         }
 
@@ -229,7 +217,7 @@ class StudySteps:
         return [self._run(exhibit, key, block, table, design, [part for _, part in shown], str(self.folder))]
 
     def render_report(self, tables: Tables, results: list[Record]) -> Record:
-        settings = [self._context[name] for name in ("profile", "replicates", "seed")]
+        settings = list(self.options.recorded().values())
         shas = [table.sha256 for table in tables.values()]
         problems = [module for panel in self.spec.panels for module in modules_of(panel.problem)]
         records = [{key: value for key, value in record.items() if key != "code"} for record in results]

@@ -6,20 +6,19 @@ anew, with a server.
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from data.errors import DataError
-from data.store.folders import REPORTS, home
+from data.store.folders import home
 from flows.record import journal
 from flows.record.progress import blocks, say
 from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.results import folder_of_run, judged
-from flows.studies.steps import Job, Outcome, RunOptions, StudySteps
+from flows.studies.steps import Job, Outcome, StudySteps
 from tasks.bring import fetch
 from tasks.cache import Record, at_hand, find_record
-from tasks.limits import DEFAULT_SEED
+from tasks.run_options import RunOptions
 
 
 class NotStored(Exception):
@@ -68,32 +67,28 @@ class StoredResults:
         return records
 
 
-def run_from_store(study: str, options: dict[str, Any]) -> Outcome | None:
+def run_from_store(options: RunOptions, command: str = "") -> Outcome | None:
     """Finish a run of which everything is stored; None if something has to be computed or fetched.
 
-    `options` are those of the flow of the study, without the ones that were not given. No run ends here where
-    the user's own server is to show all runs.
+    No run ends here where the user's own server is to show all runs.
     """
     if os.environ.get("PREFECT_API_URL"):
         return None
-    stored, own_data = StoredResults(), False
-    reports = Path(options["out"] or REPORTS).resolve()
-    given = {"profile": "standard", "seed": DEFAULT_SEED, **options}
+    stored, own_data, reports = StoredResults(), False, options.reports.resolve()
     try:
-        if study == SCORECARD:
-            of_scorecard = {name: given[name] for name in ("profile", "seed", "command") if name in given}
-            outcome = judged(reports, stored, **of_scorecard)
+        if options.study == SCORECARD:
+            outcome = judged(reports, stored, options, command)
         else:
-            spec = find_study(study)
-            reports = folder_of_run(reports, spec.name, given["profile"])
+            spec = find_study(options.study)
+            reports = folder_of_run(reports, spec.name, options.profile)
             if not (reports / spec.name / "manifest.json").exists():  # the last file that a run writes
                 return None
-            outcome = StudySteps(spec, reports, RunOptions(study=study, **given), stored).run()
+            outcome = StudySteps(spec, reports, options, stored, command).run()
             own_data = spec.analyst_table is not None
     except NotStored:
         return None
     stored.tell()
     run = uuid4()
-    journal.begin(home(), run, study, given["profile"], own_data=own_data)
+    journal.begin(home(), run, options.study, options.profile, own_data=own_data)
     journal.end(home(), run)
     return outcome

@@ -20,7 +20,7 @@ from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.store.references import DatasetRef
 from reports.analysis.results import PUBLIC_ALONE
-from tasks.limits import Profile
+from tasks.run_options import Profile
 from tasks.strict import Strict
 from tasks.work_units import Cell, Replicates, replicate_generator
 

@@ -15,9 +15,9 @@ from data.store.references import FramesRef
 from dpalgos.models.families import get_family
 from dpalgos.rows.wide import Design
 from reports.page import Finding
-from tasks.limits import Profile
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTableProblem
+from tasks.run_options import Profile
 from tasks.work_units import Replicates
 
 if TYPE_CHECKING:

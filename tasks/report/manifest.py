@@ -18,9 +18,9 @@ from data.store.references import DatasetRef
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import Record
-from tasks.limits import Profile
 from tasks.problems.problem import BringsPublicRows
 from tasks.rules import delta_at
+from tasks.run_options import Profile, RunOptions
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 
@@ -73,12 +73,11 @@ _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "a
 def build_manifest(
     spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
 ) -> dict[str, Any]:
-    settings = {"profile": context["profile"], "reps": context["replicates"], "seed": context["seed"]}
-    again = [context["study"], *(["--out", context["out"]] if context["out"] else [])]
-    cell, study = _example_cell(spec, context["profile"]), context["study"]
+    options: RunOptions = context["options"]
+    cell, study = _example_cell(spec, options.profile), options.study
+    again = [study, *(["--out", options.out] if options.out else [])]
     code = spec.modules()
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
-    options = [str(part) for name, value in settings.items() for part in (f"--{name}", value)]
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
@@ -93,7 +92,8 @@ def build_manifest(
         "results_sha256": results["sha256"],
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
-        **{key: context[key] for key in ("profile", "replicates", "seed", "command", "started")},
+        **options.recorded(),
+        **{key: context[key] for key in ("command", "started")},
         "replicates_rule": spec.replicates_rule,
         "finished": now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
@@ -106,7 +106,7 @@ def build_manifest(
         "earlier_contents": context.get("earlier_contents", []),
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
-            shlex.join(["dpcost", "run", *again, *options]),
+            shlex.join(options.command()),
             shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
             shlex.join(["dpcost", "report", *again]),
         ],

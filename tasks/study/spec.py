@@ -11,7 +11,6 @@ from data.dataset import Dataset
 from data.errors import DataError
 from data.store.references import DatasetRef
 from tasks.faults import SpecError
-from tasks.limits import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.problem import (
@@ -25,6 +24,7 @@ from tasks.problems.problem import (
 )
 from tasks.problems.public_rows import PublicRows, PublicTable
 from tasks.problems.registered_table import RegisteredTableProblem
+from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.strict import Strict
 from tasks.study.panel import (
     Count,

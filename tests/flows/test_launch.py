@@ -103,7 +103,7 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
     failure = ServerError("the server ended with exit status 3")
     monkeypatch.setattr(launch, "prefect_server", Mock(side_effect=failure))
     with pytest.raises(StoreError, match=f"the disk of {home} is full; free some space"):
-        launch.launch(["housing"], {}, workers=1, engine="local", out=tmp_path)
+        launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)})
 
 
 def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path, monkeypatch):
@@ -115,4 +115,4 @@ def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path,
 
     monkeypatch.setattr(launch, "prefect_server", prefect_server)
     with pytest.raises(DataError, match="column 'age' is outside its declared bounds"):
-        launch.launch([str(study)], {}, workers=1, engine="local", out=tmp_path / "out")
+        launch.launch([str(study)], {"workers": 1, "out": str(tmp_path / "out")})

@@ -10,7 +10,6 @@ from tasks.faults import SpecError
 from tasks.run.collect import read_results
 from tests.tasks.blocks import results_table as table
 
-ASKED = {"profile": None, "reps": None, "seed": None}
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}
 
 
@@ -21,26 +20,28 @@ def out(tmp_path):
     return tmp_path
 
 
+def rerun(out, task="collect", cell=None, **given):
+    return rerun_options("housing", task, cell, {"out": str(out), **given})
+
+
 def test_a_rerun_repeats_the_last_run(out):
-    options = rerun_options("housing", "collect", None, out, **ASKED)
-    assert (options["profile"], options["reps"], options["seed"]) == ("smoke", 3, 5)
-    assert (options["refresh_task"], options["refresh_cell"]) == ("collect", None)
-    assert options["command"] == LAST["command"]
+    options, command = rerun(out)
+    assert options.recorded().items() <= LAST.items()
+    assert (options.refresh_task, options.refresh_cell, command) == ("collect", None, LAST["command"])
 
 
 def test_a_rerun_takes_what_is_said_over_what_was(out):
-    options = rerun_options("housing", "collect", None, out, profile="standard", reps=None, seed=0)
-    assert (options["profile"], options["reps"], options["seed"]) == ("standard", None, 0)
-    assert rerun_options("housing", "collect", None, out, **ASKED | {"reps": 0})["reps"] == 0  # refused later
+    options, _ = rerun(out, profile="standard", reps=None, seed=0)
+    assert options.recorded() == {"profile": "standard", "replicates": None, "seed": 0}
 
 
 def test_a_cell_has_to_exist_at_that_profile(out):
     key = "ols:public:n=100"
-    assert rerun_options("housing", "run_block", key, out, **ASKED)["refresh_cell"] == key
+    assert rerun(out, "run_block", key)[0].refresh_cell == key
     with pytest.raises(SpecError, match="did you mean 'ols:public:n=100'"):
-        rerun_options("housing", "run_block", "ols:pubic:n=100", out, **ASKED)
+        rerun(out, "run_block", "ols:pubic:n=100")
     with pytest.raises(SpecError, match="at profile smoke"):
-        rerun_options("housing", "run_block", "ols:public:n=200", out, **ASKED)
+        rerun(out, "run_block", "ols:public:n=200")
 
 
 @pytest.mark.parametrize("task", [None, "collect"])
@@ -51,7 +52,7 @@ def test_a_cell_without_its_task_is_refused(task):
 
 def test_nothing_can_be_run_again_before_it_ran(tmp_path):
     with pytest.raises(SpecError, match=r"has not run in .*run: dpcost run housing --out"):
-        rerun_options("housing", "collect", None, tmp_path / "a b", **ASKED)
+        rerun(tmp_path / "a b")
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", ""])
@@ -74,7 +75,7 @@ def test_an_edited_manifest_is_one_sentence(out, name, value):
     path = out / "housing" / "manifest.json"
     path.write_text(json.dumps(LAST | {name: value}))
     with pytest.raises(SpecError, match=r"manifest\.json cannot be used"):
-        rerun_options("housing", "collect", None, out, **ASKED)
+        rerun(out)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_poorer_profile_lies_next_to_a_richer_report_and_a_rerun_goes_on_from_
     assert folder_of_run(out, "housing", now) == out / folder
     assert folder_of_run(out, "snp", now) == out
     if folder:
-        assert rerun_options("housing", "collect", None, out, **ASKED)["profile"] == last
+        assert rerun(out)[0].profile == last
 
 
 def test_reports_need_results(tmp_path, out):

@@ -13,13 +13,17 @@ from data.store import code_digest
 from flows.record import journal
 from flows.studies import stored
 from flows.studies.find_study import find_study
-from flows.studies.steps import RunOptions, StudySteps
+from flows.studies.steps import StudySteps
 from flows.studies.stored import NotStored, StoredResults, run_from_store
 from tasks.bring import fetch
+from tasks.run_options import RunOptions
 from tests.plain_tasks import PlainTasks
 
-SMOKE = {"profile": "smoke", "offline": True}
 Ran = namedtuple("Ran", "project options")
+
+
+def options_of(project):
+    return RunOptions(study=str(project.study), out=str(project.out), profile="smoke", offline=True)
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +32,7 @@ def first(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(project.home))
         spec = find_study(str(project.study))
-        options = RunOptions(study=str(project.study), out=str(project.out), **SMOKE)
-        StudySteps(spec, project.out, options, PlainTasks()).run()
+        StudySteps(spec, project.out, options_of(project), PlainTasks()).run()
     return project
 
 
@@ -40,7 +43,7 @@ def ran(first, monkeypatch):
     kept = first.folder / "kept"
     for folder in (first.home, first.out):
         shutil.copytree(folder, kept / folder.name)
-    yield Ran(first, SMOKE | {"out": str(first.out)})
+    yield Ran(first, options_of(first))
     for folder in (first.home, first.out):
         shutil.rmtree(folder)
         (kept / folder.name).replace(folder)
@@ -52,7 +55,7 @@ def test_it_ends_with_the_same_report_and_is_in_the_journal(ran, capsys, monkeyp
     monkeypatch.setattr("dpalgos.estimate", None)
     report = ran.project.out / "small" / "report.html"
     before = report.stat().st_mtime_ns
-    done = run_from_store(str(ran.project.study), ran.options)
+    done = run_from_store(ran.options)
     assert (done.report, done.index) == (report, ran.project.out / "index.html")
     assert done.headline
     assert report.stat().st_mtime_ns == before
@@ -96,14 +99,14 @@ def test_a_file_that_is_gone_or_damaged_is_made_again(ran, what, damage):
     else:
         content = path.read_bytes()
         path.write_bytes(content[:-20] if damage == "cut" else content[:-3] + b"...")
-    assert run_from_store(str(ran.project.study), ran.options) is None
+    assert run_from_store(ran.options) is None
 
 
 def test_data_that_changed_in_the_store_are_fetched_again(ran):
     path = one(ran.project.home, "store/raw/**/*.tgz")
     content = path.read_bytes()
     path.write_bytes(content + b" ")
-    assert run_from_store(str(ran.project.study), ran.options) is not None  # a mirror has what was published
+    assert run_from_store(ran.options) is not None  # a mirror has what was published
     assert path.read_bytes() == content
 
 
@@ -111,7 +114,7 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
     monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
     one(ran.project.home, "store/raw/**/*.tgz").unlink()
-    assert run_from_store(str(ran.project.study), ran.options) is None
+    assert run_from_store(ran.options) is None
     assert StoredResults().bring(fetch, "housing", True).is_stand_in
     monkeypatch.setattr("requests.get", no_network)
     assert StoredResults().bring(fetch, "housing", False).is_stand_in
@@ -144,7 +147,7 @@ def test_changed_code_is_run(ran, module, monkeypatch):
     known, edited = code_digest._sha256, code_digest.file_of(module)
     monkeypatch.setattr(code_digest, "_sha256", lambda path: "other" if path == edited else known(path))
     code_digest._code_digest.cache_clear()
-    assert run_from_store(str(ran.project.study), ran.options) is None
+    assert run_from_store(ran.options) is None
 
 
 @pytest.mark.parametrize(
@@ -159,30 +162,30 @@ def test_changed_code_is_run(ran, module, monkeypatch):
     ],
 )
 def test_what_is_asked_anew_is_computed(ran, options):
-    assert run_from_store(str(ran.project.study), ran.options | options) is None
+    assert run_from_store(ran.options.model_copy(update=options)) is None
 
 
 def test_another_folder_gets_a_page_of_its_own(ran, tmp_path):
-    assert run_from_store(str(ran.project.study), ran.options | {"out": str(tmp_path)}) is None
+    assert run_from_store(ran.options.model_copy(update={"out": str(tmp_path)})) is None
 
 
 def test_an_edited_study_is_computed(ran):
     text = ran.project.study.read_text()
     ran.project.study.write_text(text.replace("covariate_bound = 3.0", "covariate_bound = 3.5"))
-    done = run_from_store(str(ran.project.study), ran.options)
+    done = run_from_store(ran.options)
     ran.project.study.write_text(text)
     assert done is None
 
 
 def test_a_server_of_ones_own_shows_every_run(ran, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
-    assert run_from_store(str(ran.project.study), ran.options) is None
+    assert run_from_store(ran.options) is None
 
 
 def test_the_scorecard_is_found_too(ran):
-    folder = ran.project.out
-    assert run_from_store("scorecard", ran.options) is None
-    stored.judged(folder, PlainTasks(), profile="smoke", seed=20191112)
-    assert run_from_store("scorecard", ran.options).report == folder / "scorecard" / "report.html"
+    folder, scorecard = ran.project.out, ran.options.model_copy(update={"study": "scorecard"})
+    assert run_from_store(scorecard) is None
+    stored.judged(folder, PlainTasks(), scorecard)
+    assert run_from_store(scorecard).report == folder / "scorecard" / "report.html"
     (folder / "scorecard" / "report.html").write_text("")
-    assert run_from_store("scorecard", ran.options) is None
+    assert run_from_store(scorecard) is None

@@ -9,7 +9,8 @@ from test_browser import look
 import dpalgos
 from flows.studies.find_study import find_study, study_names
 from flows.studies.results import judged
-from flows.studies.steps import RunOptions, StudySteps
+from flows.studies.steps import StudySteps
+from tasks.run_options import RunOptions
 from tests.plain_tasks import PlainTasks
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

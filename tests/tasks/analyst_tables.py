@@ -18,6 +18,7 @@ from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import prepare, run_block
 from tasks.run.collect import collect
+from tests.tasks.blocks import context
 
 
 def init_study(name, data, *, folder, **options):
@@ -88,8 +89,7 @@ def computed(file, folder, replicates=2):
 
 
 def manifest_of(spec, table, results):
-    context = {"study": "mine.toml", "out": None, "profile": "smoke", "replicates": 2, "seed": 1}
-    return build_manifest(spec, [table], results, {**context, "command": "", "started": ""})
+    return build_manifest(spec, [table], results, context("mine.toml", profile="smoke", reps=2))
 
 
 def reported(file, folder):

@@ -13,6 +13,7 @@ from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import run_block
 from tasks.run.collect import collect
+from tasks.run_options import RunOptions
 from tasks.work_units import Cell, Replicates
 
 SMALLER = (
@@ -61,8 +62,8 @@ def results_table(values, *, status="ok", cell="ols:public:n=100"):
 
 
 def context(study, **given):
-    plain = {"study": str(study), "out": None, "profile": "standard", "replicates": 3, "seed": 1}
-    return {**plain, "command": "dpcost run", "started": "2026-01-01T00:00:00+00:00", **given}
+    options = RunOptions(**{"study": str(study), "reps": 3, "seed": 1} | given)
+    return {"options": options, "command": "dpcost run", "started": "2026-01-01T00:00:00+00:00"}
 
 
 def written_report(study, folder, replicates):
@@ -71,7 +72,7 @@ def written_report(study, folder, replicates):
     paths = [str(folder / f"{number}.parquet") for number in range(len(blocks))]
     parts = [run_block(UNCACHED, block, None, path) for block, path in zip(blocks, paths, strict=True)]
     results = collect(UNCACHED, parts, [], str(folder / "out"))
-    manifest = build_manifest(study, [], results, context(f"{study.name}.toml", replicates=replicates))
+    manifest = build_manifest(study, [], results, context(f"{study.name}.toml", reps=replicates))
     return write_report(study, folder / "out" / "results.parquet", manifest)
 
 

@@ -51,7 +51,7 @@ def made(tmp_path_factory):
     part = run_block(UNCACHED, block, {"path": str(design)}, str(folder / "1.parquet"))
     results = collect(UNCACHED, [part], [], str(folder / "out"))
     exhibit(UNCACHED, block, ref, None, [part], str(folder / "out"))
-    manifest = build_manifest(spec, [ref], results, context("swarm", profile="smoke", replicates=2))
+    manifest = build_manifest(spec, [ref], results, context("swarm", profile="smoke", reps=2))
     write_report(spec, folder / "out" / "results.parquet", manifest)
     return folder / "out", ref, part, block
 

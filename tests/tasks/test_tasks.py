@@ -130,7 +130,10 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     assert ":n=20600" in rerun or ":n=100" in rerun  # a cell of this profile
     assert report == "dpcost report housing"
     mine = build_manifest(
-        find_study("housing"), [table], {"sha256": "6"}, asked | {"study": "a b/mine.toml", "out": "my out"}
+        find_study("housing"),
+        [table],
+        {"sha256": "6"},
+        context("a b/mine.toml", profile="smoke", out="my out"),
     )
     assert mine["study"]["file"] == "mine.toml"
     assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"

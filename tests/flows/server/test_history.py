@@ -32,7 +32,7 @@ RUNS = f"""
 import sys
 from flows.study import run_study
 for _ in range({N_REAL}):
-    run_study("user_level", profile="smoke", reps=2, out=sys.argv[1])
+    run_study(study="user_level", profile="smoke", reps=2, out=sys.argv[1])
 """
 OF_RUN = ("flow_run_state", "log", "artifact")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?")

@@ -250,9 +250,8 @@ AT_ONCE = 4  # as docs/operations.md says
 @pytest.mark.slow
 def test_no_request_of_two_hundred_runs_fails(project, start, database):
     serving = start(PREFECT_API_LOG_RETRYABLE_ERRORS="true", **database)
-    code = (
-        f"from flows.study import run_study\nfor _ in range({200 // AT_ONCE}): run_study('housing', reps=5)"
-    )
+    runs = 200 // AT_ONCE
+    code = f"from flows.study import run_study\nfor _ in range({runs}): run_study(study='housing', reps=5)"
     running = [
         subprocess.Popen([sys.executable, "-c", code], cwd=project, env=serving.client)
         for _ in range(AT_ONCE)
