@@ -18,6 +18,7 @@ and the shrinkage use released quantities only. All releases, with their shares 
     scores above a level                  1            .1 left   search_level        not levels
     responses above a level               1            .02 left  search_level        poisson
     mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
+    mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
     second moments                        √2 C_A²/n    .2 left   private_whitening   all
     preconditioned score                  2C/n         the rest  scored_steps        all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
@@ -53,6 +54,11 @@ The clip levels
     columns and responses of order one.
     a pair ``(C_A, C)`` of public levels.
 
+``offset_bounds``: the first column of X is an offset, for rates: cut to public bounds and added to x'β. It is
+no covariate, but a part of the row like y: a score (y − ψ'(o + u'θ)) u is clipped whatever o is, and so are
+the parts of an interval. Counts start at the released mean over the released mean of e^o; its coefficient
+of 1 is a part of the answer.
+
 ``public_X``, public rows without responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release
 asks whether they have the shape of X; if so, z = [A x, 1]. Without a ``public_share`` only the Gaussian
 family asks: in eight logistic settings the right shape changed the excess loss by factors of .89 to 1.54.
@@ -66,7 +72,7 @@ tenth of them, the answer may be worse than a constant.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -75,11 +81,20 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
+from dpalgos.errors import InputError
+from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, BinnedFitParams, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
-from dpalgos.mechanisms.private_origin import CONSTANT, RESPONSES_ABOVE, constant_shares, private_constant
+from dpalgos.mechanisms.private_origin import (
+    CONSTANT,
+    EXPOSURE,
+    RESPONSES_ABOVE,
+    constant_shares,
+    private_constant,
+    private_typical_offset,
+)
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.scored_steps import scored_steps
 from dpalgos.models.families import Family, check_labels, family_names, get_family
@@ -95,12 +110,13 @@ _ROW_SHARE, _SCORE_SHARE, _START_SHARE, _MOMENT_SHARE = 0.02, 0.1, 0.02, 0.2
 _N_STEPS, _MORE_STEPS, _GROWTH, _STEP_SIZE, _N_COMBINED = 6, 2, 1.4, 0.85, 4
 _N_CENTERED = 3  # steps at which an interval is centered
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
+_EXPOSURE_OF_FEW = 0.25  # next to the constant's other parts
 _ABOVE_MEAN, _LEAST_START = 2.0, 0.6  # of counts, where steps start
 _RIDGE, _LONGER_RIDGE, _OWN_VARIANCE = 0.5, 1.5, 0.05  # the last two of steps of counts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedGLMParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
+class PreconditionedGLMParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval, OffsetParams):
     """Keywords of :func:`preconditioned_glm`."""
 
     family: str = choice("distribution of the responses given their mean", family_names())
@@ -115,6 +131,11 @@ class PreconditionedGLMParams(public.PublicRowsParams, BinnedFitParams, Regressi
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_offset(self.made())
+        if self.offset_bounds is not None and self.public_X is not None:
+            raise InputError(
+                "offset_bounds must be None next to public_X, which has no offset; leave one out"
+            )
         self.check_family(self.made())
         self.binned_shares(self.made(), 0.0)
 
@@ -152,10 +173,11 @@ class PreconditionedGLMParams(public.PublicRowsParams, BinnedFitParams, Regressi
         self, reserved: Mapping[str, float], shape: public.PublicShape | None, size: float, n_features: int
     ) -> SplitBudget:
         """Return how μ² is spent: reserved shares are of the whole, the others of what these leave."""
-        shares = constant_shares(size) if self.starts_at_mean else {}
+        has_offset = self.offset_bounds is not None
+        shares = constant_shares(size, has_offset=has_offset) if self.starts_at_mean else {}
         left = 1 - sum(shares.values())
         if self.is_constant(size, n_features):
-            shares = shares or {CONSTANT: 1.0}
+            shares = (shares or {CONSTANT: 1.0}) | ({EXPOSURE: _EXPOSURE_OF_FEW} if has_offset else {})
             shares = {part: share / sum(shares.values()) for part, share in shares.items()}
         else:
             shares |= {} if self.starts_at_mean or not self.needs_start else {"start": _START_SHARE}
@@ -183,6 +205,15 @@ def witnesses(
     Scores attain theirs at the first step: opposite rows of the same label at θ = 0, or with a response that
     no prediction comes near.
     """
+    if params.offset_bounds is not None:
+        others = replace(params, offset_bounds=None)
+        zero, constant = np.zeros(1), np.eye(d)[-1:]
+        found = witnesses(others, d - 1, published)
+        apart: dict[str, Any] = {
+            label: tuple(np.insert(rows, 0, 0, axis=1) if rows.ndim == 2 else rows for rows in four)
+            for label, four in found.items()
+        }
+        return {**apart, EXPOSURE: (1e6 * np.eye(1, d) + constant, zero, 0 * constant, zero)}
     first, last, zero = 1e6 * np.eye(1, d), 1e6 * np.eye(d)[-1:], np.zeros(1)
     unbounded = not np.isfinite(params.made().residual_bound)
     row, label = (1e-5 * first, np.full(1, 1e30)) if unbounded else (first, np.ones(1))
@@ -215,7 +246,9 @@ def witnesses(
         "constant": Form(keywords={"intercept": True}),
         "constant, public levels": Form(keywords={"intercept": True, "clip": (2.0, 3.0)}),
         "levels by rule": Form(keywords={"clip": "rule"}),
+        "constant, offset": Form(keywords={"intercept": True, "offset_bounds": (-1.0, 0.5)}),
         "interval": Form(keywords={"interval": 0.95}),
+        "interval, offset": Form(keywords={"interval": 0.95, "offset_bounds": (-1.0, 0.5)}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
         "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
         "diagnostics": Form(keywords=BINNED_EXAMPLE),
@@ -225,6 +258,7 @@ def witnesses(
 def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
     sample.check_response()
+    sample = params.covariates(sample)
     mu, d, family = gaussian_mu(params.epsilon, params.delta), sample.n_features, params.made()
     n_rows = float(sample.n_rows.min())
     constant = params.is_constant(mu * n_rows, d)
@@ -233,13 +267,19 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     reserved = interval | params.binned_shares(family, sum(interval.values()))
     budget = params.budget({} if constant else reserved, shape, mu * n_rows, d)
     origin = np.zeros((d, *family.classes, sample.n_replicates))
+    offset = np.full(sample.n_replicates, np.mean(params.offset_bounds or 0.0))
     if CONSTANT in budget.shares:
         origin[-1] = private_constant(transcript, sample, family, budget)
+    if EXPOSURE in budget.shares:
+        offset = private_typical_offset(transcript, sample, budget)
+    if params.intercept:
+        origin[-1] -= offset
     if constant:
         transcript.note("unresolved_directions", np.full(sample.n_replicates, d - 1.0))
         if params.interval is not None:
             params.note_too_few(transcript, sample)
-        return family.identified(origin)
+            params.note_known_interval(transcript)
+        return family.identified(params.coefficients(origin))
     levels = GLMLevels(sample, params.clip, family, budget, transcript)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     whitening = private_whitening(
@@ -253,21 +293,23 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     transcript.note("unresolved_directions", whitening.unresolved)
     center = whitening.mean_row
 
-    scores = WhitenedScores(sample, family, whitening.matrix, origin)
+    scores = WhitenedScores(sample, family, whitening.matrix, origin, offset)
     theta, one = np.zeros(scores.shape), np.linalg.inv(whitening.matrix)[:, :, -1].T
     if params.starts_at_mean:
-        theta = one * (np.log(np.maximum(_ABOVE_MEAN * np.exp(origin[-1]), _LEAST_START)) - origin[-1])
+        typical = origin[-1] + offset
+        theta = one * (np.log(np.maximum(_ABOVE_MEAN * np.exp(typical), _LEAST_START)) - typical)
     elif params.needs_start:
         one, _ = whitening.ridge_start()
         start = np.linalg.solve(whitening.matrix, one)[..., 0].T
-        theta = start * np.log(levels.typical_response())
+        theta = start * (np.log(levels.typical_response()) - offset)
     ridge, own = (_LONGER_RIDGE, _OWN_VARIANCE) if params.starts_at_mean else (_RIDGE, 0.0)
     steps, full = scored_steps(
         transcript, budget, scores, levels, center, theta, params.n_steps, _STEP_SIZE, ridge
     )
     if params.interval is not None:
-        middle = (center * steps.end).sum(axis=0) + origin[-1]
+        middle = (center * steps.end).sum(axis=0) + origin[-1] + offset
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)
+        params.note_known_interval(transcript)
 
     known, before = np.ones((sample.n_replicates, 1)), full.noise_stds[-_N_COMBINED - 1] ** 2
     combined, variance = combined_steps(full.last(_N_COMBINED), _STEP_SIZE, known, before, own)
@@ -278,4 +320,4 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     answer: FloatArray = combined.reshape(scores.shape)
     if params.diagnostics is not None:
         release_binned_fit(transcript, budget, scores, answer, steps.level)
-    return family.identified(scores.coef(answer))
+    return family.identified(params.coefficients(scores.coef(answer)))

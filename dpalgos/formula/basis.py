@@ -13,7 +13,7 @@ import ast
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,12 @@ class FitColumn:
     upper: float
     center: float
     scale: float
+    is_offset: bool = False  # a part of the linear predictor, whose coefficient is 1
+
+    @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """Its public bounds about its center, if it is an offset."""
+        return (self.lower - self.center, self.upper - self.center) if self.is_offset else None
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -90,8 +96,8 @@ class FitColumn:
 class Basis:
     """Columns to fit a design in, and the way back.
 
-    ``columns`` are taken as (value − center) / scale, with a constant as the last column where ``constant``.
-    ``back`` (k, k) turns an answer into the coefficients of the design's terms.
+    ``columns`` are taken as (value − center) / scale, an offset first, with a constant as the last column
+    where ``constant``. ``back`` turns an answer into the coefficients of the design's terms, (m, k).
     """
 
     columns: tuple[FitColumn, ...]
@@ -103,6 +109,11 @@ class Basis:
         made = [(column.values(rows) - column.center) / column.scale for column in self.columns]
         return np.column_stack([*made, *([np.ones(len(made[0]))] if self.constant else [])])
 
+    @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the first column, if it is an offset."""
+        return self.columns[0].offset_bounds
+
     def shift(self, center: float) -> FloatArray | float:
         """Return what a public center of the response adds to the coefficients of the terms."""
         return center * self.back[:, -1] if self.constant else 0.0
@@ -110,11 +121,13 @@ class Basis:
 
 def response_column(response: DesignColumn) -> FitColumn:
     """Return a response as a column to fit: as it stands in the table."""
-    (part,), ends = response.parts, ValueRange(response.lower, response.upper)
-    plain = _Factor(part, 0.0, 1.0, ends)
-    return FitColumn(
-        part.name, ((1.0, ((plain, 1),)),), ends.lower, ends.upper, response.center, response.scale
-    )
+    return _plain_column(response, response.parts[0].name, response.center, response.scale)
+
+
+def _plain_column(column: DesignColumn, name: str, center: float, scale: float) -> FitColumn:
+    (part,), ends = column.parts, ValueRange(column.lower, column.upper)
+    terms = ((1.0, ((_Factor(part, 0.0, 1.0, ends), 1),)),)
+    return FitColumn(name, terms, ends.lower, ends.upper, center, scale)
 
 
 def basis_of(design: FormulaDesign, declared: Declared) -> Basis:
@@ -139,6 +152,10 @@ def basis_of(design: FormulaDesign, declared: Declared) -> Basis:
         forward[:, k] *= spread
     back = np.linalg.inv(forward.T)
     back[np.abs(back) < _NOTHING * np.abs(back).max(axis=1, keepdims=True)] = 0.0
+    if design.offset is not None:
+        name, center = f"offset({design.offset.name})", constant * design.offset.center
+        columns.insert(0, replace(_plain_column(design.offset, name, center, 1.0), is_offset=True))
+        back = np.column_stack([-center * back[:, -1], back])
     return Basis(tuple(columns), constant, back)
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +25,7 @@ from dpalgos.formula.expressions import (
     spline_basis,
     spline_of,
 )
+from dpalgos.formula.terms import terms_of
 from dpalgos.typing import FloatArray
 
 INTERCEPT = "Intercept"
@@ -140,6 +140,7 @@ class FormulaDesign:
     has_intercept: bool
     references: Mapping[str, Any] = field(default_factory=dict)  # category → its reference level
     levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # category → all its levels
+    offset: DesignColumn | None = None  # of the linear predictor, without a coefficient
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -174,106 +175,21 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
 
 
 def _design(formula: str, declared: Declared) -> FormulaDesign:
-    response, terms = _terms(formula, declared)
+    found = terms_of(formula, declared)
     builder = _Builder(declared)
-    has_intercept = () in terms
-    columns = builder.columns_of_terms(terms)
+    has_intercept = () in found.terms
+    columns = builder.columns_of_terms(found.terms)
     if not columns:
         raise InputError(f"formula must name at least one covariate, got {formula!r}; add one after ~")
     return FormulaDesign(
         formula=formula,
-        response=builder.response(response) if response else None,
+        response=builder.response(found.response) if found.response else None,
+        offset=builder.offset(found.offset) if found.offset else None,
         columns=tuple(columns),
         has_intercept=has_intercept,
         references=builder.references,
         levels=builder.levels,
     )
-
-
-def columns_named(formula: str, known: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns that the two sides of a formula name; ``.`` stands for all others that are known."""
-    response, terms = _terms(formula, known)
-    right = (name for term in terms for factor in term for name in _named_in(factor, known))
-    return (columns_of(response) if response else ()), tuple(dict.fromkeys(right))
-
-
-def _named_in(factor: str, known: Sequence[str]) -> tuple[str, ...]:
-    return (factor,) if factor in known else columns_of(factor)
-
-
-def _terms(formula: str, declared: Iterable[str]) -> tuple[str, list[tuple[str, ...]]]:
-    """Return the response, and each term as its factors; the intercept is the term without factors."""
-    from formulaic.errors import FormulaicError
-    from formulaic.parser import DefaultFormulaParser
-
-    if not isinstance(formula, str) or not formula.strip():
-        raise InputError(f"formula must be text such as 'cost ~ age + C(region)', got {formula!r}")
-    left, tilde, right_side = formula.removeprefix("~").partition("~")
-    covariates = (
-        [name for name in declared if name not in columns_of(left or "0")] if tilde else list(declared)
-    )
-    _check_size(right_side if tilde else left, len(covariates))
-    try:
-        found = DefaultFormulaParser().get_terms(
-            formula.removeprefix("~").replace("^", "**"),
-            context={"__formulaic_variables_available__": covariates},
-        )
-        right = list(found.rhs if tilde else found)
-        sides = [[tuple(f.expr for f in t.factors if f.expr != "1") for t in right]]
-        response = [f.expr for t in found.lhs for f in t.factors] if tilde and left.strip() else []
-    except (FormulaicError, AttributeError, SyntaxError, TypeError, ValueError) as error:
-        reason = " ".join(re.sub(r"\x1b\[[\d;]*m", "", str(error)).split())
-        raise InputError(
-            f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula!r} ({reason})"
-        ) from None
-    if len(response) > 1:
-        raise InputError(f"formula must have one response, got {left.strip()!r}")
-    if re.search(r"\)\s*(\*\*|\^)", right_side):  # of a power of a sum, terms of lower degree come first
-        sides[0].sort(key=len)
-    return "".join(response), [tuple(_unquoted(f) for f in term) for term in sides[0]]
-
-
-_MOST_TERMS, _LONGEST = 5_000, 20_000
-_WORDS = {**dict.fromkeys("^", "**"), ":": "@"}  # as Python writes them
-
-
-def _check_size(side: str, n_covariates: int) -> None:
-    """Refuse a side of a formula that stands for very many terms, before any is built."""
-    plain = re.sub(r"`[^`]*`", "x", side[: _LONGEST + 1])
-    plain = re.sub(r"(?<![\w.)\]])\.(?![\w.])", f"({'+'.join('x' * max(n_covariates, 1))})", plain)
-    plain = "".join(_WORDS.get(char, char) for char in plain)
-    try:
-        tree = ast.parse(plain.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError):
-        return  # the parser of formulas says what is wrong
-    if len(side) > _LONGEST or _n_terms(tree) > _MOST_TERMS:
-        raise InputError(
-            f"formula must stand for at most {_MOST_TERMS:,} terms, got {side.strip()[:60]!r}…, which stands "
-            "for more; name fewer"
-        )
-
-
-def _n_terms(node: ast.expr) -> float:
-    """Return how many terms a part of a formula stands for, at most."""
-    if isinstance(node, ast.UnaryOp):
-        return _n_terms(node.operand)
-    if not isinstance(node, ast.BinOp):
-        return 1
-    left, right = _n_terms(node.left), node.right
-    if isinstance(node.op, ast.Pow) and isinstance(right, ast.Constant) and isinstance(right.value, int):
-        if right.value > left:
-            raise InputError(
-                f"formula: a power must be at most its number of terms, {left:g}, got {str(right.value)[:20]}"
-            )
-        return sum(math.comb(int(min(left, _MOST_TERMS)), k) for k in range(right.value + 1))
-    both = _n_terms(right)
-    if isinstance(node.op, ast.Mult):
-        return left + both + left * both
-    return left * both if isinstance(node.op, ast.MatMult) else left + both
-
-
-def _unquoted(factor: str) -> str:
-    return factor.strip("`")
 
 
 class _Builder:
@@ -300,6 +216,9 @@ class _Builder:
             return self._column((Part(name, levels[1], is_level=True),))
         (part,) = self._number_parts(factor)
         return self._column((part,))
+
+    def offset(self, expression: str) -> DesignColumn:
+        return self._column((Part(_plain(expression)),))
 
     def columns_of_terms(self, terms: Sequence[tuple[str, ...]]) -> list[DesignColumn]:
         """Return the columns of terms, coded as in patsy; terms of the same numbers stand together."""

@@ -18,9 +18,9 @@ from dpalgos.formula.design import (
     CategoryColumn,
     FormulaDesign,
     NumberColumn,
-    columns_named,
     design_of,
 )
+from dpalgos.formula.terms import columns_named
 from dpalgos.goodness import binned, in_units
 from dpalgos.intervals.half_widths import WHY, warn_of_none
 from dpalgos.typing import FloatArray
@@ -187,7 +187,8 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
     ----------
     formula : str
         ``"cost ~ age + C(region) + age:smoker + log1p(visits)"``: ``+ : * ** - /``, ``I(…)``, ``log``,
-        ``log1p``, ``sqrt``, ``bs(x, knots=(…))``, ``C(g, Treatment("reference"))``.
+        ``log1p``, ``sqrt``, ``bs(x, knots=(…))``, ``C(g, Treatment("reference"))``; in logistic and Poisson
+        regressions ``offset(log(days))``, or ``exposure(days)`` for the same.
     frame : pandas.DataFrame or mapping of arrays
         Rows; values beyond the bounds are moved to them.
     epsilon, delta : float
@@ -249,6 +250,12 @@ def _fitted(
     design = design_of(formula, declared)
     if design.response is None:
         raise InputError(f"formula must have a response on its left, got {formula!r}")
+    if design.offset is not None and family == "gaussian":
+        name = design.offset.name
+        raise InputError(
+            f"formula: offset({name}) is of logistic and Poisson regressions; in a linear one take it "
+            f"off the response, I({design.response.name} - {name})"
+        )
     basis = basis_of(design, declared)
     every = {
         name: (each.lower, each.upper) for name, each in declared.items() if isinstance(each, NumberColumn)
@@ -261,6 +268,8 @@ def _fitted(
     keywords = dict(settings) if family == "gaussian" else {"family": family, **settings}
     if basis.constant:
         keywords = {"intercept": True, **keywords}
+    if basis.offset_bounds is not None:
+        keywords["offset_bounds"] = basis.offset_bounds
     if interval is not None:
         keywords["interval"] = interval
     rng = (
@@ -344,7 +353,8 @@ def _rows_of(
     The response is needed where the design ``fits``.
     """
     response = [design.response] if fits and design.response else []
-    names = dict.fromkeys(name for column in (*design.columns, *response) for name in column.uses)
+    offset = [design.offset] if design.offset else []
+    names = dict.fromkeys(name for column in (*design.columns, *offset, *response) for name in column.uses)
     found: dict[str, Any] = {}
     for name in names:
         try:

@@ -98,8 +98,9 @@ def release_binned_fit(
     :data:`dpalgos.goodness.BINNED`: NaN in bins with next to no rows.
     """
     coef, middle = scores.coef(theta), np.broadcast_to(scores.origin, theta.shape)[-1]
-    reach = 3 * np.linalg.norm(theta, axis=0)
-    edges = _searched_edges(transcript, budget, scores, coef, middle - reach, middle + reach)
+    reach, (least, most) = 3 * np.linalg.norm(theta, axis=0), scores.sample.offset_bounds or (0.0, 0.0)
+    ends = middle + least - reach, middle + most + reach
+    edges = _searched_edges(transcript, budget, scores, coef, *ends)
     low, high = edges[0], edges[-1]
     middle, half = (low + high) / 2, np.maximum(high - low, np.finfo(float).tiny)
     is_bounded = bool(np.isfinite(scores.family.residual_bound))
@@ -178,7 +179,7 @@ def _by_bin(
 
     def made(group: Group, norms: FloatArray) -> FloatArray:
         own = group.replicates
-        eta = np.asarray(group.X @ coef[:, own])
+        eta = np.asarray(group.X @ coef[:, own] + group.offset)
         weights = np.broadcast_to(group.weights, eta.shape)
         found = cells(group, norms, eta)
         bins = [np.searchsorted(its, e, side="right") for its, e in zip(edges.T[own], eta.T, strict=True)]

@@ -10,7 +10,8 @@ if they are more than four times too large: where most values are small the othe
 indicator), and a smaller unit would have them clipped.
 
 The constant of a generalized linear model follows from the mean response: numbers up to 1, indicators of
-classes, or counts cut at a level that a search of four counts finds, about 3 % of them exceed it.
+classes, or counts cut at a level that a search of four counts finds, about 3 % of them exceed it. With an
+offset it follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
 
 Centered rows have the same regressions, with another constant. Medians are found among public candidates by
 such a search: for the response all numbers of four binary digits, so that it needs no unit, for columns odd
@@ -38,12 +39,12 @@ from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.moments import clipped_row_sums
 from dpalgos.typing import FloatArray, IntArray
 
-CONSTANT, RESPONSES_ABOVE = "mean response", "responses above a level"
+CONSTANT, RESPONSES_ABOVE, EXPOSURE = "mean response", "responses above a level", "mean exposure"
 LARGEST_RESPONSE = "largest response"
 _COUNTS = 2.0 ** np.arange(16) - 0.5
 _LARGE_COUNTS, _MOST_LARGE, _TOLD = 0.03, 0.25, 4.0  # of the rows; and times the noise of a count
 # Shares of μ²: a number over nμ, squared; at least and at most.
-_MEAN_SHARE, _LEVEL_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3)
+_MEAN_SHARE, _LEVEL_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
 
 UNITS = "values above a level"
 _POWERS = np.arange(-24, 40)
@@ -77,9 +78,10 @@ def units_share(size: float) -> float:
     return 0.0 if share > _UNIT_SHARES[1] else float(max(share, _UNIT_SHARES[0]))
 
 
-def constant_shares(size: float) -> dict[str, float]:
+def constant_shares(size: float, *, has_offset: bool) -> dict[str, float]:
     """Return the shares of μ² that a mean of counts takes where ``size`` is nμ: more the fewer rows."""
     parts = {CONSTANT: _MEAN_SHARE, LARGEST_RESPONSE: _LEVEL_SHARE}
+    parts |= {EXPOSURE: _EXPOSURE_SHARE} if has_offset else {}
     return {
         part: float(np.clip((rate / size) ** 2, least, most)) for part, (rate, least, most) in parts.items()
     }
@@ -134,6 +136,35 @@ def private_constant(
         mean = np.minimum(mean, np.maximum(1 - noise, 0.5))
         return np.asarray(np.log(mean / (1 - mean))[0])
     return np.asarray(np.log(mean)[0])
+
+
+def mean_exposure_sensitivity(n_rows: FloatArray) -> FloatArray:
+    """Return 1/n: e^offset over its public upper bound, times a constant in [0, 1], lies in [0, 1]."""
+    return np.asarray(1 / n_rows)
+
+
+def private_typical_offset(transcript: Transcript, sample: Sample, budget: SplitBudget) -> FloatArray:
+    """Release the mean of e^offset, and return its logarithm, (R,).
+
+    A row whose constant, the last column, is 0 counts as left out.
+    """
+    assert sample.offset_bounds is not None
+    low, high = sample.offset_bounds
+
+    def part(group: Group, constant: FloatArray) -> FloatArray:
+        return np.asarray((np.exp(group.offset - high) * constant * group.weights).sum(axis=0)[None])
+
+    constants = sample.grouped(lambda group: np.clip(group.X[:, -1:], 0, 1))
+    sensitivity = mean_exposure_sensitivity(sample.n_rows)
+    multiplier = budget.gaussian_multiplier(EXPOSURE)
+    released = transcript.gaussian(
+        constants.total((1, transcript.n_replicates), part) / sample.n_rows,
+        l2_sensitivity=sensitivity,
+        noise_multiplier=multiplier,
+        label=EXPOSURE,
+    )[0]
+    least = np.maximum(transcript.noise_std(sensitivity, multiplier, 1), np.exp(low - high))
+    return np.asarray(high + np.log(np.clip(released, np.minimum(least, 1), 1)))
 
 
 def private_units(

@@ -145,7 +145,7 @@ def scored_steps(
     as "gradients", with the standard deviation of their noise.
     """
     family, sample = scores.family, scores.sample
-    origin = np.broadcast_to(scores.origin, scores.shape)[-1]
+    origin = np.broadcast_to(scores.origin, scores.shape)[-1] + scores.typical_offset
     points, gradients, stds, full, full_stds = [], [], [], [], []
     for t in range(n_steps):
         at = scores.at(theta)

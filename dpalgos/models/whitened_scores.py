@@ -21,13 +21,20 @@ class WhitenedScores:
     """The scores of every replicate on rows W x_i, of which only norms and a clipped mean are ever formed.
 
     ``whitening`` (R, d, d) is W', released or public, and so is ``origin`` (d, R), the coefficients at θ = 0,
-    0 if omitted; ``shape`` is that of θ, (d, R) or (d, K, R).
+    0 if omitted, and ``typical_offset`` (R,), near to which offsets lie. ``shape`` is that of θ, (d, R) or
+    (d, K, R).
     """
 
     def __init__(
-        self, sample: Sample, family: Family, whitening: FloatArray, origin: FloatArray | float = 0.0
+        self,
+        sample: Sample,
+        family: Family,
+        whitening: FloatArray,
+        origin: FloatArray | float = 0.0,
+        typical_offset: FloatArray | float = 0.0,
     ) -> None:
         self.sample, self.whitening, self.family, self.origin = sample, whitening, family, origin
+        self.typical_offset = typical_offset
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
 
         def prepared(group: Group) -> _Prepared:
@@ -46,6 +53,7 @@ class WhitenedScores:
             y, norms = prepared
             chosen = coef[..., group.replicates]
             predictor = (group.X @ chosen.reshape(len(chosen), -1)).reshape(-1, *chosen.shape[1:])
+            predictor = predictor if self.family.classes else predictor + group.offset
             residual = np.asarray(y - self.family.mean(predictor))
             size = np.linalg.norm(residual, axis=1) if self.family.classes else np.abs(residual)
             return residual, np.asarray(size * norms * group.weights)
@@ -65,7 +73,7 @@ class WhitenedScores:
 
         def made(group: Group, prepared: _Prepared) -> _CurvatureParts:
             y, norms = prepared
-            predictor = group.X @ coef[:, group.replicates]
+            predictor = group.X @ coef[:, group.replicates] + group.offset
             kept = np.abs(y - self.family.mean(predictor)) * norms <= level[group.replicates]
             second = self.family.second_derivative(predictor) * group.weights
             return np.asarray(second), np.asarray(second * (norms**2 + 1)), kept

@@ -1,17 +1,18 @@
 """Maximum likelihood in a generalized linear model, what private ones are compared with.
 
-    β̂ = argmin_β Σ_i ψ(x_i'β) − y_i x_i'β
+    β̂ = argmin_β Σ_i ψ(o_i + x_i'β) − y_i x_i'β
 
-by Newton's method with step halving, from zero; of Gaussian responses it is least squares
-(:mod:`dpalgos.nonprivate.ols`). No intercept is added. Collinear columns share what they explain; an all-zero
-column gets coefficient zero. Responses that a linear predictor separates are refused: their likelihood has no
-maximum.
+with offsets o_i = 0 unless there is an offset, by Newton's method with step halving, from zero; of Gaussian
+responses it is least squares (:mod:`dpalgos.nonprivate.ols`). No intercept is added. Collinear columns share
+what they explain; an all-zero column gets coefficient zero. Responses that a linear predictor separates are
+refused: their likelihood has no maximum.
 """
 
 from dataclasses import dataclass
 
 from dpalgos.catalog import register
 from dpalgos.errors import InputError
+from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.models.families import Family, family_names, get_family
 from dpalgos.models.risk import Risk, minimize
 from dpalgos.nonprivate.ols import ols
@@ -39,11 +40,12 @@ class LikelihoodParams(Params):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GLMParams(RobustIntervalParams, LikelihoodParams):
+class GLMParams(RobustIntervalParams, LikelihoodParams, OffsetParams):
     """Keywords of :func:`glm`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_offset(self.made())
         if self.interval is not None and self.family == "multinomial":
             raise InputError(
                 f"interval must be None for family='multinomial', got {self.interval!r}: its coefficients "
@@ -62,9 +64,9 @@ class GLMParams(RobustIntervalParams, LikelihoodParams):
 )
 def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray:
     """Return the coefficients, (d, R), or (d, K, R) with classes."""
-    if params.made().is_linear:
+    if params.made().is_linear and params.offset_bounds is None:
         return ols(sample, params, transcript)
-    minimum = minimize(Risk(params.made(), sample))
+    minimum = minimize(Risk(params.made(), params.covariates(sample)))
     if not minimum.found.all():
         raise InputError(
             f"y must not be separated by a linear predictor for family={params.family!r}, or the likelihood "
@@ -72,5 +74,6 @@ def glm(sample: Sample, params: GLMParams, transcript: Transcript) -> FloatArray
             "sparse estimator"
         )
     if params.interval is not None:
-        note_robust_interval(sample, transcript, glm_half_widths(params.interval, params.family))
-    return minimum.coef
+        widths = glm_half_widths(params.interval, params.family, params.offset_bounds)
+        note_robust_interval(sample, transcript, widths)
+    return params.coefficients(minimum.coef)

@@ -59,13 +59,25 @@ def least_squares_half_widths(level: float) -> HalfWidths:
     return _half_widths(lambda X, y: OLS(y, X).fit(cov_type="HC3"), level)
 
 
-def glm_half_widths(level: float, family: str) -> HalfWidths:
-    """Return the half-widths of maximum likelihood by the sandwich; NaN for classes."""
+def glm_half_widths(
+    level: float, family: str, offset_bounds: tuple[float, float] | None = None
+) -> HalfWidths:
+    """Return the half-widths of maximum likelihood by the sandwich; 0 of an offset, the first column."""
     from statsmodels.genmod import families
     from statsmodels.genmod.generalized_linear_model import GLM
 
-    kinds = {"logistic": families.Binomial, "poisson": families.Poisson}
-    return _half_widths(lambda X, y: GLM(y, X, family=kinds[family]()).fit(cov_type="HC0"), level)
+    kinds = {"gaussian": families.Gaussian, "logistic": families.Binomial, "poisson": families.Poisson}
+    if offset_bounds is None:
+        return _half_widths(lambda X, y: GLM(y, X, family=kinds[family]()).fit(cov_type="HC0"), level)
+
+    def of(X: FloatArray, y: FloatArray | None) -> FloatArray:
+        offset = np.clip(X[:, 0], *offset_bounds)
+        model = _half_widths(
+            lambda X, y: GLM(y, X, family=kinds[family](), offset=offset).fit(cov_type="HC0"), level
+        )
+        return np.append(0.0, model(X[:, 1:], y))
+
+    return of
 
 
 def _half_widths(fitted: Callable[[FloatArray, FloatArray | None], Any], level: float) -> HalfWidths:

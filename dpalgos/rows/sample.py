@@ -37,7 +37,8 @@ U = TypeVar("U")
 class Group:
     """Some replicates and rows that they use: all of them, or where rows are streamed one block of them.
 
-    ``weights`` (n_group, R_group), or (n_group, 1), are 1 where a replicate uses a row, else 0.
+    ``weights`` (n_group, R_group), or (n_group, 1), are 1 where a replicate uses a row, else 0. ``offset``
+    (n_group, 1) is a part of the rows' linear predictors that has no coefficient.
     """
 
     replicates: slice
@@ -45,6 +46,7 @@ class Group:
     X: FloatArray
     y: FloatArray
     weights: FloatArray
+    offset: FloatArray | float = 0.0
 
 
 class Sample:
@@ -98,6 +100,7 @@ class Sample:
         moved: IntArray | None = None,
     ) -> None:
         self.keeps_moments = keeps_moments
+        self.offset_bounds: tuple[float, float] | None = None
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
@@ -115,8 +118,8 @@ class Sample:
 
     @cached_property
     def X(self) -> FloatArray:
-        """The rows as an array in double precision; refused if they are streamed."""
-        return self.rows.array().astype(np.float64, copy=False)
+        """The rows as an array in double precision, without an offset; refused if they are streamed."""
+        return self.rows.array().astype(np.float64, copy=False)[:, self.offset_bounds is not None :]
 
     @property
     def responds(self) -> bool:
@@ -151,7 +154,7 @@ class Sample:
         ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
         """
         taken = object.__new__(Sample)
-        taken.keeps_moments = False
+        taken.keeps_moments, taken.offset_bounds = False, self.offset_bounds
         taken.public_rows, taken.public_groups = self.public_rows, self.public_groups
         taken.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
@@ -163,10 +166,24 @@ class Sample:
         )
         return taken
 
+    def with_offset(self, bounds: tuple[float, float]) -> "Sample":
+        """Return the same rows, whose first column is an offset: cut to public bounds, and no covariate."""
+        taken = self.derived(row_mask=self.row_mask)
+        taken.offset_bounds, taken.n_rows = bounds, self.n_rows
+        return taken
+
     @property
     def n_features(self) -> int:
-        """Number of columns d."""
-        return self.rows.shape[1]
+        """Number of columns d, without an offset."""
+        return self.rows.shape[1] - (self.offset_bounds is not None)
+
+    @cached_property
+    def offset(self) -> FloatArray:
+        """The offset of each row, (n, 1), 0 where there is none; refused if rows are streamed."""
+        return self._offset(self.rows.array()) + np.zeros((len(self.rows), 1))
+
+    def _offset(self, rows: FloatArray) -> FloatArray | float:
+        return 0.0 if self.offset_bounds is None else np.clip(rows[:, :1], *self.offset_bounds)
 
     @cached_property
     def n_rows(self) -> FloatArray:
@@ -285,11 +302,11 @@ class Sample:
         for start in range(0, self.n_replicates, step):
             chosen = slice(start, min(start + step, self.n_replicates))
             if self.row_mask is None:
-                yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)))
+                yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)), self.offset)
                 continue
             mask = self.row_mask[:, chosen]
             used = np.flatnonzero(mask.any(axis=1))
-            yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float))
+            yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float), self.offset[used])
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
         """Apply a function to each group, of :meth:`groups` or of :meth:`together`."""
@@ -308,7 +325,7 @@ class Sample:
         alone = self._held_y is None and self.row_mask is None and self.moved is None
         if not (alone and isinstance(self.rows, PartitionedRows)):
             return [made(self)]
-        return self.rows.mapped(partial(_of_partition, made, self.n_replicates))
+        return self.rows.mapped(partial(_of_partition, made, self.n_replicates, self.offset_bounds))
 
     def total(self, made: Callable[["Sample"], FloatArray]) -> FloatArray:
         """Return the sum of :meth:`partials`."""
@@ -316,18 +333,18 @@ class Sample:
 
     def together(self) -> Iterator[Group]:
         """Yield all rows for all replicates: at once, or block by block where rows are streamed."""
-        everybody = slice(0, self.n_replicates)
+        everybody, first = slice(0, self.n_replicates), int(self.offset_bounds is not None)
         if not isinstance(self.rows, StreamedRows):
             weights = np.ones((len(self.X), 1)) if self.float_mask is None else self.float_mask
             y = np.zeros(len(self.X)) if self.y is None else self.y
-            yield Group(everybody, slice(None), self.X, y, weights)
+            yield Group(everybody, slice(None), self.X, y, weights, self.offset)
             return
         for rows, block, own in self.rows.pieces():
             X = block.astype(np.float64, copy=False)
             responses = own if self._held_y is None else self._held_y[rows]
             y = np.zeros(len(X)) if responses is None else responses.astype(np.float64, copy=False)
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
-            yield Group(everybody, rows, X, y, weights)
+            yield Group(everybody, rows, X[:, first:], y, weights, self._offset(X))
 
     def column_pieces(self) -> Iterator[tuple[ColumnPiece, FloatArray, FloatArray | None]]:
         """Yield streamed rows as arrays of their columns, with their responses and weights (m, R) or None.
@@ -386,8 +403,14 @@ class Grouped(Generic[T]):
         return Grouped(self.sample, lambda group: made(group, before(group)), kept)
 
 
-def _of_partition(made: Callable[[Sample], T], n_replicates: int, rows: StreamedRows) -> T:
-    return made(Sample(rows, n_replicates=n_replicates))
+def _of_partition(
+    made: Callable[[Sample], T],
+    n_replicates: int,
+    offset_bounds: tuple[float, float] | None,
+    rows: StreamedRows,
+) -> T:
+    part = Sample(rows, n_replicates=n_replicates)
+    return made(part if offset_bounds is None else part.with_offset(offset_bounds))
 
 
 def _summed(

@@ -92,6 +92,7 @@ def init(
     from data.ledger import open_ledger
     from data.store.folders import home
     from data.tables.declared import count_users, table_schema
+    from dpalgos.formula.terms import terms_of
     from tasks.faults import SpecError
     from tasks.release.table import known_as
 
@@ -119,6 +120,7 @@ def init(
         "user_id": toml(user_id) if user_id else "",
         "sparsity": sparsity,
         "formula": toml(formula) if formula else "",
+        "has_offset": bool(formula and terms_of(formula, list(schema)).offset),
         "of_data": of_data,
         "ledger_name": known or name,
     }
@@ -254,7 +256,7 @@ def _of_formula(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the response's column and the covariates' columns; refuse one that is not in the file."""
     from dpalgos import InputError
-    from dpalgos.formula.design import columns_named
+    from dpalgos.formula.terms import columns_named
     from tasks.faults import SpecError
 
     if response:

@@ -14,9 +14,10 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import ReleasePlan, plan_release
 from tasks.advice.forecasts import Forecast, range_of
 from tasks.advice.made_up_tables import TABLES, MadeUpTables, middle_and_ends, with_least_noise
+from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.release.spending import spending_of
 from tasks.rules import delta_at
-from tasks.study.panel import EstimatorSpec
+from tasks.study.panel import EstimatorSpec, structure_of
 from tasks.study.spec import StudySpec
 
 _ROWS_OF_RELEASES = 10_000
@@ -63,7 +64,11 @@ def forecast_release(
         panel = panel.model_copy(update={"problem": problem})
     tables = MadeUpTables(spec=spec, panel=panel, delta=delta, most_rows=_ROWS_OF_RELEASES)
     strength = gaussian_mu(epsilon, delta) * tables.n_units * more
-    names = tuple(getattr(panel.problem, "covariates", ()))
+    names, first = tuple(getattr(panel.problem, "covariates", ())), 0
+    if isinstance(panel.problem, RegisteredTableProblem) and panel.problem.has_intercept:
+        params = {**structure_of(estimator, panel.problem.offset_bounds), **params}
+        first = panel.problem.slopes.start
+        names = names[first:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
         drawn = tables.drawn(1.0, TABLES)
@@ -78,7 +83,8 @@ def forecast_release(
         return ReleaseForecast(
             names=names, half_widths=none[0], ends=none, intervals=(0, 0, 0), signs=(0, 0, 0)
         )
-    ends = np.array(found)[:, :, : len(names) or None]  # (tables, 2, k), without the intercept
+    last = first + len(names) if names else None
+    ends = np.array(found)[:, :, first:last]  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
     if not spec.guesses.std:
         widths = widths / _WIDER

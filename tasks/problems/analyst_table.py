@@ -106,6 +106,11 @@ class AnalystColumn(Strict):
         return (self.name,)
 
     @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """Its public bounds about its center, if it is an offset."""
+        return None
+
+    @property
     def declared(self) -> DeclaredColumn:
         declaration = DeclaredColumn(
             name=self.name,
@@ -178,6 +183,10 @@ class DerivedColumn(AnalystColumn):
     @property
     def uses(self) -> tuple[str, ...]:
         return self.design.uses
+
+    @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        return self.design.offset_bounds
 
 
 class AnalystTable(Strict):

@@ -143,6 +143,7 @@ class DeclaredRows:
     response: Column | None
     family: str  # of a generalized linear model; empty for others
     guesses: Guesses
+    offset: str = ""  # the covariate of which the linear predictor has once its value
 
     def left_open(self) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""
@@ -218,9 +219,14 @@ class DeclaredRows:
         """Return a mean and a standard deviation that are near to what is stated, if anything is."""
         low, width, told = column.lower, column.upper - column.lower, self.guesses
         is_event = column is self.response and self.family == "logistic"  # nobody stated its units
-        has_units = not is_event and (column.center, column.scale) not in (
-            (None, None),
-            (low + width / 2, width / 4),
+        has_units = (
+            not is_event
+            and column.name != self.offset
+            and (column.center, column.scale)
+            not in (
+                (None, None),
+                (low + width / 2, width / 4),
+            )
         )
         mean = told.means.get(column.name, column.center if has_units else None)
         std = told.std.get(column.name, column.scale if has_units else None)
@@ -270,6 +276,8 @@ class DeclaredRows:
         users: np.ndarray | None,
         rng: np.random.Generator,
     ) -> np.ndarray:
+        offset: np.ndarray | float = covariates[self.offset] if self.offset else 0.0
+        covariates = {name: values for name, values in covariates.items() if name != self.offset}
         X = np.column_stack(list(covariates.values()))
         Z = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), np.inf)
         index = Z @ self._effects(list(covariates), rng)
@@ -279,6 +287,7 @@ class DeclaredRows:
             odds = (scipy.special.logit(self.guesses.explained), _STATED_EXPLAINED)
         share, (mean, std) = scipy.special.expit(rng.normal(*odds)), moments
         u = _FAMILY_SPREAD.get(self.family, 1.0) * index * np.sqrt(share / (1 - share))
+        u = u + offset - np.mean(offset)
         if self.family == "multinomial":
             directions = np.linspace(-np.sqrt(3), np.sqrt(3), int(column.upper) + 1)
             chosen = u[:, None] * directions + rng.gumbel(size=(len(u), len(directions)))

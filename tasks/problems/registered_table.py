@@ -98,7 +98,13 @@ def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialE
     return PartialEstimation(**fields, to_target=unit, reference=reference)
 
 
-def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int | None) -> ReferenceAnswer:
+def reference_answer(
+    X: np.ndarray,
+    y: np.ndarray,
+    family: str,
+    n_classes: int | None,
+    offset_bounds: tuple[float, float] | None = None,
+) -> ReferenceAnswer:
     """Return the maximum of the likelihood, without the columns and classes that have none."""
     columns = np.ones(X.shape[1], dtype=bool)
     counts = np.bincount(y.astype(int), minlength=n_classes) if n_classes else np.zeros(1, dtype=int)
@@ -108,10 +114,13 @@ def reference_answer(X: np.ndarray, y: np.ndarray, family: str, n_classes: int |
         rows = classes[y.astype(int)] if n_classes else np.ones(len(y), dtype=bool)
         labels = (np.cumsum(classes) - 1)[y[rows].astype(int)] if n_classes else y[rows]
         kept = get_family(family, n_classes=int(classes.sum()) if n_classes else None)
-        minimum = minimize(Risk(kept, dpalgos.Sample(X[rows][:, columns], labels)))
-        coef = np.zeros((len(columns), len(classes)))
-        coef[np.ix_(columns, classes)] = minimum.coef[..., 0].reshape(columns.sum(), -1)
+        sample = dpalgos.Sample(X[rows][:, columns], labels)
+        minimum = minimize(Risk(kept, sample.with_offset(offset_bounds) if offset_bounds else sample))
+        coef, estimated = np.zeros((len(columns), len(classes))), columns.copy()
+        estimated[0] &= offset_bounds is None
+        coef[np.ix_(estimated, classes)] = minimum.coef[..., 0].reshape(estimated.sum(), -1)
         if minimum.found.all():
+            coef[~estimated & columns] = 1.0
             return ReferenceAnswer(coef=coef if n_classes else coef[:, 0], columns=columns, classes=classes)
         # What grows without end moves the linear predictor farthest; an intercept moves nothing.
         reach = np.abs(coef) * (high - low)[:, None]
@@ -160,6 +169,8 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         if self.public is not None:
             if self.units != "public":
                 raise ValueError(f"units must be 'public' where there are public rows, got {self.units!r}")
+            if self.offset_bounds:
+                raise ValueError("public rows have no offset; leave [public] out, or the offset")
             if self.user_id:
                 raise ValueError("public rows are for tables of which rows are protected; leave [public] out")
             self.public.require(self.covariates)
@@ -180,6 +191,17 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             raise ValueError("covariates must have at least one entry")
         if self.family and self.user_id:
             raise ValueError(f"family must be left out where whole users are protected, got {self.family!r}")
+
+    @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the first covariate, if it is an offset."""
+        columns = self.analyst_table.columns if self.analyst_table else ()
+        return next((each.offset_bounds for each in columns if self.covariates[:1] == (each.name,)), None)
+
+    @property
+    def slopes(self) -> slice:
+        """Which covariates have a coefficient to find: all but an offset."""
+        return slice(self.offset_bounds is not None, None)
 
     def check_estimator(self, name: str) -> None:
         """Refuse a private estimator that protects another unit than the owner of the table declares."""
@@ -251,6 +273,8 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             units=self.units,
             raw_response=bool(self.family),
         )
+        if self.offset_bounds and prepared.to_standard is not None:
+            prepared = replace(prepared, to_standard=prepared.to_standard[self.slopes])
         return _by_user(prepared, rows[self.user_id].to_numpy()) if self.user_id else prepared
 
     def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> PreparedTable:
@@ -282,6 +306,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
             guesses=guesses,
+            offset=self.covariates[0] if self.offset_bounds else "",
         )
 
     def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:
@@ -331,7 +356,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         X, y = prepared.X, prepared.y
         if self.family:
             assert y is not None
-            return reference_answer(X, y, self.family, self.n_classes)
+            return reference_answer(X, y, self.family, self.n_classes, self.offset_bounds)
         if prepared.groups is None:
             coef = X.mean(axis=0) if y is None else np.linalg.lstsq(X, y, rcond=None)[0]
         else:

@@ -87,7 +87,7 @@ class Subsamples(RegisteredTableProblem):
 
     @property
     def n_coefficients(self) -> int:
-        return len(self.covariates) if self.response and self.n_classes is None else 0
+        return len(self.covariates[self.slopes]) if self.response and self.n_classes is None else 0
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -121,8 +121,10 @@ class Subsamples(RegisteredTableProblem):
     def _coefficients(self, prepared: PreparedTable, run: HeadlineRun) -> dict[str, Any]:
         reference, unit = self.full_answer(prepared), prepared.to_standard
         assert unit is not None
-        names = prepared.column_names[: len(unit)]
-        kept = reference.columns[: len(unit)] & unit.any(axis=1)
+        first = self.slopes.start
+        ends_at = first + len(unit)
+        names = prepared.column_names[first:ends_at]
+        kept = reference.columns[first:ends_at] & unit.any(axis=1)
         left_out = [name for name, there in zip(names, kept, strict=True) if not there]
         class_names = self._class_names(len(reference.classes))
         left_out += [name for name, there in zip(class_names, reference.classes, strict=True) if not there]
@@ -146,7 +148,7 @@ class Subsamples(RegisteredTableProblem):
         if answer.interval is not None:
             ends = answer.interval.reshape(2, -1)
         low, high = (unit @ np.nan_to_num(each) for each in ends)
-        known = np.isfinite(ends).all(axis=0)[: len(unit)]
+        known = np.isfinite(ends).all(axis=0)[first:ends_at]
         coef, exact = (
             _centered(unit @ each.reshape(len(ends[0]), -1)[:, reference.classes])
             for each in (answer.estimate, reference.coef)

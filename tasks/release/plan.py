@@ -25,7 +25,7 @@ from tasks.faults import SpecError
 from tasks.release.request import ReleaseRequest, public_keywords
 from tasks.release.table import AT_CENTERS, ReleaseRows
 from tasks.run.resources import map_on_cluster
-from tasks.study.panel import INTERCEPT, takes_intercept
+from tasks.study.panel import OFFSET, check_offset, structure_of
 
 _log = logging.getLogger(__name__)
 
@@ -51,8 +51,10 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     config, name = request.config, request.estimator.name
     declared = public_keywords(config.bounds, config.params, name)
     keywords = {**declared, "epsilon": request.epsilon, "delta": request.delta}
-    if rows.units.names[-1] == AT_CENTERS and takes_intercept(name):
-        keywords = {INTERCEPT: True, **keywords}
+    if request.offset_bounds:
+        check_offset(name, rows.units.names[0])
+    if rows.units.names[-1] == AT_CENTERS:
+        keywords = {**structure_of(name, request.offset_bounds), **keywords}
     if rows.public:
         _log.warning("%s", rows.public.sentence)
         keywords["public_X"] = rows.public_X
@@ -89,6 +91,7 @@ def _parameters(request: ReleaseRequest, rows: ReleaseRows) -> dict[str, Any]:
         "y": columns.y,
         **({"user_id": columns.user_id} if columns.user_id else {}),
         **rows.units.declared,
+        **({OFFSET: request.offset_bounds} if request.offset_bounds else {}),
         **config.bounds,
         **config.params,
         **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),

@@ -17,7 +17,7 @@ from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.public_rows import PublicTable
 from tasks.strict import Strict, field_fault
 from tasks.study.formula import FormulaColumns, declared_alone, expand_formula
-from tasks.study.panel import INTERCEPT, takes_public_rows
+from tasks.study.panel import INTERCEPT, OFFSET, takes_public_rows
 from tasks.study.spec import StudySpec
 from tasks.study.study_file import checked_study, open_lines, read_toml
 
@@ -77,6 +77,11 @@ class ReleaseRequest:
             return None
         found, columns = expand_formula(formula, declared_alone(self.table)), self.config.columns
         return found if (columns.x, columns.y) == (found.covariates, found.response) else None
+
+    @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the first covariate, if it is the offset of a formula."""
+        return self.by_formula.basis.offset_bounds if self.by_formula else None
 
     @property
     def missing_cells(self) -> str:
@@ -199,8 +204,8 @@ def _completed(config: ReleaseConfig, study: StudySpec, table: AnalystTable, est
         settings = forms[form].keywords(sizes, max(forms[form].steps, default=None))
     bounds, params = dict(config.bounds), dict(config.params)
     for key, value in settings.items():
-        # The plan says that there is a constant: it is no part of the question.
-        if key not in {*config.bounds, *config.params, INTERCEPT}:
+        # The plan says that there is a constant, and an offset.
+        if key not in {*config.bounds, *config.params, INTERCEPT, OFFSET}:
             (bounds if is_bound(key) else params)[key] = list(value) if isinstance(value, tuple) else value
     return config.model_copy(update={"columns": columns, "bounds": bounds, "params": params})
 

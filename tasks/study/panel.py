@@ -18,6 +18,7 @@ from tasks.strict import DISTINCT, Strict
 from tasks.work_units import Cell
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
+OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds
 PUBLIC_ROWS = "public rows"  # the form of an estimator that gets a study's public rows, too
 # Sizes at which an estimator's rules are tried before those of its panel are known.
 _ANY_SIZES = {"n": 1000, "d": 1000, "s": 10, "K": 3}
@@ -131,19 +132,33 @@ def with_public_rows(items: Sequence[EstimatorSpec], has_responses: bool) -> tup
     return tuple({(item.name, item.form): item for item in extended}.values())
 
 
-def with_intercept(items: Sequence[EstimatorSpec]) -> tuple[EstimatorSpec, ...]:
-    """Return estimators that know that the last column is the constant, where they ask."""
+def with_structure(
+    items: Sequence[EstimatorSpec], offset_bounds: tuple[float, float] | None
+) -> tuple[EstimatorSpec, ...]:
+    """Return estimators that know that the last column is the constant, and the first an offset if one is."""
     return tuple(
-        item.model_copy(update={"params": {INTERCEPT: True, **item.params}})
-        if takes_intercept(item.name)
-        else item
+        item.model_copy(update={"params": {**structure_of(item.name, offset_bounds), **item.params}})
         for item in items
     )
 
 
-def takes_intercept(estimator: str) -> bool:
-    """Whether an estimator has a keyword that says that the last column is the constant."""
-    return any(item["name"] == INTERCEPT for item in describe(dpalgos.get_estimator(estimator).parameters))
+def structure_of(estimator: str, offset_bounds: tuple[float, float] | None) -> dict[str, Any]:
+    """Return the keywords by which an estimator knows of the constant, and of an offset."""
+    known = {item["name"] for item in describe(dpalgos.get_estimator(estimator).parameters)}
+    found: dict[str, Any] = {INTERCEPT: True} if INTERCEPT in known else {}
+    if offset_bounds is not None and OFFSET in known:
+        found[OFFSET] = offset_bounds
+    return found
+
+
+def check_offset(estimator: str, offset: str) -> None:
+    """Refuse an estimator that does not take an offset."""
+    entry = dpalgos.get_estimator(estimator)
+    if entry.task != "any" and OFFSET not in {item["name"] for item in describe(entry.parameters)}:
+        raise dpalgos.InputError(
+            f"{estimator} takes no offset, got {offset}; take preconditioned_glm, or in a linear regression "
+            "the response less the offset"
+        )
 
 
 def takes_public_rows(estimator: str, settings: Mapping[str, Any]) -> bool:

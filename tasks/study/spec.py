@@ -34,8 +34,9 @@ from tasks.study.panel import (
     Grid,
     Number,
     Panel,
-    with_intercept,
+    check_offset,
     with_public_rows,
+    with_structure,
 )
 from tasks.work_units import Cell, Replicates
 
@@ -223,6 +224,8 @@ class StudySpec(Strict):
                 raise ValueError(
                     f"estimators must be for {self.task_of(panel)}, got {item.name!r}, which is for {task}"
                 )
+            if isinstance(panel.problem, RegisteredTableProblem) and panel.problem.offset_bounds:
+                check_offset(item.name, panel.problem.covariates[0])
             if isinstance(panel.problem, ChecksEstimators):
                 panel.problem.check_estimator(item.name)
             for sizes in self._all_sizes(panel):
@@ -299,7 +302,7 @@ class StudySpec(Strict):
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
         named, problem = panel.estimators or self.estimators, panel.problem
         if isinstance(problem, RegisteredTableProblem) and problem.has_intercept:
-            named = with_intercept(named)
+            named = with_structure(named, problem.offset_bounds)
         if not isinstance(problem, BringsPublicRows) or problem.public is None:
             return named
         return with_public_rows(named, has_responses=problem.public_y is not None)

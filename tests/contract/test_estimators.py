@@ -59,7 +59,7 @@ def combination(estimator, calibration, turn=0):
     index = zlib.crc32(f"{estimator.label}-{calibration}".encode()) + 7 * turn
     d = DIMENSIONS[index // len(EPSILONS) % len(DIMENSIONS)]
     fixed = any(np.shape(value)[-1:] == (len(COEF),) for value in estimator.example.values())
-    too_few = estimator.example.get("sparsity", 1) > d
+    too_few = max(estimator.example.get("sparsity", 1), 1 + ("offset_bounds" in estimator.example)) > d
     return EPSILONS[index % len(EPSILONS)], len(COEF) if fixed else 5 if too_few else d
 
 
@@ -600,6 +600,10 @@ def test_odd_shapes_are_answered_or_refused(estimator, calibration, shape):
         return
     if "candidates" in estimator.example and X.shape[1] != len(COEF):
         with pytest.raises(dpalgos.InputError, match="candidates must have one number per column"):
+            estimate(estimator, calibration, X, y)
+        return
+    if "offset_bounds" in estimator.example and X.shape[1] == 1:
+        with pytest.raises(dpalgos.InputError, match="X must have a column next to the offset"):
             estimate(estimator, calibration, X, y)
         return
     if shape == "one_row" and estimator.relation is Relation.USER:

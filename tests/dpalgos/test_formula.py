@@ -12,7 +12,8 @@ import dpalgos.api
 import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.basis import basis_of
-from dpalgos.formula.design import CategoryColumn, NumberColumn, columns_named, design_of
+from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of
+from dpalgos.formula.terms import columns_named
 from dpalgos.intervals.half_widths import along
 from dpalgos.release.transcript import Transcript
 

@@ -268,6 +268,16 @@ MECHANISM_FAULTS = {
                 "preconditioned_glm: constant, logistic-tight", "preconditioned_glm: constant, poisson-tight"
             ),
         ),
+        "exposures move their mean by a half": Fault(
+            "mean_exposure_sensitivity",
+            returns("{all} / 2"),
+            witness("preconditioned_glm: constant, offset, poisson-tight"),
+        ),
+        "the mean exposure is not cut to the public bounds": Fault(
+            "private_typical_offset",
+            call("exp", "np.exp(10 * (group.offset - high) + 20)", nth=0),
+            "test_a_row_that_differs_in_its_exposure_moves_no_release_by_more_than_charged",
+        ),
         "centers are not taken off": Fault(
             "Origin.before",
             condition("any", "True"),

@@ -1,0 +1,108 @@
+"""Offsets of linear predictors: η = o + x'β for a private column o, e.g. the logarithm of an exposure.
+
+The offset is the first column of X, cut to public bounds. It has no coefficient to find: the answer has a 1
+in its place, without error, so that o + x'β is X times the answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpalgos.errors import InputError
+from dpalgos.intervals.half_widths import (
+    ALONG,
+    CENTER,
+    ENDS,
+    HALF_WIDTH,
+    NAIVE_HALF_WIDTH,
+    NOTE,
+    WHY,
+    why_none,
+)
+from dpalgos.models.families import Family
+from dpalgos.params import Params, checked
+from dpalgos.release.checks import is_number
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
+from dpalgos.typing import FloatArray
+
+_LARGEST = 100.0  # e^100 and its square are numbers
+_KNOWN = {HALF_WIDTH: 0.0, NAIVE_HALF_WIDTH: 0.0, WHY: 0.0, CENTER: 1.0}
+
+
+def _check_bounds(name: str, value: Any) -> tuple[float, float]:
+    numbers = list(value) if isinstance(value, tuple | list | np.ndarray) else []
+    if len(numbers) != 2 or not all(map(is_number, numbers)) or not -_LARGEST <= numbers[0] < numbers[1]:
+        raise InputError(
+            f"{name} must be public bounds (lower, upper) of the first column, lower < upper, got {value!r}"
+        )
+    if numbers[1] > _LARGEST:
+        raise InputError(f"{name} must lie within ±{_LARGEST:g}, got {value!r}; change the exposure's unit")
+    return float(numbers[0]), float(numbers[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffsetParams(Params):
+    """The keyword of regressions that take an offset."""
+
+    offset_bounds: tuple[float, float] | None = checked(
+        "public bounds of an offset, the first column of X, whose coefficient is 1; None: there is none",
+        _check_bounds,
+        default=None,
+        optional=True,
+    )
+
+    def check_offset(self, family: Family) -> None:
+        """Refuse an offset next to classes, of which each would need its own."""
+        if self.offset_bounds is not None and family.needs_classes:
+            raise InputError(
+                f"offset_bounds must be None for family={family.name!r}, got {self.offset_bounds!r}"
+            )
+
+    def covariates(self, sample: Sample) -> Sample:
+        """Return the sample whose first column, if it is an offset, is one."""
+        if self.offset_bounds is None:
+            return sample
+        if sample.n_features < 2:
+            raise InputError(
+                "X must have a column next to the offset, got the offset alone; add the constant 1"
+            )
+        return sample.with_offset(self.offset_bounds)
+
+    def coefficients(self, others: FloatArray) -> FloatArray:
+        """Return coefficients with that of the offset, if there is one, before the others."""
+        return others if self.offset_bounds is None else _after(1.0, others, axis=0)
+
+    def note_known_interval(self, transcript: Transcript) -> None:
+        """Add the interval of the offset's coefficient, if there is one, to those noted: exactly 1."""
+        if self.offset_bounds is None:
+            return
+        found = transcript.diagnostics
+        for name, value in _KNOWN.items():
+            if name in found:
+                transcript.note(name, _after(value, np.asarray(found[name]), axis=0))
+        if ENDS in found:
+            transcript.note(ENDS, _after(1.0, np.asarray(found[ENDS]), axis=1))
+        if NOTE in found:
+            codes = np.asarray(found[WHY])
+            transcript.note(NOTE, why_none(codes, [str(j) for j in range(len(codes))], "coordinate"))
+        if ALONG in found:
+            transcript.note(ALONG, IntervalsWithOffset(found[ALONG]))
+
+
+@dataclass(frozen=True)
+class IntervalsWithOffset:
+    """Intervals of linear combinations of coefficients, of which the first is 1."""
+
+    others: Callable[[FloatArray], dict[str, Any]]
+
+    def __call__(self, combinations: FloatArray) -> dict[str, Any]:
+        """Return the notes on the combinations L β, of the rows of ``combinations`` (k, d)."""
+        notes, known = self.others(combinations[:, 1:]), combinations[:, :1]
+        return {**notes, CENTER: notes[CENTER] + known, ENDS: notes[ENDS] + known}
+
+
+def _after(first: float, values: FloatArray, *, axis: int) -> FloatArray:
+    return np.insert(values, 0, first, axis=axis)

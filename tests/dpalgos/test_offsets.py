@@ -1,0 +1,197 @@
+"""Offsets: rates as statsmodels finds them; no exposure moves a release by more than was charged."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+
+import dpalgos
+import dpalgos.formula as private
+from dpalgos.api import build_params, run
+from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.sample import Sample
+
+NAME = "preconditioned_glm"
+DAYS = (1.0, 3650.0)
+BOUNDS = {"days": DAYS, "age": (18, 100), "visits": (0, 500)}
+LEVELS = {"smoker": ["no", "yes"]}
+FORMULA = "visits ~ age + C(smoker) + offset(log(days))"
+
+
+def patients(n, seed=0):
+    rng = np.random.default_rng(seed)
+    days, age = rng.gamma(2, 150, n).clip(*DAYS), rng.uniform(20, 90, n)
+    smoker = rng.choice(["no", "yes"], n)
+    visits = rng.poisson(days * np.exp(-6 + 0.02 * age + 0.4 * (smoker == "yes")))
+    return pd.DataFrame({"days": days, "age": age, "smoker": smoker, "visits": visits})
+
+
+def rows(n, family, seed=0):
+    """Offset, two covariates and the constant, with responses."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(-2, 1, n), rng.standard_normal((n, 2)), np.ones(n)])
+    eta = X @ [1, 0.4, -0.3, 0.2]
+    draws = {"poisson": lambda: rng.poisson(np.exp(eta)), "logistic": lambda: rng.random(n) < sigmoid(eta)}
+    return X, draws[family]().astype(float)
+
+
+def sigmoid(u):
+    return 1 / (1 + np.exp(-u))
+
+
+@pytest.mark.parametrize("family", ["poisson", "logistic"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_with_a_vast_budget_it_is_the_maximum_of_the_likelihood(family, intercept):
+    X, y = rows(20_000, family)
+    kind = {"poisson": sm.families.Poisson, "logistic": sm.families.Binomial}[family]()
+    expected = sm.GLM(y, X[:, 1:], family=kind, offset=X[:, 0]).fit().params
+    same = {"family": family, "offset_bounds": (-2.0, 1.0), "rng": np.random.default_rng(0)}
+    exact = dpalgos.estimate("glm", X, y, **same)
+    np.testing.assert_allclose(exact.estimate, [1, *expected], atol=1e-6)
+    result = dpalgos.estimate(NAME, X, y, epsilon=20, delta=1e-5, intercept=intercept, **same)
+    np.testing.assert_allclose(result.estimate, [1, *expected], atol=0.03)
+
+
+def test_intervals_without_privacy_are_those_of_statsmodels():
+    X, y = rows(500, "poisson")
+    model = sm.GLM(y, X[:, 1:], family=sm.families.Poisson(), offset=X[:, 0]).fit(cov_type="HC0")
+    ours = dpalgos.estimate(
+        "glm", X, y, family="poisson", offset_bounds=(-2, 1), interval=0.95, rng=np.random.default_rng(0)
+    )
+    np.testing.assert_allclose(ours.conf_int(), [[1, 1], *model.conf_int()], atol=1e-6)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    truth, missed, known = np.array([1, 0.4, -0.3, 0.2]), np.zeros(4), np.zeros(4)
+    for seed in range(100):
+        X, y = rows(4000, "poisson", seed)
+        keywords = {"family": "poisson", "offset_bounds": (-2, 1), "intercept": True, "interval": 0.95}
+        rng = np.random.default_rng(seed)
+        low, high = dpalgos.estimate(NAME, X, y, epsilon=2, delta=1e-6, rng=rng, **keywords).conf_int().T
+        missed += (low > truth) | (truth > high)
+        known += np.isfinite(low + high)
+    assert (known >= 80).all()
+    assert missed[0] == 0
+    assert (missed <= 5 + 3.1 * np.sqrt(100 * 0.05 * 0.95)).all()
+
+
+def test_few_rows_get_the_rate_of_all():
+    X, y = rows(400, "poisson")
+    keywords = {"family": "poisson", "offset_bounds": (-2, 1), "intercept": True, "replicates": 200}
+    found = dpalgos.estimate(
+        NAME, X, y, epsilon=0.2, delta=1e-6, rng=np.random.default_rng(0), **keywords
+    ).estimate
+    assert (found[1:3] == 0).all()
+    assert np.median(found[3]) == pytest.approx(np.log(y.sum() / np.exp(X[:, 0]).sum()), abs=0.25)
+
+
+def recorded(X, y, script=None, **keywords):
+    estimator = dpalgos.get_estimator(NAME)
+    params = build_params(estimator, {"epsilon": 1.0, "delta": 1e-6, **keywords})
+    made = RecordingTranscript(Noise([np.random.default_rng(0)]), script=script)
+    run(estimator, Sample(X, y), params, made)
+    return made
+
+
+@pytest.mark.parametrize("family", ["poisson", "logistic"])
+@pytest.mark.parametrize("interval", [None, 0.95])
+@pytest.mark.parametrize("offset", [-1e9, -700.0, -2.0, 1.0, 700.0, 1e9])
+def test_a_row_that_differs_in_its_exposure_moves_no_release_by_more_than_charged(family, interval, offset):
+    X, y = rows(4000, family)
+    keywords = {"family": family, "offset_bounds": (-2.0, 1.0), "intercept": True, "interval": interval}
+    keywords |= {"diagnostics": 0.05}
+    y[0], other = 1.0, X.copy()
+    other[0, 0] = offset
+    first = recorded(X, y, **keywords)
+    second = recorded(other, y, first.published, **keywords)
+    compared = list(zip(first.releases, second.releases, strict=True))
+    for one, two in compared:
+        (event,) = one.events
+        moved = np.linalg.norm(one.value - two.value, axis=0) / event.l2_sensitivity
+        assert (moved <= 1 + 1e-9).all(), event.label
+    exposures = [
+        np.abs(one.value - two.value).max() for one, two in compared if "exposure" in one.events[0].label
+    ]
+    assert len(exposures) == (family == "poisson")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "named"),
+    [
+        ({"offset_bounds": (1.0, 1.0)}, "offset_bounds"),
+        ({"offset_bounds": (0.0, np.inf)}, "offset_bounds"),
+        ({"offset_bounds": (0.0, 1e3)}, "offset_bounds"),
+        ({"offset_bounds": 3.0}, "offset_bounds"),
+        ({"offset_bounds": (0, 1), "family": "multinomial", "n_classes": 3}, "offset_bounds"),
+        ({"offset_bounds": (0, 1), "public_X": np.ones((5, 4)), "public_share": 0.1}, "public_X"),
+    ],
+)
+def test_offsets_that_cannot_be_are_refused_by_name(keywords, named):
+    X, y = rows(50, "poisson")
+    same = {"family": "poisson", "epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(0)}
+    with pytest.raises(dpalgos.InputError, match=named):
+        dpalgos.estimate(NAME, X, np.minimum(y, 1), **{**same, **keywords})
+
+
+def fitted(formula=FORMULA, table=None, epsilon=20.0, **changes):
+    table = patients(20_000) if table is None else table
+    return private.poisson(
+        formula, table, **{"epsilon": epsilon, "delta": 1e-6, "bounds": BOUNDS, "levels": LEVELS, **changes}
+    )
+
+
+def test_a_formula_with_an_offset_is_that_of_statsmodels():
+    table = patients(20_000)
+    ours, theirs = (
+        fitted(table=table, random_state=0),
+        smf.poisson("visits ~ age + C(smoker)", table, offset=np.log(table.days)).fit(disp=0),
+    )
+    assert list(ours.params.index) == list(theirs.params.index)
+    assert (np.abs(ours.params - theirs.params) <= 3 * theirs.bse).all()
+    some = table[:50]
+    np.testing.assert_allclose(ours.predict(some), theirs.predict(some, offset=np.log(some.days)), rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "visits ~ age + C(smoker) + exposure(days)",
+        "visits ~ offset(log(days)) + age + C(smoker)",
+        "visits ~ age + C(smoker) + offset(log(days) / 4) + offset(3 * log(days) / 4)",
+    ],
+)
+def test_an_offset_may_be_written_in_several_ways(written):
+    table = patients(3000)
+    one, other = (fitted(formula, table, 1.0, random_state=3) for formula in (FORMULA, written))
+    np.testing.assert_allclose(one.params, other.params, rtol=1e-9)
+    np.testing.assert_allclose(one.conf_int(), other.conf_int(), rtol=1e-9)
+
+
+def test_the_unit_of_an_exposure_moves_the_intercept_alone():
+    table = patients(3000)
+    years = table.assign(days=table.days / 365.25)
+    bounds = {**BOUNDS, "days": (DAYS[0] / 365.25, DAYS[1] / 365.25)}
+    one, other = fitted(table=table, random_state=0), fitted(table=years, random_state=0, bounds=bounds)
+    np.testing.assert_allclose(other.params - one.params, [np.log(365.25), 0, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("formula", "named"),
+    [
+        ("visits ~ age:offset(log(days))", "offset"),
+        ("visits ~ age + offset(days, 2)", "offset"),
+        ("visits ~ age + offset(log(weeks))", "weeks"),
+        ("visits ~ age + exposure(smoker)", "smoker"),
+        ("visits ~ offset(log(days))", "covariate"),
+    ],
+)
+def test_offsets_in_formulas_are_refused_by_what_is_wrong(formula, named):
+    with pytest.raises(dpalgos.InputError, match=named):
+        fitted(formula, patients(50))
+
+
+def test_a_linear_regression_says_what_to_write_in_the_place_of_an_offset():
+    with pytest.raises(dpalgos.InputError, match=r"I\(visits - log\(days\)\)"):
+        private.ols(FORMULA, patients(50), epsilon=1.0, delta=1e-6, bounds=BOUNDS, levels=LEVELS)

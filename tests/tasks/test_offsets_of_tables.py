@@ -1,0 +1,123 @@
+"""Rates of counts in studies, releases and forecasts: an offset is declared, and has no coefficient."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import dpalgos
+from data.ledger import open_ledger
+from dpalgos.hardened_release import HardenedAnswer
+from flows.studies.find_study import find_study
+from tasks.advice.releases import forecast_release
+from tasks.faults import SpecError
+from tasks.release.record import record_of
+from tasks.release.release import release
+from tests.tasks.analyst_tables import computed, edited, reported, study_of
+
+FORMULA = "visits ~ age + C(smoker) + exposure(days)"
+BOUNDS = {"days": (1, 366), "age": (18, 110), "visits": (0, 200)}
+CATEGORIES = {"smoker": ["no", "yes"]}
+
+
+def patients(n=6000):
+    rng = np.random.default_rng(3)
+    days, age = rng.integers(7, 366, n), rng.integers(20, 91, n)
+    smoker = rng.choice(CATEGORIES["smoker"], n)
+    rate = np.exp(0.5 + 0.02 * (age - 50) + 0.5 * (smoker == "yes"))
+    visits = rng.poisson(days / 365 * rate)
+    return pd.DataFrame({"days": days, "age": age, "smoker": smoker, "visits": visits})
+
+
+study = study_of(patients, bounds=BOUNDS, categories=CATEGORIES, formula=FORMULA, family="poisson")
+
+
+def drawn_from_a_seed(plan, sample):
+    """Draw research noise instead of the operating system's."""
+    found = dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **vars(plan.params))
+    return HardenedAnswer(
+        estimate=found.estimate,
+        interval=found.interval,
+        events=tuple(found.events),
+        diagnostics=found.diagnostics,
+    )
+
+
+def asked(folder, home, monkeypatch, estimator="preconditioned_glm"):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    ledger = open_ledger(home)
+    ledger.open_dataset("mine", 50.0, 1e-6)
+    file = folder / "mine-release.toml"
+    return release(ledger, estimator, folder / "table.csv", file, epsilon=20, delta=1e-7, interval=0.95)
+
+
+def exact(table):
+    return smf.poisson("visits ~ age + C(smoker)", table, offset=np.log(table.days.astype(float))).fit(disp=0)
+
+
+def test_a_release_has_the_rates_of_statsmodels(tmp_path, home, monkeypatch):
+    study(tmp_path)
+    answer = asked(tmp_path, home, monkeypatch)
+    expected = exact(patients())
+    assert list(answer.estimate) == list(expected.params.index)
+    for name, (low, high) in answer.interval.items():
+        assert low < expected.params[name] < high
+    record = record_of(answer)
+    assert "mean exposure" in [each["label"] for each in record["release"]["events"]]
+    assert answer.plan.question.parameters["offset_bounds"] == pytest.approx([-2.951, 2.951], abs=1e-3)
+
+
+def test_rows_that_lack_a_cell_add_neither_counts_nor_exposure(tmp_path, home, monkeypatch):
+    table = patients()
+    table["age"] = table["age"].astype(object).where(np.arange(len(table)) % 2 == 0, "")
+    edited(study(tmp_path, table), 'missing = "refuse"', 'missing = "drop"')
+    answer, expected = asked(tmp_path, home, monkeypatch), exact(patients()[::2])
+    for name, (low, high) in answer.interval.items():
+        assert low < expected.params[name] < high
+
+
+def test_an_estimator_without_offsets_is_refused_by_name(tmp_path, home, monkeypatch):
+    file, estimator = study(tmp_path), "dp_glm"
+    edited(tmp_path / "mine-release.toml", "[params]", '[params]\nfamily = "poisson"')
+    edited(tmp_path / "mine-release.toml", "[bounds]", "[bounds]\ncovariate_bound = 2.0")
+    with pytest.raises(dpalgos.InputError, match=f"{estimator} takes no offset"):
+        asked(tmp_path, home, monkeypatch, estimator)
+    more = f'[[estimators]]\nname = "{estimator}"\ncalibrations = ["tight"]\n[estimators.params]\n'
+    settings = 'covariate_bound = 2.0\nresponse_bound = 3.0\nfamily = "poisson"\n'
+    settings += "n_iterations = 5\nstep_size = 0.1\n"
+    edited(file, "[guesses]", f"{more}{settings}\n[guesses]")
+    with pytest.raises(SpecError, match=f"{estimator} takes no offset"):
+        find_study(str(file))
+
+
+def test_a_study_measures_the_coefficients_but_the_offset(tmp_path):
+    file = study(tmp_path)
+    spec, _, _ = computed(file, tmp_path)
+    problem = spec.head_panel.problem
+    assert problem.covariates[0] == "offset(log(days))"
+    assert problem.n_coefficients == 2
+    page = reported(file, tmp_path)
+    assert "of 2 coefficients" in page or "2 coefficients keep" in page
+
+
+def test_forecasts_are_of_the_coefficients_but_the_offset(tmp_path):
+    spec = find_study(str(study(tmp_path)))
+    found = forecast_release(spec, "preconditioned_glm", {"family": "poisson", "interval": 0.95}, 5.0, 1e-8)
+    assert found.names == ("age", "smoker=yes")
+    assert found.half_widths.shape == (2,)
+    assert found.signs[2] <= 2
+
+
+def test_made_up_counts_are_in_proportion_to_the_exposure(tmp_path):
+    spec = find_study(str(study(tmp_path)))
+    rows = spec.head_panel.problem.declared_rows(spec.guesses)
+    found = []
+    for seed in range(20):
+        table = rows.made_up(20_000, None, np.random.default_rng(seed))
+        days = np.exp(table["offset(log(days))"])
+        low, high = days < np.quantile(days, 0.25), days > np.quantile(days, 0.75)
+        of_visits, of_days = (
+            np.log(column[high].mean() / column[low].mean()) for column in (table.visits, days)
+        )
+        found.append(of_visits - of_days)
+    assert np.median(found) == pytest.approx(0, abs=0.3)
