@@ -140,7 +140,7 @@ class Source:
 
 @dataclass(frozen=True, config=_STRICT)
 class Dataset:
-    """A dataset: what is published, where it lies, and what is public about it.
+    """The record of a dataset: its sources, columns, license, size, and what else is public about it.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ _SHOWN = 60  # characters of a value that is wrong
 
 
 class Strict(BaseModel):
-    """A part of a study file, or of another file that a person writes: unknown keys are refused."""
+    """Base class of the parts of files that people write; it refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,7 +42,7 @@ def read_strictly(path: Path, kind: type[T], what: str, limit: int = 100_000_000
 
 
 def field_fault(where: str, error: ErrorDetails) -> str:
-    """Return a phrase about a key: what it must be, and what it is."""
+    """Describe a validation error of pydantic: the key, what is allowed there, and the value that it has."""
     kind, context, got = error["type"], error.get("ctx", {}), error["input"]
     if kind == "value_error":
         reason = error["msg"].removeprefix("Value error, ")

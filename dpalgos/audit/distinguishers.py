@@ -29,11 +29,11 @@ _HUGE = 1e100
 
 
 def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> FloatArray | None:
-    """Return log p(published | value) by the declared mechanism, (R,), up to what is the same on D and D'.
+    """Return the log density of what a release published given its private value, shape (R,).
 
-    None where the event does not determine it (a quantile). A selection has P ∝ exp(ε score / (2
-    sensitivity)), one candidate after the other, whatever its noise; with ``by_magnitude`` |score| in the
-    place of score.
+    Terms that two neighboring datasets share are left out. The result is None where the event does not
+    determine a density (a quantile). A selection takes one candidate after the other with P ∝ exp(ε score /
+    (2 sensitivity)); `by_magnitude` takes |score| for score.
     """
     event = _event(release)
     value, published = release.value, release.published

@@ -30,7 +30,10 @@ _WANTED = WantedRows(rows=120)
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Shares of μ², without those of an interval and of public rows; steps; and how levels are found."""
+    """How a fit spends its budget: a share of μ² for each part, the steps, and how clip levels are found.
+
+    The shares of an interval and of public rows are taken off first.
+    """
 
     moment_share: float
     step_size: float

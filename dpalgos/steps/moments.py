@@ -46,9 +46,9 @@ def from_upper_triangles(entries: FloatArray, p: int) -> FloatArray:
 
 
 def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
-    """Return the ℓ2 norms of rows Z (n, p), (n, 1), or of what symmetric matrices (R, p, p) make of them.
+    """Return ‖z‖ of the rows z of Z (n, p), shape (n, 1), or ‖Wz‖ for symmetric W (R, p, p), shape (n, R).
 
-    ‖Wz‖ is that of the vector Wz: z'W²z cancels where W is ill-conditioned.
+    The vector Wz is formed, since z'W²z cancels where W is ill-conditioned.
     """
     if matrices is None:
         return row_lengths(Z)[:, None]

@@ -93,7 +93,9 @@ def check_workers(scheduler: str) -> None:
     try:
         with _connected(scheduler) as client:
             arguments = (_code(), shared_address(), marker.name)
-            problems = client.run(what_is_wrong_here, *arguments, on_error="return")
+            problems = client.run(check_worker, *arguments, on_error="return")
+            if not any(problems.values()):
+                problems = client.run(close_worker_home, on_error="return")
     except (OSError, OverflowError, ValueError):
         raise SpecError(
             f"--engine must name a Dask scheduler that answers, got {scheduler}; start one with `dask "
@@ -114,8 +116,8 @@ def check_workers(scheduler: str) -> None:
             raise SpecError(f"the Dask worker {worker} {problem}")
 
 
-def what_is_wrong_here(code: str, store: str, marker: str) -> str:
-    """Return what keeps this worker from sharing a run's work, or nothing; close its home to others."""
+def check_worker(code: str, store: str, marker: str) -> str:
+    """Return what keeps this worker from sharing a run's work; empty if nothing does."""
     if _code() != code:
         return "has another version of the code, or of a library that computes; install the same there"
     if shared_address() != store or not (store or (home() / marker).exists()):
@@ -125,10 +127,18 @@ def what_is_wrong_here(code: str, store: str, marker: str) -> str:
             "that all can reach"
         )
     try:
-        close_home()
         check_shared_store()
     except StoreError as fault:
-        return f"cannot use its home or the shared store: {fault}"
+        return f"cannot use the shared store: {fault}"
+    return ""
+
+
+def close_worker_home() -> str:
+    """Close this worker's home to other accounts; return why that fails, or nothing."""
+    try:
+        close_home()
+    except StoreError as fault:
+        return f"cannot use its home: {fault}"
     return ""
 
 

@@ -26,7 +26,7 @@ class NotStored(Exception):
 
 
 class StoredResults:
-    """Finds what the tasks of a run would, and computes nothing; `notes` wait until all is found."""
+    """Reads results from the cache and keeps notes for later; raises `NotStored` where a result is missing."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

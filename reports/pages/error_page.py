@@ -22,7 +22,7 @@ from reports.writing import num, render_sentence, slope_text
 
 @dataclass(frozen=True)
 class LayoutContent:
-    """The headline and figures of a page, what its reader explores, and what only its template needs."""
+    """What a layout makes for a study's page: headline, figures, data of the explorer, template variables."""
 
     headline: PageHeadline
     pictures: Pictures

@@ -39,9 +39,10 @@ def compute_block(
     timings: list[pd.DataFrame] | None = None,
     tell: Callable[[float], object] = lambda share: None,
 ) -> pd.DataFrame:
-    """Return the results of a block's cells, or of ``only`` one; fill ``selected`` and ``timings``.
+    """Compute the results table of a block's cells, or of the cell with key ``only``.
 
-    ``tell`` is told now and then which share of the block is done.
+    Fill ``selected`` and ``timings`` if they are given; call ``tell`` from time to time with the share that
+    is done.
     """
     problem, replicates = block.problem, block.replicates
     cells = [cell for cell in block.cells if only in (None, cell.key)]

@@ -44,7 +44,7 @@ def test_a_scheduler_has_to_answer(home, port):
     ],
 )
 def test_what_a_worker_lacks_is_one_sentence(home, code, store, sentence):
-    assert sentence in dask_engine.what_is_wrong_here(code or dask_engine._code(), store, "a marker")
+    assert sentence in dask_engine.check_worker(code or dask_engine._code(), store, "a marker")
 
 
 @pytest.mark.parametrize("name", dask_engine._CONFIG)
@@ -59,7 +59,8 @@ def test_a_worker_closes_its_home_to_other_accounts(home):
     (home / "cache").mkdir(parents=True)
     (home / "cache").chmod(0o755)
     (home / "marker").touch()
-    assert dask_engine.what_is_wrong_here(dask_engine._code(), "", "marker") == ""
+    assert dask_engine.check_worker(dask_engine._code(), "", "marker") == ""
+    assert dask_engine.close_worker_home() == ""
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
 
 
