@@ -55,7 +55,7 @@ DATASET = Dataset(
     ),
 )
 
-CASES, CONTROLS = 933, 468
+CASES = 933
 
 
 def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:

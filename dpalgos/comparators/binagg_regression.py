@@ -5,7 +5,7 @@
     β̂ = (Σ_k s̃_k s̃_k'/ñ_k − D)⁻¹ Σ_k s̃_k t̃_k/ñ_k,   D = Σ_k D_k/ñ_k,  D_k the covariance of the noise in s̃_k
 
 Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x, to which entries of X are
-clipped here, ``response_bound`` B_y, to which responses are, and ``n_levels`` L.
+clipped here, and ``response_bound`` B_y, to which responses are.
 
 The boxes follow from released counts. With Δ_kj the largest magnitude of column j within box k, m the
 smallest number of halvings of a box, and shares of μ²:
@@ -40,7 +40,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Published, Witnesses, pair, register
-from dpalgos.params import PrivateParams, count, positive
+from dpalgos.params import PrivateParams, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
@@ -57,12 +57,6 @@ class BinAggRegressionParams(PrivateParams):
 
     covariate_bound: float = positive("B_x: entries of X are clipped to ±B_x")
     response_bound: float = positive("B_y: responses are clipped to ±B_y")
-    n_levels: int | None = count("L, how often a box is halved at most, from 2 on; None: by nμ", default=None)
-
-    def levels(self, n_rows: float, least: float) -> int:
-        """Return L: boxes of ``least`` rows come from a number of halvings."""
-        by_size = int(np.log2(max(n_rows / least, 1))) + 2
-        return int(np.clip(self.n_levels or by_size, 2, _MOST_LEVELS))
 
 
 class GrownBoxes(NamedTuple):
@@ -123,7 +117,7 @@ def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> W
     summary="Least squares on noisy sums of rows in boxes, corrected for the noise in the rows' sums.",
     no_interval="the printed one takes the rows of a box for a sample within it",
     calibrations=("tight",),
-    example={"covariate_bound": 2.0, "response_bound": 3.0, "n_levels": 3},
+    example={"covariate_bound": 2.0, "response_bound": 3.0},
     witnesses=witnesses,
 )
 def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript: Transcript) -> FloatArray:
@@ -132,7 +126,9 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     budget = params.split_budget(_SHARES)
     d, multiplier = sample.n_features, budget.gaussian_multiplier("sums of rows")
     least = _LEAST_SIZE * np.sqrt(2 * d) * multiplier
-    n_levels = params.levels(float(sample.n_rows.min()), least)
+    # So many halvings leave boxes of `least` rows.
+    halvings = int(np.log2(max(float(sample.n_rows.min()) / least, 1))) + 2
+    n_levels = min(halvings, _MOST_LEVELS)
     sums = sums_in_boxes(sample, params, n_levels)
     boxes = grown_boxes(transcript, sums[:, 0], params.covariate_bound, d, 2 * least, n_levels, budget)
     # Replicates are last; what is no leaf is not released.

@@ -37,7 +37,6 @@ class LinearLoss:
     value: Of
     slope: Of
     curvature: float
-    convex: bool
     bend: Of | None = None
 
 
@@ -55,7 +54,6 @@ LINEAR_LOSSES = {
         value=lambda z, y: (z - y) ** 2 / 2,
         slope=lambda z, y: z - y,
         curvature=1.0,
-        convex=True,
         bend=lambda z, y: np.ones_like(z),
     ),
     # y in {0, 1}
@@ -63,16 +61,14 @@ LINEAR_LOSSES = {
         value=lambda z, y: np.logaddexp(0, z) - y * z,
         slope=lambda z, y: scipy.special.expit(z) - y,
         curvature=0.25,
-        convex=True,
         bend=lambda z, y: scipy.special.expit(z) * scipy.special.expit(-z),
     ),
-    "huber": LinearLoss(value=_huber, slope=_residual_slope, curvature=1.0, convex=True),
+    "huber": LinearLoss(value=_huber, slope=_residual_slope, curvature=1.0),
     # Bounded by 1: outliers stop to count.
     "welsch": LinearLoss(
         value=lambda z, y: -np.expm1(-((z - y) ** 2) / 2),
         slope=lambda z, y: (z - y) * np.exp(-((z - y) ** 2) / 2),
         curvature=1.0,
-        convex=False,
     ),
 }
 
@@ -82,48 +78,16 @@ class Scheme:
     """The points at which gradients are taken, the steps, and the answer of a first-order method.
 
     ``answer``: the ``"last"`` of θ_0, …, θ_T, best where the loss is well-conditioned; the ``"average"`` of
-    all but the start, for convex losses; a ``"random"`` one of those, drawn in public by ``seed``, for losses
-    that are not convex; ``"restarted"``, for μ-strongly convex ones, μ = ``strong_convexity``: the first half
-    has step η and weights (1 − μη)^(−t), which forgets the start geometrically; the second starts from their
-    average, has steps min(η, 2/(μ(t + 2/(μη)))) and weights ∝ t + 1, which averages the noise away.
+    all but the start, for convex losses.
     """
 
     step_size: float
     n_iterations: int
     answer: str = "last"
-    strong_convexity: float = 1.0
-    seed: int = 0
-
-    @property
-    def _half(self) -> int:
-        return self.n_iterations // 2 if self.answer == "restarted" else self.n_iterations
-
-    def query(self, iterates: Sequence[FloatArray]) -> FloatArray:
-        """Return where the next gradient is taken: the last iterate, or where the second half starts."""
-        if self.answer != "restarted" or not 0 < len(iterates) - 1 == self._half:
-            return iterates[-1]
-        growth = -np.log1p(-min(self.strong_convexity * self.step_size, 0.999))
-        weights = np.exp(growth * (np.arange(1, self._half + 1) - self._half))
-        return np.asarray(np.average(iterates[1:], axis=0, weights=weights))
-
-    def step(self, t: int) -> float:
-        if t < self._half:
-            return self.step_size
-        mu = self.strong_convexity
-        return min(self.step_size, 2 / (mu * (t - self._half + 2 / (mu * self.step_size))))
 
     def aggregate(self, iterates: Sequence[FloatArray]) -> FloatArray:
         """Return the answer from θ_0, …, θ_T."""
-        match self.answer:
-            case "average":
-                return np.asarray(np.mean(iterates[1:], axis=0))
-            case "random":
-                return iterates[int(np.random.default_rng(self.seed).integers(1, self.n_iterations + 1))]
-            case "restarted":
-                second = iterates[self._half + 1 :]
-                return np.asarray(np.average(second, axis=0, weights=np.arange(1, len(second) + 1)))
-            case _:
-                return iterates[-1]
+        return np.asarray(np.mean(iterates[1:], axis=0)) if self.answer == "average" else iterates[-1]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -159,11 +123,11 @@ def minimize(
 ) -> FloatArray:
     """Return the answer of a scheme from a start (d, R), (d, R)."""
     iterates = [start]
-    for t in range(scheme.n_iterations):
-        coef = scheme.query(iterates)
+    for _ in range(scheme.n_iterations):
+        coef = iterates[-1]
         released = aggregation.mean(transcript, objective.gradients(coef), "gradient")
         descent = released + objective.ridge * (coef - start)
-        iterates.append(project_l2_ball(coef - scheme.step(t) * descent, objective.radius))
+        iterates.append(project_l2_ball(coef - scheme.step_size * descent, objective.radius))
     return scheme.aggregate(iterates)
 
 

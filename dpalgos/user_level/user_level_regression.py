@@ -20,8 +20,6 @@ Why it is private. Given θ_t, which was made of earlier releases, replacing a u
 mean over users; the T means are released under one budget (:mod:`dpalgos.user_level.aggregation`), whatever
 the loss. No gradient needs to be bounded for that: the balls to which vectors are clipped are.
 
-Which answer: ``"last"`` iterate; ``"average"``; ``"restarted"`` for losses that are μ-strongly convex, with
-``strong_convexity`` μ; ``"random"`` for those that are not convex (:mod:`dpalgos.user_level.first_order`).
 With ``aggregation="clipped"`` it is gradient descent with users' gradients clipped to G, the usual baseline.
 
 Users count once each, however many rows they have. Where each user's rows follow a law of their own, at most
@@ -49,7 +47,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
-from dpalgos.user_level.aggregation import PUBLIC_SEED, AggregationParams, UserAggregation, users_of
+from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
 from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, minimize
 from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
 from dpalgos.user_level.user_interval import UserInterval, note_step_of_users
@@ -84,11 +82,8 @@ class UserLevelRegressionParams(UserInterval, GradientStepParams):
     """Keywords of :func:`user_level_regression`."""
 
     answer: str = choice(
-        "'last', 'average' (convex), 'restarted' (strongly convex), 'random' iterate (not convex)",
-        ("last", "average", "restarted", "random"),
-        default="last",
+        "'last' iterate, or their 'average' (convex losses)", ("last", "average"), default="last"
     )
-    strong_convexity: float | None = positive("μ, for 'restarted'", default=None)
     curvature_bound: float | None = positive(
         "K: bounds the Frobenius norm of a user's mean curvature; for an interval",
         default=None,
@@ -96,13 +91,6 @@ class UserLevelRegressionParams(UserInterval, GradientStepParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.answer == "restarted") != (self.strong_convexity is not None):
-            raise InputError(
-                "strong_convexity goes with answer='restarted', and with no other, got "
-                f"answer={self.answer!r} and strong_convexity={self.strong_convexity!r}"
-            )
-        if self.answer == "restarted" and self.n_iterations < 2:
-            raise InputError("n_iterations must be at least 2 for answer='restarted', got 1")
         self._check_interval()
 
     def _check_interval(self) -> None:
@@ -186,13 +174,7 @@ def user_level_regression(
     )
     budget = None if params.interval is None else params.budget()
     aggregation = params.aggregation_of_gradients(sample.n_features, budget)
-    scheme = Scheme(
-        step_size=params.step_size,
-        n_iterations=params.n_iterations,
-        answer=params.answer,
-        strong_convexity=params.strong_convexity or 1.0,
-        seed=PUBLIC_SEED,
-    )
+    scheme = Scheme(step_size=params.step_size, n_iterations=params.n_iterations, answer=params.answer)
     start = np.zeros((sample.n_features, sample.n_replicates))
     reached = minimize(objective, scheme, aggregation, start, transcript)
     if params.interval is None or budget is None:

@@ -26,7 +26,7 @@ class NotStored(Exception):
 
 
 class StoredResults:
-    """Reads results from the cache and keeps notes for later; raises `NotStored` where a result is missing."""
+    """Reads results from the cache, and keeps notes; raises `NotStored` where a result is missing."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

@@ -116,7 +116,7 @@ def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
         z = np.linspace(-5, 5, 4001)
         second = np.diff(loss.slope(z, np.full_like(z, y))) / np.diff(z)
         assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
-        assert (second >= -1e-9).all() or not loss.convex
+        assert (second >= -1e-9).all() or name == "welsch"  # which is not convex
 
 
 def test_what_schemes_return():
@@ -127,22 +127,15 @@ def test_what_schemes_return():
 
     assert answered() == 6
     assert answered(answer="average") == 3.5
-    assert {answered(answer="random", seed=seed) for seed in range(99)} == {*range(1, 7)}
-    assert answered(answer="restarted") == pytest.approx((4 + 2 * 5 + 3 * 6) / 6)
-    restarted = Scheme(step_size=1.0, n_iterations=6, answer="restarted", strong_convexity=0.5)
-    assert restarted.query(iterates[:4])[0, 0] == pytest.approx((1 + 2 * 2 + 4 * 3) / 7)
-    steps = [restarted.step(t) for t in range(6)]
-    assert steps[:4] == [1.0] * 4
-    assert steps[4] > steps[5]
 
 
 @pytest.mark.parametrize(
     ("loss", "answer", "more"),
     [
         ("squared", "average", {}),
-        ("huber", "restarted", {"strong_convexity": 0.5}),
+        ("huber", "average", {}),
         ("logistic", "average", {"n_iterations": 30, "step_size": 3.0}),
-        ("welsch", "random", {}),
+        ("welsch", "last", {}),
     ],
 )
 def test_every_loss_and_answer_is_near_its_own_minimum(loss, answer, more):
