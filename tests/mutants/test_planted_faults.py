@@ -39,7 +39,7 @@ def copy(tmp_path_factory):
 
 
 def run_tests(folder, tests):
-    marks = "not slow and not network and not server and not browser and not audit"
+    marks = "not slow and not server and not browser and not audit"
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", marks, *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -45,9 +45,10 @@ def test_history_is_kept_for_as_many_days_as_the_one_setting_says(home, monkeypa
     import prefect.settings
 
     monkeypatch.setenv(KEEP_DAYS, "30")
-    for name, value in server_settings(home).items():
+    for name, value in (SERVER_SETTINGS | server_settings(home)).items():
         monkeypatch.setenv(name, value)
     server = prefect.settings.Settings().server
+    assert server.services.db_vacuum.enabled == {"events", "flow_runs"}
     assert server.services.db_vacuum.retention_period.days == 30
     assert server.events.retention_period.days == 7
 
