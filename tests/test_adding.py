@@ -18,7 +18,7 @@ NEW = {
     "dpalgos/models/families/two_trials.py",
     "data/datasets/heights.py",
     "flows/studies/heights.toml",
-    "tasks/problems/contaminated_mean.py",
+    "tasks/problems/sources/contaminated_rows.py",
     "flows/studies/outliers.toml",
     "reports/exhibits/contamination.py",
     "flows/claims.toml",
@@ -40,14 +40,14 @@ from data.store.folders import REPORTS
 from tasks.cache import UNCACHED
 from tasks.bring import fetch
 from tasks.bring import parquet
-from tasks.problems.problem import HasExhibits
-from tasks.problems.problem import DatasetProblem
+from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.collect import collect
 from tasks.run.headline import exhibit, headline_block
 from tasks.run.block import prepare
 from tasks.run.block import run_block
+from tasks.run_options import RunOptions
 from tasks.scorecard.claims import load_scorecard
 
 here = Path(sys.argv[1])
@@ -70,7 +70,7 @@ for name in ("heights", "outliers"):
     for dataset in spec.datasets:
         tables[dataset] = parquet(fetch(dataset, offline=True))
     for panel in spec.panels:
-        if isinstance(panel.problem, DatasetProblem):
+        if isinstance(panel.problem, DatasetSource):
             designs[panel.name] = prepare(UNCACHED, panel.problem, tables[panel.problem.source])
     blocks = spec.blocks("smoke", replicates=2, seed=1)
     parts = [
@@ -78,11 +78,11 @@ for name in ("heights", "outliers"):
         for i, block in enumerate(blocks)
     ]
     results = collect(UNCACHED, parts, [], str(out))
-    if isinstance(spec.head_panel.problem, HasExhibits):
-        block = headline_block(blocks, spec.headline.n, spec.headline_cells(blocks))
+    block = headline_block(blocks, spec.headline.n, spec.headline_cells(blocks))
+    if name == "outliers":
         exhibit(UNCACHED, block, None, None, parts, str(out))
-    context = {"study": name, "out": None, "profile": "smoke", "replicates": 2, "seed": 1}
-    context |= {"command": "", "started": ""}
+    options = RunOptions(study=name, profile="smoke", reps=2, seed=1)
+    context = {"options": options, "command": "", "started": ""}
     manifest = build_manifest(spec, list(tables.values()), results, context)
     record = write_report(spec, out / "results.parquet", manifest)
     print(name, record["headline"])

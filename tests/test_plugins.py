@@ -25,14 +25,18 @@ from dpalgos.catalog import register
 def without_keywords(sample, params, transcript):
     return sample.X
 """,
-    "tasks/problems/half_a_problem.py": """
-from typing import Literal
+    "tasks/problems/sources/half_a_source.py": """
+from tasks.problems.problem import RowSource
 
-from tasks.problems.problem import Problem
+class HalfASource(RowSource):
+    d: int
 
-class HalfAProblem(Problem):
-    kind: Literal["group_differences"]
+KINDS = {
+    "group_differences": ("HalfASource", "Estimation"),
+    "half_a_kind": ("HalfASource", "Judgment"),
+}
 """,
+    "tasks/problems/measures/no_names.py": "KINDS = 3\n",
     "flows/studies/half_a_study.toml": 'title = "?"\ntask = "mean"\nmotto = 3\n',
 }
 ESTIMATORS = """
@@ -93,7 +97,12 @@ NAMED = {
     },
     (STUDIES, "housing"): {
         "flows/studies/half_a_study.toml": ["question", "panels", "motto"],
-        "tasks/problems/half_a_problem.py": ["'group_differences'", "draws", "sizes"],
+        "tasks/problems/sources/half_a_source.py": [
+            "'group_differences'",
+            "draws, sizes, source",
+            "'Judgment'",
+        ],
+        "tasks/problems/measures/no_names.py": ["KINDS"],
     },
 }
 

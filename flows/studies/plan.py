@@ -12,7 +12,7 @@ from data.store.folders import home
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from flows.studies.steps import bring_tables
-from tasks.problems.problem import Block, ReadsTable
+from tasks.problems.problem import Block, DatasetSource
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
 from tasks.run.resources import one_blas_thread
 from tasks.run_options import RunOptions
@@ -60,7 +60,7 @@ def described(plan: dict[str, Any]) -> str:
 
 def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
     problem = block.problem
-    if not isinstance(problem, ReadsTable):
+    if not isinstance(problem, DatasetSource):
         return None
     suffix, content = problem.prepare(tables[problem.source])
     path = folder / f"prepared{suffix}"

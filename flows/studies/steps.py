@@ -16,7 +16,7 @@ from flows.record.inventory import clear_leftovers
 from reports.charts.picture import NO_SPACE, can_draw
 from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import CacheKey, Record, at_hand, cache_key, located, records_folder, stored_record
-from tasks.problems.problem import Block, HasExhibits, ReadsTable, modules_of
+from tasks.problems.problem import Block, DatasetSource, modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.write import render, share_report, write_index
 from tasks.run.block import prepare, run_block
@@ -197,10 +197,8 @@ class StudySteps:
     def write_exhibits(
         self, tables: Tables, designs: Designs, blocks: list[Block], parts: list[Record]
     ) -> list[Record]:
-        """Write what the report shows next to the results of the headline's panel, if there is anything."""
+        """Write what the report shows next to the results of the headline's panel."""
         head = self.spec.head_panel
-        if not isinstance(head.problem, HasExhibits):
-            return []
         shown = [(b, part) for b, part in zip(blocks, parts, strict=True) if b.replicates.panel == head.name]
         block = headline_block([b for b, _ in shown], self.spec.headline.n, self.spec.headline_cells(blocks))
         table, design = tables.get(head.problem.source), designs[head.name]
@@ -243,7 +241,7 @@ class StudySteps:
 
     def _design(self, tables: Tables, panel: Panel) -> Record | None:
         problem = panel.problem
-        if not isinstance(problem, ReadsTable):
+        if not isinstance(problem, DatasetSource):
             return None
         columns = [asdict(column) for column in problem.columns()]
         plain, table = problem.model_dump(mode="json"), tables[problem.source]

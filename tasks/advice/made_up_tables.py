@@ -9,7 +9,7 @@ import numpy as np
 from dpalgos import InputError, Result
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from tasks.faults import SpecError
-from tasks.problems.problem import DrawsFromPopulation, Estimation
+from tasks.problems.problem import Draw, DrawsFromPopulation, Problem
 from tasks.run.resources import one_blas_thread
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
@@ -61,8 +61,7 @@ class MadeUpTables:
                 refusal = refusal and str(error)
                 continue
             refusal = ""
-            assert isinstance(draw, Estimation)
-            yield MadeUpTable(draw=draw, replicates=drawn, delta=self.delta)
+            yield MadeUpTable(draw=draw, problem=self.panel.problem, replicates=drawn, delta=self.delta)
         if refusal:
             raise SpecError(f"{self.spec.name}: {refusal}")
 
@@ -71,7 +70,8 @@ class MadeUpTables:
 class MadeUpTable:
     """Random rows of one made-up table."""
 
-    draw: Estimation
+    draw: Draw
+    problem: Problem
     replicates: Replicates
     delta: float
 
@@ -87,8 +87,7 @@ class MadeUpTable:
         return self.draw.answer(cell, self.replicates)
 
     def error(self, estimator: str, params: Mapping[str, Any], strength: float | None) -> float:
-        measured = self.draw.measure(self.answer(estimator, params, strength).estimate)
-        return float(np.atleast_2d(measured)[0, 0])
+        return float(self.problem.measure(self.draw, self.answer(estimator, params, strength))[0, 0])
 
     def interval(self, estimator: str, params: Mapping[str, Any], strength: float) -> np.ndarray | None:
         """Return the ends in public units, (2, d), NaN without an honest interval; None if it is refused."""

@@ -14,7 +14,6 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import ReleasePlan, plan_release
 from tasks.advice.forecasts import Forecast, range_of
 from tasks.advice.made_up_tables import TABLES, MadeUpTables, middle_and_ends, with_least_noise
-from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.release.spending import spending_of
 from tasks.rules import delta_at
 from tasks.study.panel import EstimatorSpec, structure_of
@@ -65,9 +64,9 @@ def forecast_release(
     tables = MadeUpTables(spec=spec, panel=panel, delta=delta, most_rows=_ROWS_OF_RELEASES)
     strength = gaussian_mu(epsilon, delta) * tables.n_units * more
     names, first = tuple(getattr(panel.problem, "covariates", ())), 0
-    if isinstance(panel.problem, RegisteredTableProblem) and panel.problem.has_intercept:
+    if panel.problem.has_intercept:
         params = {**structure_of(estimator, panel.problem.offset_bounds), **params}
-        first = panel.problem.slopes.start
+        first = int(panel.problem.offset_bounds is not None)
         names = names[first:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up

@@ -1,40 +1,77 @@
-"""The kinds of problems: each class here with a ``kind``; a module with a broken one is left out."""
+"""The kinds of problems: each is a source of rows with a measure; one with a broken part is left out."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
 from inspect import isabstract
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Union, get_args
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
-from pydantic import Field
+from pydantic import Field, create_model
 from pydantic.errors import PydanticUserError
 
-import tasks.problems
+import tasks.problems.measures
+import tasks.problems.sources
 from data.datasets import add_dataset
 from data.errors import DataError
 from dpalgos.plugins import PluginError, left_out, load_plugins, outside_plugins
-from tasks.problems.problem import Problem
+from tasks.problems.problem import Problem, RowSource
 
 Kinds = Mapping[str, type[Problem]]
+
+# The names that study files use: source, measure, and settings whose default is another one.
+KINDS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "simulation": ("SimulatedRows", "Estimation", {}),
+    "local_regression": ("SimulatedRows", "Estimation", {"public_rows": 20_000}),
+    "interval_simulation": ("SimulatedRows", "Intervals", {"estimates": "linear_regression"}),
+    "interval_reports": (
+        "SimulatedRows",
+        "Intervals",
+        {"public_rows": 20_000, "estimates": "linear_regression"},
+    ),
+    "user_simulation": ("GaussianUsers", "Estimation", {}),
+    "interval_users": ("GaussianUsers", "Intervals", {}),
+    "user_regression_simulation": ("UsersOfSigns", "Estimation", {}),
+    "interval_user_regression": ("UsersOfSigns", "Intervals", {}),
+    "user_selection": ("UsersWithCandidates", "Estimation", {}),
+    "subsamples": ("TableSubsamples", "Estimation", {}),
+    "interval_resamples": ("TableResamples", "Intervals", {}),
+    "train_test_split": ("TableSplits", "Prediction", {}),
+    "held_out_regression": ("TableSplits", "HeldOut", {}),
+    "cross_validation": ("TableFolds", "Prediction", {}),
+    "grid_users": ("MapUsers", "Estimation", {}),
+    "group_differences": ("GenotypeGroups", "Estimation", {}),
+    "tracing": ("SimulatedCandidates", "Membership", {}),
+    "group_tracing": ("GenotypeCandidates", "Membership", {}),
+}
 
 
 @cache
 def kinds() -> Kinds:
-    """Return the class of each kind of problem, by the name that study files use."""
-    classes: dict[str, type[Problem]] = {}
+    """Return the class of each kind of problem, by the name that study files use.
+
+    A file of ``sources`` or ``measures``, or from outside, may name further ones in its own ``KINDS``.
+    """
     outside = outside_plugins().modules
     for module in outside.values():
         if hasattr(module, "DATASET"):
             _add_dataset(module)
-    for name, module in {**load_plugins(tasks.problems.__name__).modules, **outside}.items():
-        of_module = {kind: each for each in _problems(module) for kind in _named(each)}
-        if faults := [fault for kind, each in of_module.items() for fault in _faults(kind, each, classes)]:
-            left_out(
-                str(module.__file__) if name in outside else f"tasks/problems/{name}.py",
-                PluginError("; ".join(faults)),
-            )
-        else:
-            classes |= of_module
+    files = {
+        f"{package.__name__.replace('.', '/')}/{name}.py": module
+        for package in (tasks.problems.sources, tasks.problems.measures)
+        for name, module in load_plugins(package.__name__).modules.items()
+    }
+    files |= {str(module.__file__): module for module in outside.values()}
+    parts = {each.__name__: each for module in files.values() for each in _parts(module)}
+    classes = {
+        kind: _composed(kind, parts[source], parts[measure], settings)
+        for kind, (source, measure, settings) in KINDS.items()
+        if source in parts and measure in parts
+    }
+    for file, module in files.items():
+        try:
+            classes |= _added(getattr(module, "KINDS", {}), parts, classes)
+        except Exception as error:
+            left_out(file, error)
     return classes
 
 
@@ -45,27 +82,59 @@ def _add_dataset(module: ModuleType) -> None:
         left_out(str(module.__file__), PluginError(str(error)))
 
 
-def _problems(module: ModuleType) -> Iterator[type[Problem]]:
+def _parts(module: ModuleType) -> Iterator[type[RowSource]]:
+    """Yield the sources and measures that a module defines."""
     for each in vars(module).values():
-        if isinstance(each, type) and issubclass(each, Problem) and each.__module__ == module.__name__:
+        if isinstance(each, type) and issubclass(each, RowSource) and each.__module__ == module.__name__:
             yield each
 
 
-def _named(problem: type[Problem]) -> tuple[str, ...]:
-    return get_args(problem.model_fields["kind"].annotation)
+def _added(named: Mapping[str, Any], parts: Mapping[str, type[RowSource]], known: Kinds) -> Kinds:
+    """Return the classes of the kinds that a file names; raise PluginError for all that is wrong."""
+    if not isinstance(named, Mapping):
+        raise PluginError(f"KINDS must be a dictionary of kinds, got {named!r}")
+    own: dict[str, type[Problem]] = {}
+    faults = [f"kind must be a new name, got {kind!r}; rename it" for kind in named if kind in known]
+    for kind, (source, measure, *settings) in named.items():
+        if missing := [name for name in (source, measure) if name not in parts]:
+            faults += [
+                f"{kind!r} must be of classes in sources and measures, got {name!r}" for name in missing
+            ]
+        else:
+            own[kind] = _composed(kind, parts[source], parts[measure], *settings)
+    for kind, problem in own.items():
+        if isabstract(problem):
+            faults.append(f"{kind!r} must define {', '.join(sorted(problem.__abstractmethods__))}")
+        try:
+            problem.model_rebuild()
+        except (NameError, PydanticUserError) as error:
+            faults.append(f"{kind!r}: {error}")
+    if faults:
+        raise PluginError("; ".join(faults))
+    return own
 
 
-def _faults(kind: str, problem: type[Problem], known: Kinds) -> Iterator[str]:
-    if "kind" not in vars(problem).get("__annotations__", {}):
-        yield f"{problem.__name__} must have a kind of its own, not {kind!r}, that of the class it extends"
-    elif kind in known:
-        yield f"kind must be a new name, got {kind!r}, that of {known[kind].__module__}; rename one of them"
-    if isabstract(problem):
-        yield f"{problem.__name__} must define {', '.join(sorted(problem.__abstractmethods__))}"
+def _composed(
+    kind: str,
+    source: type[RowSource],
+    measure: type[RowSource],
+    settings: Mapping[str, Any] = MappingProxyType({}),
+) -> type[Problem]:
+    """Return the class of a source with a measure, in which some settings have another default."""
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
+    for name, default in settings.items():
+        field = source.model_fields[name]
+        fields[name] = (Annotated[(field.annotation, *field.metadata, Field())], default)
+    composed: type[Any] = create_model(kind, __base__=(measure, source), __module__=__name__, **fields)
+    return composed
+
+
+def __getattr__(name: str) -> type[Problem]:
+    """Return the class of a kind, which is how pickle finds it on a worker."""
     try:
-        problem.model_rebuild()
-    except (NameError, PydanticUserError) as error:
-        yield f"{problem.__name__}: {error}"
+        return kinds()[name]
+    except KeyError:
+        raise AttributeError(name) from None
 
 
 if TYPE_CHECKING:

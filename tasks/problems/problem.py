@@ -1,8 +1,9 @@
-"""Base classes of problems: how data arise, are prepared and drawn, and what is measured on an answer.
+"""A problem is a source of rows and a measure of answers from them.
 
-Everything that differs between kinds of problems is a method, so that a new kind is one file in this folder
-(`tasks.problems.kinds` finds it). What only some kinds can do is a protocol each at the end of this file: a
-problem has such an ability by defining its methods.
+A `RowSource` says how data arise, are prepared and drawn. A class that extends `Problem` is a measure: it
+says what is judged of an answer. A kind of problem is a class of both (`tasks.problems.kinds` makes it), so
+that a new one is one file in ``sources`` or ``measures``. What only some can do is a protocol each at the end
+of this file: a problem has such an ability by defining its methods.
 """
 
 from __future__ import annotations
@@ -37,12 +38,16 @@ ELEMENTS_PER_CELL = 200_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Draw(ABC):
+class Draw:
     """The data of one replicate, or of several in a row that run together."""
 
     sample: dpalgos.Sample  # of several replicates with a mask of rows for each
     first: int  # the number of the first replicate
     public_y: np.ndarray | None = None  # the responses of the sample's public rows, if they have any
+    target: np.ndarray | None = None  # (k,), or (k, K) with classes: what estimates are compared with
+    to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
+    s: int | None = None  # how many entries of the target are of interest, where these are few
+    column_names: tuple[str, ...] = ()  # of the sample, where selections are counted
 
     @property
     def replicates(self) -> int:
@@ -71,51 +76,30 @@ class Draw(ABC):
             **cell.keywords(),
         )
 
-    @abstractmethod
-    def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the measurements of estimates (d, R) or (d,), with last axis R."""
-
-    def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
-        """Return the measurements of an answer; by default those of its estimate."""
-        return self.measure(answer.estimate)
-
-    def selection(self, estimate: np.ndarray) -> dict[str, int]:
-        """Return in how many replicates an estimate selects each column; none where that says nothing."""
-        return {}
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Estimation(Draw):
-    """Data with a target."""
-
-    target: np.ndarray  # (k,), or (k, K) with classes
-    to_target: np.ndarray | None = None  # (k, d): brings an estimate into the target's units
-    counts_signs: bool = False  # measure also how many entries have the sign of the target's
-
-    def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the ℓ2 distances to the target, (R,), or (2, R) with the numbers of right signs."""
+    def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return estimates in the units of the target, (k, K, R), and the target, (k, K, 1)."""
+        assert self.target is not None
         # (d, K, R), where K is 1 unless there are classes.
         coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
         answer = coef if self.to_target is None else np.tensordot(self.to_target, coef, axes=1)
-        return self.measured(answer, self.target.reshape(len(self.target), -1, 1))
+        return answer, self.target.reshape(len(self.target), -1, 1)
 
-    def measured(self, answer: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return the measurements of answers (k, K, R) in the units of a target (k, K, 1)."""
-        errors = np.linalg.norm((answer - target).reshape(-1, self.replicates), axis=0)
-        if not self.counts_signs:
-            return np.asarray(errors)
-        return np.stack([errors, ((answer * target) > 0).sum(axis=(0, 1))])
+    def distances(self, estimate: np.ndarray) -> np.ndarray:
+        """Return the ℓ2 distances of estimates to the target, (R,)."""
+        answer, target = self.in_target_units(estimate)
+        return np.asarray(np.linalg.norm((answer - target).reshape(-1, self.replicates), axis=0))
+
+    def excess_risks(self, estimate: np.ndarray) -> np.ndarray:
+        """Return risks above the least, (R,): half the squared distances to the target, where E xx' = I."""
+        return np.asarray(self.distances(estimate) ** 2 / 2)
 
 
-class Problem(Strict, ABC):
-    """The source of a panel's data and the measurement; a subclass has a name in its field ``kind``."""
+class RowSource(Strict, ABC):
+    """The rows of a panel's replicates: their sizes and costs, and how they are drawn."""
 
-    kind: str
-
-    # For reports: what the panels of a study are called, the symbol of the size, which layout.
+    # For reports: what the panels of a study are called, and the symbol of the size.
     panel_word: ClassVar[str] = "panel"
     size_symbol: ClassVar[str] = "n"
-    layout: ClassVar[str] = "error_page"
     # Whether all replicates run together, in one block, because they share the rows of a table.
     in_one_block: ClassVar[bool] = False
 
@@ -130,14 +114,14 @@ class Problem(Strict, ABC):
         return None
 
     @property
-    def metric(self) -> str:
-        """The headline metric."""
-        return "l2_error"
+    def errors(self) -> tuple[str, ...]:
+        """Which errors of estimates are measured, of `measures.estimation.ERRORS`; the headline's first."""
+        return ("l2_error",)
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        """All metrics that a draw measures, the headline's first."""
-        return (self.metric,)
+    def response_family(self) -> str:
+        """The family of the responses; empty where they are predicted linearly."""
+        return ""
 
     @property
     def measured(self) -> str:
@@ -149,12 +133,47 @@ class Problem(Strict, ABC):
         """Whether the guarantee covers every step that reads data, their preparation too."""
         return True
 
+    @property
+    def has_intercept(self) -> bool:
+        """Whether the last column is the constant."""
+        return False
+
+    @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the first column, if it is an offset."""
+        return None
+
+    @property
+    def offset(self) -> str:
+        """The name of the offset's column, if there is one."""
+        return ""
+
+    @property
+    def plots_logarithms(self) -> bool:
+        """Whether logarithms of squared errors are measured, too."""
+        return False
+
+    @property
+    def n_coefficients(self) -> int:
+        """How many coefficients' signs are compared with those of the answer without privacy."""
+        return 0
+
     def check(self, n: int, task: str) -> None:
         """Raise ValueError for settings that cannot be, at a size of the panel's grid."""
+
+    def check_estimator(self, name: str) -> None:
+        """Raise ValueError for an estimator that does not suit these rows."""
+
+    def check_guesses(self, guesses: Guesses) -> None:
+        """Raise ValueError for guesses about a table that these rows do not come from."""
 
     @abstractmethod
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, s where the problem is sparse, and K where responses are classes."""
+
+    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes of profile ``smoke``: by default both ends of the grid."""
+        return tuple(dict.fromkeys((min(sizes), max(sizes))))
 
     def elements(self, n: int) -> int:
         """Return how many elements of data a cell reads in one replicate: n rows of d columns by default."""
@@ -175,14 +194,22 @@ class Problem(Strict, ABC):
     def draws(self, replicates: Replicates, prepared: Any) -> Iterator[Draw]:
         """Yield the data of some replicates, in order; ``prepared`` is None for simulated data."""
 
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return metric → a value per replicate, from what each draw of size n measured: (metrics, R)."""
-        values = np.concatenate([np.atleast_2d(each) for each in measured], axis=1)
-        return dict(zip(self.measures, values, strict=True))
+    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Return the errors that theory predicts: label → value in the units of the metric."""
+        return {}
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return what a report shows in addition: name of a module of `reports.exhibits` → its content."""
+        return {}
+
+    def modules(self) -> tuple[str, ...]:
+        """Return the names of the modules that the numbers depend on, those that no import leads to, too."""
+        parts = type(self).__mro__[1:]
+        return tuple(dict.fromkeys(part.__module__ for part in parts if issubclass(part, RowSource)))
 
 
-class DatasetProblem(Problem, ABC):
-    """A problem on a dataset, which is fetched and prepared before blocks are computed."""
+class DatasetSource(RowSource, ABC):
+    """Rows of a dataset, which is fetched and prepared before blocks are computed."""
 
     dataset: str
 
@@ -213,6 +240,40 @@ class DatasetProblem(Problem, ABC):
     @abstractmethod
     def load(self, path: Path) -> Any:
         """Read a file of `prepare`, for `draws`."""
+
+
+class Problem(RowSource, ABC):
+    """A source of rows and the measurement of answers; a subclass in ``measures`` defines the latter."""
+
+    kind: str
+
+    layout: ClassVar[str] = "error_page"  # of the report's page
+
+    @property
+    @abstractmethod
+    def measures(self) -> tuple[str, ...]:
+        """All metrics that `measure` returns, the headline's first."""
+
+    @property
+    def metric(self) -> str:
+        """The headline metric."""
+        return self.measures[0]
+
+    @abstractmethod
+    def measure(self, draw: Draw, answer: dpalgos.Result) -> np.ndarray:
+        """Return the measurements of an answer, (metrics, R)."""
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        """Return metric → a value per replicate, from what each draw of size n measured: (metrics, R)."""
+        return dict(zip(self.measures, np.concatenate(measured, axis=1), strict=True))
+
+    def selected(self, draw: Draw, estimate: np.ndarray) -> dict[str, int]:
+        """Return in how many replicates an estimate selects each column; none where that says nothing."""
+        return {}
+
+    def findings(self, exhibits: Mapping[str, Any]) -> tuple[Finding, ...]:
+        """Return numbers about the data themselves, from what `exhibits` returned."""
+        return ()
 
 
 _NAMED = 3  # estimators in a block's title
@@ -249,34 +310,6 @@ class Block:
 
 
 @runtime_checkable
-class UsesModules(Protocol):
-    """A problem whose numbers depend on modules that no import leads to."""
-
-    def modules(self) -> tuple[str, ...]:
-        """Return the names of the modules."""
-
-
-@runtime_checkable
-class ReadsTable(Protocol):
-    """A problem whose rows come from a dataset, which is checked and prepared once: see `DatasetProblem`."""
-
-    source: str
-
-    @property
-    def about(self) -> Dataset: ...
-
-    def columns(self) -> tuple[Column, ...]: ...
-
-    def check_data(self, n: int) -> None: ...
-
-    def stand_in_rows(self, profile: Profile) -> int | None: ...
-
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]: ...
-
-    def load(self, path: Path) -> Any: ...
-
-
-@runtime_checkable
 class BringsPublicRows(Protocol):
     """A problem whose data may come with public rows, which its draws hand to estimators.
 
@@ -296,30 +329,6 @@ class BringsPublicRows(Protocol):
 
 
 @runtime_checkable
-class ChoosesSmokeSizes(Protocol):
-    """A problem that runs other sizes in profile ``smoke`` than both ends of the grid."""
-
-    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the sizes."""
-
-
-@runtime_checkable
-class ChecksEstimators(Protocol):
-    """A problem that does not suit every estimator for its task."""
-
-    def check_estimator(self, name: str) -> None:
-        """Raise ValueError for an estimator that does not suit the problem."""
-
-
-@runtime_checkable
-class PredictsErrors(Protocol):
-    """A problem for which theory predicts errors."""
-
-    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Return the predictions: label → value in the units of the metric."""
-
-
-@runtime_checkable
 class DrawsFromPopulation(Protocol):
     """A problem whose rows are part of a finite population, which can be made up."""
 
@@ -336,36 +345,11 @@ class HeadlineRun:
     """What the exhibits of a report may be made from: the headline's panel, as it was run."""
 
     table: DatasetRef | None  # the dataset; None where data are simulated
-    design: Path | None  # what `DatasetProblem.prepare` returned, as a file
+    design: Path | None  # what `DatasetSource.prepare` returned, as a file
     replicates: Replicates  # of a block of the headline's size
     cells: tuple[Cell, ...]  # the headline's non-private and private ones
     # Cell → column → in how many repetitions it was selected.
     selected: Mapping[str, Mapping[str, int]]
-
-
-@runtime_checkable
-class HasExhibits(Protocol):
-    """A problem that shows more than the results table on a report."""
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return name of a module of `reports.exhibits` → its content."""
-
-
-@runtime_checkable
-class HasFindings(Protocol):
-    """A problem that states numbers about the data themselves on a report."""
-
-    def findings(self, exhibits: Mapping[str, Any]) -> tuple[Finding, ...]:
-        """Return the numbers, from what `HasExhibits.exhibits` returned."""
-
-
-@runtime_checkable
-class CountsSigns(Protocol):
-    """A problem that counts the coefficients whose sign is that of the answer without privacy."""
-
-    @property
-    def n_coefficients(self) -> int:
-        """How many coefficients there are; 0 where signs are not counted."""
 
 
 @runtime_checkable
@@ -399,8 +383,7 @@ class FindsMembers(Protocol):
         """
 
 
-def modules_of(problem: Problem, estimators: Iterable[str] = ()) -> list[str]:
+def modules_of(problem: RowSource, estimators: Iterable[str] = ()) -> list[str]:
     """Return the modules that a problem and estimators are found in by name."""
-    more = problem.modules() if isinstance(problem, UsesModules) else ()
     functions = (dpalgos.get_estimator(name).function for name in set(estimators))
-    return [type(problem).__module__, *more, *(function.__module__ for function in functions)]
+    return [*problem.modules(), *(function.__module__ for function in functions)]

@@ -1,4 +1,4 @@
-"""Base class of problems on a registered table: columns, their units, the estimand and its answer.
+"""Base class of sources from a registered table: columns, their units, the estimand and its answer.
 
 Where the likelihood has no maximum, the non-private answer leaves out the columns and classes to blame: a
 column of 0 and 1 at whose 1 a class never occurs, or a class that a line separates from the others, has
@@ -33,7 +33,7 @@ from dpalgos.models.families import family_class, get_family
 from dpalgos.models.risk import Risk, minimize
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
-from tasks.problems.problem import DatasetProblem, Estimation
+from tasks.problems.problem import DatasetSource, Draw
 from tasks.problems.public_rows import PublicRows
 from tasks.strict import DISTINCT
 from tasks.work_units import Cell, Replicates
@@ -53,7 +53,7 @@ class ReferenceAnswer:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PartialEstimation(Estimation):
+class PartialDraw(Draw):
     """Data whose non-private answer lacks some columns or classes, which then do not count as errors."""
 
     reference: ReferenceAnswer
@@ -72,14 +72,15 @@ class PartialEstimation(Estimation):
             n_replicates=own.n_replicates,
             public_rows=public,
         )
-        result = Estimation.answer(replace(self, sample=sample), cell, replicates)
+        result = Draw.answer(replace(self, sample=sample), cell, replicates)
         estimate = np.zeros((len(kept), *result.estimate.shape[1:]))
         estimate[kept] = result.estimate
         return replace(result, estimate=estimate)
 
-    def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """As for all estimations; of classes, only the contrasts that the target has."""
+    def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As for all draws; of classes, only the contrasts that the target has."""
         assert self.to_target is not None
+        assert self.target is not None
         classes = self.reference.classes
         coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
         coef = np.broadcast_to(coef, (len(coef), len(classes), self.replicates))  # zero has no classes
@@ -87,15 +88,13 @@ class PartialEstimation(Estimation):
         target = self.target.reshape(len(self.target), len(classes), 1)[:, classes]
         if len(classes) > 1:
             answer, target = (each - each.mean(axis=1, keepdims=True) for each in (answer, target))
-        return self.measured(answer, target)
+        return answer, target
 
 
-def partial_estimation(draw: Estimation, reference: ReferenceAnswer) -> PartialEstimation:
+def partial_draw(draw: Draw, reference: ReferenceAnswer) -> PartialDraw:
     """Return a draw whose errors are of the columns and classes that the reference has."""
     assert draw.to_target is not None
-    unit = draw.to_target * reference.columns
-    fields = {name: getattr(draw, name) for name in ("sample", "first", "public_y", "target", "counts_signs")}
-    return PartialEstimation(**fields, to_target=unit, reference=reference)
+    return PartialDraw(**{**vars(draw), "to_target": draw.to_target * reference.columns}, reference=reference)
 
 
 def reference_answer(
@@ -139,7 +138,7 @@ def reference_answer(
             columns[column] = False
 
 
-class RegisteredTableProblem(DatasetProblem, ABC):
+class RegisteredTable(DatasetSource, ABC):
     """Rows of a registered table.
 
     With a response the task is its regression on the covariates, linear or of a ``family``; without one it
@@ -161,7 +160,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return family
 
     @model_validator(mode="after")
-    def _response_apart(self) -> "RegisteredTableProblem":
+    def _response_apart(self) -> "RegisteredTable":
         if self.response in self.covariates:
             raise ValueError(f"covariates must not hold the response, got {self.response!r}; take it out")
         if self.task == "mean" and self.units != "public":
@@ -181,6 +180,10 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         return self.units == "public"
 
     @property
+    def response_family(self) -> str:
+        return self.family
+
+    @property
     def task(self) -> str:
         if self.family:
             return "glm"
@@ -197,6 +200,10 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         """The public bounds of the first covariate, if it is an offset."""
         columns = self.analyst_table.columns if self.analyst_table else ()
         return next((each.offset_bounds for each in columns if self.covariates[:1] == (each.name,)), None)
+
+    @property
+    def offset(self) -> str:
+        return self.covariates[0] if self.offset_bounds else ""
 
     @property
     def slopes(self) -> slice:
@@ -286,6 +293,10 @@ class RegisteredTableProblem(DatasetProblem, ABC):
         users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
         return self._prepared(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
 
+    def check_guesses(self, guesses: Guesses) -> None:
+        if self.about.kind == "table":
+            self.declared_rows(guesses)
+
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
         """Return the declarations of the table's columns, from which rows are made up."""
         if self.about.kind != "table":
@@ -306,7 +317,7 @@ class RegisteredTableProblem(DatasetProblem, ABC):
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
             guesses=guesses,
-            offset=self.covariates[0] if self.offset_bounds else "",
+            offset=self.offset,
         )
 
     def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:

@@ -22,14 +22,7 @@ from reports.page import (
     StudyPage,
 )
 from reports.writing import num
-from tasks.problems.problem import (
-    CountsSigns,
-    DrawsFromPopulation,
-    HasFindings,
-    PredictsErrors,
-    Problem,
-    ReadsTable,
-)
+from tasks.problems.problem import DatasetSource, DrawsFromPopulation, Problem
 from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import released_events
 from tasks.rules import delta_at
@@ -86,10 +79,7 @@ def build_page(
             BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
             for part in manifest["budgets"]
         ),
-        findings=(
-            *_findings(spec, results),
-            *(problem.findings(exhibits) if isinstance(problem, HasFindings) else ()),
-        ),
+        findings=(*_findings(spec, results), *problem.findings(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
@@ -112,7 +102,7 @@ def build_page(
         risk=_risk(spec),
         kind=spec.task,
         about=head.about,
-        n_coefficients=problem.n_coefficients if isinstance(problem, CountsSigns) else 0,
+        n_coefficients=problem.n_coefficients,
     )
 
 
@@ -184,8 +174,6 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataC
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     """Yield the theory's lines at every ε and δ; they are of the size, and flat along steps."""
     grid, problem = spec.grid_of(panel), panel.problem
-    if not isinstance(problem, PredictsErrors):
-        return
     task, steps = spec.task_of(panel), spec.steps_of(panel) if spec.axis == "steps" else ()
     for epsilon, rule in product(grid.epsilon, grid.delta):
         rates = [problem.rates(task, n, epsilon, delta_at(rule, n)) for n in grid.n]
@@ -197,7 +185,7 @@ def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
 
 def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
     problem = spec.head_panel.problem
-    columns = problem.columns() if isinstance(problem, ReadsTable) else ()
+    columns = problem.columns() if isinstance(problem, DatasetSource) else ()
     units = [
         Assumption(
             what=f"Center and scale of {column.name.replace('_', ' ')}",

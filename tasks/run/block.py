@@ -20,7 +20,7 @@ from dpalgos.accounting.amplification import CENTRAL_NOTES
 from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
 from tasks.cache import CacheKey, Record, brought, written
 from tasks.faults import guarded
-from tasks.problems.problem import Block, Draw, Problem, ReadsTable
+from tasks.problems.problem import Block, DatasetSource, Draw, Problem
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.run.resources import computed, one_blas_thread, room_for, shares_of
 from tasks.work_units import Cell
@@ -121,13 +121,13 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     start = time.perf_counter()
     try:
         result = draw.answer(cell, block.replicates)
-        measured = draw.measure_answer(result)
+        measured = block.problem.measure(draw, result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
         if (used := result.diagnostics.get(PUBLIC_SHAPE)) is not None:
             together = f"{used.sum():g} of {used.size} repetitions that ran together"
             message = f"the shape of the public rows was used in {together}"
-        selected = draw.selection(result.estimate)
+        selected = block.problem.selected(draw, result.estimate)
         reported = {name: result.diagnostics[name] for name in CENTRAL_NOTES if name in result.diagnostics}
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
@@ -249,7 +249,7 @@ def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd
 
 
 @guarded
-def prepare(key: CacheKey, problem: ReadsTable, table: DatasetRef) -> Record:
+def prepare(key: CacheKey, problem: DatasetSource, table: DatasetRef) -> Record:
     """Prepare a panel's dataset, and return the record of the file."""
     suffix, content = problem.prepare(table)
     return written(key, home() / "cache" / "designs" / f"{key}{suffix}", content)
@@ -259,5 +259,5 @@ def load_prepared(problem: Problem, design: Record | None) -> Any:
     """Return what `prepare` stored, as the problem draws from it; None for simulated data."""
     if design is None:
         return None
-    assert isinstance(problem, ReadsTable)
+    assert isinstance(problem, DatasetSource)
     return problem.load(brought(design))

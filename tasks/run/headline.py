@@ -23,7 +23,7 @@ from reports.analysis.results import (
 )
 from tasks.cache import CacheKey, Record, brought, located, written
 from tasks.faults import guarded
-from tasks.problems.problem import Block, DeletesRows, HasExhibits, HeadlineRun
+from tasks.problems.problem import Block, DeletesRows, HeadlineRun
 from tasks.run.block import load_prepared
 from tasks.run.resources import computed, one_blas_thread, room_for
 from tasks.work_units import Cell, derive_seed
@@ -85,7 +85,6 @@ def exhibit(
         cells=block.cells,
         selected=_selected(parts),
     )
-    assert isinstance(block.problem, HasExhibits)  # else there is no such task
     content = json.dumps(block.problem.exhibits(run), sort_keys=True).encode()
     return written(key, Path(out) / EXHIBITS, content)
 

@@ -16,14 +16,11 @@ from tasks.problems.declared_rows import Guesses
 from tasks.problems.problem import (
     Block,
     BringsPublicRows,
-    ChecksEstimators,
-    ChoosesSmokeSizes,
+    DatasetSource,
     DeletesRows,
-    ReadsTable,
     modules_of,
 )
 from tasks.problems.public_rows import PublicRows, PublicTable
-from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.strict import Strict
 from tasks.study.panel import (
@@ -224,10 +221,9 @@ class StudySpec(Strict):
                 raise ValueError(
                     f"estimators must be for {self.task_of(panel)}, got {item.name!r}, which is for {task}"
                 )
-            if isinstance(panel.problem, RegisteredTableProblem) and panel.problem.offset_bounds:
-                check_offset(item.name, panel.problem.covariates[0])
-            if isinstance(panel.problem, ChecksEstimators):
-                panel.problem.check_estimator(item.name)
+            if panel.problem.offset_bounds:
+                check_offset(item.name, panel.problem.offset)
+            panel.problem.check_estimator(item.name)
             for sizes in self._all_sizes(panel):
                 try:
                     item.check_keywords(sizes)
@@ -247,9 +243,9 @@ class StudySpec(Strict):
         """The datasets that the study reads; none if all data are simulated."""
         return self.datasets_at("paper")
 
-    def _on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, ReadsTable]]:
+    def _on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, DatasetSource]]:
         for panel in self.panels_at(profile):
-            if isinstance(panel.problem, ReadsTable):
+            if isinstance(panel.problem, DatasetSource):
                 yield panel, panel.problem
 
     def panels_at(self, profile: Profile) -> tuple[Panel, ...]:
@@ -301,7 +297,7 @@ class StudySpec(Strict):
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
         named, problem = panel.estimators or self.estimators, panel.problem
-        if isinstance(problem, RegisteredTableProblem) and problem.has_intercept:
+        if problem.has_intercept:
             named = with_structure(named, problem.offset_bounds)
         if not isinstance(problem, BringsPublicRows) or problem.public is None:
             return named
@@ -331,13 +327,10 @@ class StudySpec(Strict):
         grid = self.grid_of(panel)
         if profile != "smoke":
             return grid
-        problem = panel.problem
-        ends = tuple(dict.fromkeys((min(grid.n), max(grid.n))))
-        sizes = problem.smoke_sizes(grid.n) if isinstance(problem, ChoosesSmokeSizes) else ends
         epsilon = self.headline.epsilon if self.headline.epsilon in grid.epsilon else grid.epsilon[0]
         delta = self.headline.delta if self.headline.delta in grid.delta else grid.delta[0]
         sparsities = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
-        return Grid(n=sizes, epsilon=(epsilon,), delta=(delta,), s=sparsities)
+        return Grid(n=panel.problem.smoke_sizes(grid.n), epsilon=(epsilon,), delta=(delta,), s=sparsities)
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
@@ -361,7 +354,7 @@ class StudySpec(Strict):
                     block = Block(
                         replicates=Replicates(**same, first=first, count=count),
                         problem=problem,
-                        data_source=source if isinstance(problem, ReadsTable) else "simulated",
+                        data_source=source if isinstance(problem, DatasetSource) else "simulated",
                         work=work,
                         cells=cells,
                     )

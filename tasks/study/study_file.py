@@ -18,7 +18,6 @@ from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
 from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
-from tasks.problems.registered_table import RegisteredTableProblem
 from tasks.strict import field_fault
 from tasks.study.collection import with_collections, with_lists
 from tasks.study.formula import FormulaColumns, expand_formula
@@ -98,12 +97,10 @@ def _faults_of_the_rest(whole: dict[str, Any], plain: dict[str, Any]) -> list[st
 def _check_table(spec: StudySpec) -> None:
     """Refuse columns, sizes and guesses that the declared table does not have."""
     spec.check_data()
-    problem = spec.head_panel.problem
-    if isinstance(problem, RegisteredTableProblem) and problem.about.kind == "table":
-        try:
-            problem.declared_rows(spec.guesses)
-        except ValueError as error:
-            raise SpecError(str(error)) from None
+    try:
+        spec.head_panel.problem.check_guesses(spec.guesses)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
 
 
 def read_toml(path: Path) -> tuple[bytes, dict[str, Any]]:

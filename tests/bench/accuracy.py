@@ -20,7 +20,7 @@ from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch_or_stand_in
 from data.store.folders import mirror_from_environment
 from flows.studies.find_study import find_study
-from tasks.problems.problem import DatasetProblem, Problem
+from tasks.problems.problem import DatasetSource, Problem
 from tasks.run.block import compute_block
 from tasks.study.panel import Grid
 from tests.bench.goals import Goal, Measurement
@@ -161,7 +161,7 @@ def _errors(
     problem, found = own.problem, []
     with TemporaryDirectory() as folder:
         prepared, data = None, f"{problem.source} (simulated)"
-        if isinstance(problem, DatasetProblem):
+        if isinstance(problem, DatasetSource):
             prepared, data = _prepared(problem, Path(folder), small)
         for block in spec.blocks("paper", replicates=replicates, seed=2):
             chosen = (cell for cell in block.cells if cell.estimator in estimators)

@@ -11,7 +11,7 @@ from flows.studies.find_study import find_study, study_names
 from reports.analysis.results import validate_results
 from tasks.bring import fetch, parquet
 from tasks.problems.kinds import kinds
-from tasks.problems.problem import Block, Draw, ReadsTable
+from tasks.problems.problem import Block, DatasetSource, Draw
 from tasks.run.block import compute_block
 from tasks.work_units import Replicates
 
@@ -38,7 +38,7 @@ def case(request, tmp_path_factory):
     if request.param not in _panels():
         pytest.skip("no shipped study has this kind; the tests of an analyst's own tables run it")
     problem, n, _ = _panels()[request.param]
-    if not isinstance(problem, ReadsTable):
+    if not isinstance(problem, DatasetSource):
         yield problem, n, None
         return
     folder = tmp_path_factory.mktemp(request.param)
@@ -60,7 +60,7 @@ def cell(case):
 @pytest.fixture(scope="module")
 def block(case):
     problem, n, _ = case
-    source = "stand-in" if isinstance(problem, ReadsTable) else "simulated"
+    source = "stand-in" if isinstance(problem, DatasetSource) else "simulated"
     cells = _panels()[problem.kind][2]
     return Block(replicates=_replicates(n), problem=problem, data_source=source, work=1, cells=cells)
 
@@ -141,7 +141,7 @@ def test_every_measure_has_a_value_for_each_replicate(case, cell):
     problem, n, prepared = case
     replicates = _replicates(n)
     draws = list(problem.draws(replicates, prepared))
-    measured = [draw.measure_answer(draw.answer(cell, replicates)) for draw in draws]
+    measured = [problem.measure(draw, draw.answer(cell, replicates)) for draw in draws]
     metrics = problem.metrics(measured, n)
     assert set(problem.measures) <= set(metrics)
     assert all(np.shape(values) == (3,) for values in metrics.values())

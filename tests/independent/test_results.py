@@ -20,7 +20,7 @@ from dpalgos.accounting.events import (
 from flows.studies.find_study import find_study, study_names
 from tasks.bring import fetch, parquet
 from tasks.cache import UNCACHED, located
-from tasks.problems.problem import DatasetProblem
+from tasks.problems.problem import DatasetSource
 from tasks.run.block import prepare
 from tests.independent.accountant import epsilon_of
 
@@ -71,7 +71,7 @@ def check(block, prepared, events_of):
 
 
 def prepared_of(spec, block):
-    if not isinstance(block.problem, DatasetProblem):
+    if not isinstance(block.problem, DatasetSource):
         return None
     raw = fetch(block.problem.source, offline=True)
     table = parquet(raw, stand_in_rows=spec.stand_in_rows(block.problem.source, "smoke"))

@@ -53,8 +53,11 @@ APPLICATION_FAULTS = {
     "reports/analysis/results.py": {"the standard error is the standard deviation": Fault("summarize", operation("std", "{left}"), "tests/reports/test_results.py")},
     "reports/analysis/series.py": {"public rows alone pass for the answer without privacy": Fault("with_roles", text("public", "nonprivate"), "test_public_rows_alone_are_not_taken_for_the_answer_without_privacy")},
     "tasks/problems/problem.py": {"what is said to be of public rows alone is of private ones": Fault("Draw.answer", operation("PUBLIC_ALONE", "False"), "test_a_study_shows_the_public_rows_alone_and_its_other_answers_stay_the_same")},
+    "tasks/problems/measures/estimation.py": {"a wrong sign counts as right": Fault("right_signs", operation(">", "{left} >= {right}"), "test_right_signs_are_counted_and_zeros_are_none")},
+    "tasks/problems/measures/intervals.py": {"an interval above the truth covers it": Fault("Intervals.measure", operation("lower", "True", nth=3), "test_coverage_counts_the_coordinates_that_have_intervals")},
+    "tasks/problems/measures/membership.py": {"members count as outsiders": Fault("Membership.measure", name(".outside", "draw.inside"), "test_a_group_is_traced_through_its_own_frequencies")},
     "tasks/problems/public_rows.py": {"keys do not know public rows": Fault("PublicRows.sha256", returns("''"), "test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file")},
-    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTableProblem.check_estimator", operation("!=", "{left} > {right}"), "test_a_wrong_declaration_of_users_is_one_sentence")},
+    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check_estimator", operation("!=", "{left} > {right}"), "test_a_wrong_declaration_of_users_is_one_sentence")},
     "tasks/release/plan.py": {
         "units are no part of the question": Fault("_parameters", name(".declared", "{{}}"), "test_the_same_question_is_free_and_other_units_are_another_question"),
         "public rows are no part of the question": Fault("_parameters", condition("sha256", "False"), "test_another_public_table_is_another_question_and_the_same_one_is_not"),

@@ -8,7 +8,8 @@ import dpalgos
 from flows.studies.find_study import STUDIES, find_study
 from reports.analysis.results import COLUMNS
 from tasks.cache import UNCACHED
-from tasks.problems.problem import Block, DatasetProblem
+from tasks.problems.kinds import kinds
+from tasks.problems.problem import Block, DatasetSource
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import run_block
@@ -31,6 +32,16 @@ def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration
     return Cell(estimator=estimator, panel=panel, form=form, n=n, params=params, **asked)
 
 
+def made_problem(kind, **settings):
+    return kinds()[kind](kind=kind, **settings)
+
+
+def made_answer(estimate):
+    return dpalgos.api.Result(
+        estimate=np.asarray(estimate), certified_epsilon=1.0, delta=1e-5, events=(), diagnostics={}
+    )
+
+
 def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine", panel="one", seed=7):
     drawn = Replicates(
         study=study,
@@ -42,7 +53,7 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
         n_cells=len(cells),
         seed=seed,
     )
-    source = "real" if isinstance(problem, DatasetProblem) else "simulated"
+    source = "real" if isinstance(problem, DatasetSource) else "simulated"
     return Block(replicates=drawn, problem=problem, data_source=source, work=1, cells=cells)
 
 

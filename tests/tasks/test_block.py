@@ -6,10 +6,9 @@ import pytest
 import dpalgos
 from data.prepare.table_design import PreparedTable
 from reports.analysis.results import validate_results
-from tasks.problems.subsamples import Subsamples
 from tasks.run.block import compute_block
 from tasks.work_units import derive_seed
-from tests.tasks.blocks import made_block, made_cell
+from tests.tasks.blocks import made_block, made_cell, made_problem
 
 PRIVATE = {"covariate_bound": 3.0, "response_bound": 2.0}
 
@@ -21,7 +20,7 @@ def cell(estimator):
 
 def block(*cells, replicates=4):
     return made_block(
-        Subsamples(kind="subsamples", dataset="housing", response="y", covariates=("a", "b"), units="public"),
+        made_problem("subsamples", dataset="housing", response="y", covariates=("a", "b"), units="public"),
         *cells,
         n=40,
         replicates=replicates,

@@ -12,9 +12,8 @@ from data.store import code_digest
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from tasks.cache import cache_key, is_current, is_key
-from tasks.problems.problem import DatasetProblem, modules_of
-from tasks.problems.simulation import Simulation
-from tests.tasks.blocks import made_block, made_cell
+from tasks.problems.problem import DatasetSource, modules_of
+from tests.tasks.blocks import made_block, made_cell, made_problem
 
 BLOCK, COLLECT = "tasks.run.block", "tasks.run.collect"
 AUDIT, PREPARE = "tasks.run.headline", "tasks.run.block"
@@ -30,7 +29,7 @@ def roots():
             for item in spec.estimators_of(panel):
                 code = [BLOCK, *modules_of(panel.problem, [item.name])]
                 found.setdefault(f"{name} {item.name}", []).extend(code)
-            if isinstance(panel.problem, DatasetProblem):
+            if isinstance(panel.problem, DatasetSource):
                 found[f"{name} design"] = [PREPARE, *modules_of(panel.problem)]
         found[f"{name} page"] = [PAGES["page"], *spec.modules()]
         for dataset in spec.datasets:
@@ -80,8 +79,8 @@ data/ledger/book.py | | housing ols, housing table, housing page
 tasks/run/block.py | housing ols, swarm zero, housing design, audits, results | housing table
 tasks/work_units.py | housing ols, swarm iht_glm | housing table
 tasks/problems/problem.py | housing ols, snp zero, swarm zero | housing table
-tasks/problems/subsamples.py | housing ols, housing design | swarm zero, snp zero
-tasks/problems/membership.py | tracing_attack dp_mean | housing ols, snp zero
+tasks/problems/sources/table_rows.py | housing ols, housing design | swarm zero, snp zero
+tasks/problems/measures/membership.py | tracing_attack dp_mean | housing ols, snp zero
 tasks/release/release.py | | housing ols, housing page
 dpalgos/central/dp_linear_regression.py | housing dp_linear_regression, housing page | housing ols
 dpalgos/comparators/adassp.py | housing adassp | housing ols
@@ -204,7 +203,7 @@ def _changed(value):
 
 def _facts(of):
     cell = made_cell("dp_mean", n=50, value_bound=3.0)
-    block = made_block(Simulation(kind="simulation", model="gaussian_mean", d=3), cell, n=50)
+    block = made_block(made_problem("simulation", model="gaussian_mean", d=3), cell, n=50)
     if of == "replicates":
         return block.replicates, lambda new: replace(block, replicates=new)
     if of == "cell":

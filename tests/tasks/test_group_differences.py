@@ -1,17 +1,20 @@
 """Differences of two groups: recall, and the map of one release."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import dpalgos
 from data.prepare.genotype_groups import GroupDifference
 from flows.studies.find_study import find_study
 from reports.exhibits.genome import _map_figure
-from tasks.problems.group_differences import SUPPORT_RECALL, groups_bytes, support_recall
-from tasks.problems.problem import HeadlineRun
+from tasks.problems.measures.estimation import SUPPORT_RECALL, right_signs, support_recall
+from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.block import compute_block
 
 SPEC = find_study("snp")
@@ -48,7 +51,15 @@ def block():
 def test_recall_counts_true_hits_among_the_largest():
     target = np.array([3.0, -2.0, 0.5, 0.1])
     coef = np.array([[1.0, 0.0, -9.0], [0.5, 0.0, 8.0], [0.7, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    assert support_recall(coef, target, 2).tolist() == [0.5, 0.0, 1.0]
+    draw = Draw(sample=dpalgos.Sample(np.zeros((2, 4)), n_replicates=3), first=0, target=target, s=2)
+    assert support_recall(draw, coef).tolist() == [0.5, 0.0, 1.0]
+
+
+def test_right_signs_are_counted_and_zeros_are_none():
+    draw = Draw(sample=dpalgos.Sample(np.zeros((2, 3))), first=0, target=np.array([1.0, -2.0, 0.5]))
+    assert right_signs(draw, np.array([3.0, 1.0, 0.0])).tolist() == [1]
+    halved = replace(draw, to_target=np.diag([1.0, -0.5, 1.0]))
+    assert right_signs(halved, np.array([3.0, 1.0, 0.0])).tolist() == [2]
 
 
 def test_every_cell_has_errors_and_recalls(block):

@@ -7,12 +7,12 @@ import pytest
 import dpalgos
 from data.prepare.table_design import PreparedTable
 from reports.exhibits import performance_profile as exhibit
-from tasks.problems.held_out_regression import EXCESS_RISK, HeldOutRegression
-from tests.tasks.blocks import made_block, made_cell
+from tasks.problems.measures.estimation import EXCESS_RISK
+from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem
 
 COVARIATES = ("median_income", "population")
-PROBLEM = HeldOutRegression(
-    kind="held_out_regression",
+PROBLEM = made_problem(
+    "held_out_regression",
     dataset="housing",
     response="median_house_value",
     covariates=COVARIATES,
@@ -41,13 +41,13 @@ def drawn(n=300, replicates=4):
 def test_the_excess_risk_of_least_squares_is_zero_and_that_of_others_by_hand():
     table, draw = drawn()
     fit = dpalgos.estimate("ols", draw.sample, rng=np.random.default_rng(0), replicates=4).estimate
-    measured = PROBLEM.metrics([draw.measure(fit)], 200)
+    measured = PROBLEM.metrics([PROBLEM.measure(draw, made_answer(fit))], 200)
     assert np.abs(measured[EXCESS_RISK]).max() < 1e-12
     target = table.to_standard @ np.linalg.lstsq(table.X, table.y, rcond=None)[0]
     by_hand = np.linalg.norm(table.to_standard @ fit - target[:, None], axis=0)
     np.testing.assert_allclose(measured["l2_error"], by_hand)
 
-    zero = PROBLEM.metrics([draw.measure(np.zeros((3, 4)))], 200)
+    zero = PROBLEM.metrics([PROBLEM.measure(draw, made_answer(np.zeros((3, 4))))], 200)
     left_out = ~draw.sample.row_mask[:, 1]
     X, y = table.X[left_out], table.y[left_out]
     assert left_out.sum() == 100

@@ -11,20 +11,18 @@ from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from flows.studies.find_study import find_study
 from reports.analysis.series import Setting
 from reports.exhibits import covered_shares as exhibit
-from tasks.problems.interval_coverage import COVERAGE, FLAGGED, SIGNS, IntervalDraw, IntervalResamples
+from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
+from tasks.problems.problem import Draw
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
-from tests.tasks.blocks import made_block, made_cell
+from tests.tasks.blocks import made_block, made_cell, made_problem
 
 STUDY = find_study("intervals")
 
 
-def draw(target):
-    return IntervalDraw(
-        sample=dpalgos.Sample(np.zeros((2, len(target)))),
-        first=0,
-        target=np.array(target),
-    )
+def measured_of(target, answer):
+    draw = Draw(sample=dpalgos.Sample(np.zeros((2, len(target)))), first=0, target=np.array(target))
+    return STUDY.panels[0].problem.measure(draw, answer)
 
 
 def answer(estimate, half, naive):
@@ -40,8 +38,8 @@ def answer(estimate, half, naive):
 
 
 def test_coverage_counts_the_coordinates_that_have_intervals():
-    measured = draw([0.0, 0.0, 0.0, 0.0]).measure_answer(
-        answer([1.0, -1.0, 3.0, 0.5], [2.0, 2.0, 2.0, np.nan], [0.9, 1.1, 0.1, 1.0])
+    measured = measured_of(
+        [0.0, 0.0, 0.0, 0.0], answer([1.0, -1.0, 3.0, 0.5], [2.0, 2.0, 2.0, np.nan], [0.9, 1.1, 0.1, 1.0])
     )
     problem = STUDY.panels[0].problem
     metrics = problem.metrics([measured], 10)
@@ -52,14 +50,14 @@ def test_coverage_counts_the_coordinates_that_have_intervals():
 
 
 def test_a_sign_is_known_where_the_interval_lies_on_the_side_of_the_truth():
-    measured = draw([1.0, 1.0, -1.0, 1.0]).measure_answer(
-        answer([2.0, 2.0, 2.0, 2.0], [1.0, 3.0, 1.0, np.nan], [1.0, 1.0, 1.0, 1.0])
+    measured = measured_of(
+        [1.0, 1.0, -1.0, 1.0], answer([2.0, 2.0, 2.0, 2.0], [1.0, 3.0, 1.0, np.nan], [1.0, 1.0, 1.0, 1.0])
     )
     assert STUDY.panels[0].problem.metrics([measured], 10)[SIGNS] == pytest.approx(1 / 4)
 
 
 def test_nothing_is_covered_where_no_coordinate_has_an_interval():
-    measured = draw([0.0, 0.0]).measure_answer(answer([1.0, 2.0], [np.nan, np.nan], [np.nan, np.nan]))
+    measured = measured_of([0.0, 0.0], answer([1.0, 2.0], [np.nan, np.nan], [np.nan, np.nan]))
     assert np.isfinite(measured).all()
     metrics = STUDY.panels[0].problem.metrics([measured], 10)
     assert np.isnan(metrics[COVERAGE]).all()
@@ -72,8 +70,8 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     X = rng.standard_normal((400, 2))
     y = X @ [1.0, 2.0] + rng.standard_normal(400)
     table = PreparedTable(X=X, y=y, column_names=("a", "b"), to_standard=None)
-    problem = IntervalResamples(
-        kind="interval_resamples",
+    problem = made_problem(
+        "interval_resamples",
         dataset="housing",
         response="median_house_value",
         covariates=("households", "population"),

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from data.simulations import simulator
-from tasks.problems.kinds import kinds
 from tasks.run.block import compute_block
-from tests.tasks.blocks import made_block, made_cell
+from tests.tasks.blocks import made_block, made_cell, made_problem
 
 PROBLEM = {
     "kind": "local_regression",
@@ -23,9 +22,7 @@ def cell(estimator, **params):
 
 
 def block(*cells, replicates=2):
-    return made_block(
-        kinds()["local_regression"](**PROBLEM), *cells, n=2000, replicates=replicates, panel="people", seed=1
-    )
+    return made_block(made_problem(**PROBLEM), *cells, n=2000, replicates=replicates, panel="people", seed=1)
 
 
 def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
@@ -46,7 +43,7 @@ def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
 
 
 def test_a_sparsity_is_needed():
-    problem = kinds()["local_regression"](**{**PROBLEM, "s": None, "settings": {"sparsity": 2}})
+    problem = made_problem(**{**PROBLEM, "s": None, "settings": {"sparsity": 2}})
     with pytest.raises(ValueError, match="s must be given"):
         problem.check(100, "linear_regression")
 
@@ -69,6 +66,6 @@ def test_signs_and_bounded_responses():
 
 
 def test_theory_knows_the_rates_of_both_algorithms_and_lower_bounds():
-    rates = kinds()["local_regression"](**PROBLEM).rates("linear_regression", 10**6, 1.0, 1e-6)
+    rates = made_problem(**PROBLEM).rates("linear_regression", 10**6, 1.0, 1e-6)
     first, second, one_round, bound = rates.values()
     assert 0 < max(one_round, bound) <= second < first

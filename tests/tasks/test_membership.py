@@ -11,10 +11,10 @@ from data.prepare.genotype_groups import TracedGroup, draw_roles
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, gaussian_auc
 from flows.studies.find_study import STUDIES, find_study
-from tasks.problems.membership import RATES, GroupTracing
+from tasks.problems.measures.membership import RATES
 from tasks.report.attack_facts import attack_facts
 from tasks.run.block import compute_block
-from tests.tasks.blocks import refused_study, written_report
+from tests.tasks.blocks import made_problem, refused_study, written_report
 
 PLAIN = "sample_mean:gaussian 2000:n=40"
 PRIVATE = "clipped_mean:gaussian 2000:tight:eps=0.5:delta=1/n^2:n=40"
@@ -73,7 +73,7 @@ def test_a_group_is_traced_through_its_own_frequencies():
     X = rng.binomial(2, frequency, (101, 600)) - 1.0
     group = TracedGroup(X=X, panel_mean=2 * frequency - 1)
     assert group.panel_std == pytest.approx(np.sqrt(2 * frequency * (1 - frequency)))
-    problem = GroupTracing(kind="group_tracing", dataset="snp_hapmap3", n_snps=600, truth="same_population")
+    problem = made_problem("group_tracing", dataset="snp_hapmap3", n_snps=600, truth="same_population")
     study = find_study("tracing_attack")
     block = next(b for b in study.blocks("smoke", replicates=4, seed=0) if b.replicates.panel == "genotypes")
     rows = compute_block(replace(block, problem=problem), group)

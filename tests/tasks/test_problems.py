@@ -11,14 +11,13 @@ from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
 from reports.analysis.results import validate_results
-from tasks.problems.group_differences import GroupDifferences, groups_bytes
-from tasks.problems.problem import DatasetProblem
-from tasks.problems.simulation import Simulation
+from tasks.problems.problem import DatasetSource
+from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.block import compute_block
 from tasks.work_units import derive_seed
-from tests.tasks.blocks import made_block, made_cell, refused_study
+from tests.tasks.blocks import made_block, made_cell, made_problem, refused_study
 
-MEAN = Simulation(kind="simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
+MEAN = made_problem("simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
 PLAIN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
 PRIVATE = made_cell("dp_sparse_mean", n=50, panel="sparse", sparsity=3, value_bound=12.0)
 BLOCK = made_block(MEAN, PLAIN, PRIVATE, n=50, replicates=4, panel="sparse")
@@ -64,7 +63,7 @@ def test_one_failing_replicate_leaves_the_others(monkeypatch):
 
 
 def test_heavy_simulations_are_split_and_light_ones_are_not():
-    problem = Simulation(kind="simulation", model="gaussian_mean", d=10)
+    problem = made_problem("simulation", model="gaussian_mean", d=10)
     assert len(problem.ranges(100, 5, 20)) == 1
     heavy = problem.ranges(10_000_000, 5, 20)
     assert [first for first, _, _ in heavy] == list(range(20))
@@ -103,7 +102,7 @@ def test_every_study_loads_and_expands(name):
         blocks = study.blocks(profile, replicates=replicates, seed=1)
         assert len({block.key for block in blocks}) == len(blocks)
         assert {block.problem == study.panel(block.replicates.panel).problem for block in blocks} == {True}
-        read = {block.problem.source for block in blocks if isinstance(block.problem, DatasetProblem)}
+        read = {block.problem.source for block in blocks if isinstance(block.problem, DatasetSource)}
         assert set(study.datasets_at(profile)) == read, (
             "a run brings the datasets of its blocks and no others"
         )
@@ -117,8 +116,8 @@ def test_every_study_loads_and_expands(name):
 
 
 GROUPS = made_block(
-    GroupDifferences(
-        kind="group_differences",
+    made_problem(
+        "group_differences",
         dataset="snp_hapmap3",
         n_snps=6,
         s=2,

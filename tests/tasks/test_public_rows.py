@@ -10,8 +10,8 @@ from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
 from tasks.faults import SpecError
-from tasks.problems.problem import Estimation
-from tasks.problems.registered_table import ReferenceAnswer, partial_estimation
+from tasks.problems.problem import Draw
+from tasks.problems.registered_table import ReferenceAnswer, partial_draw
 from tasks.release.record import record_of
 from tasks.release.release import release
 from tasks.study.panel import EstimatorSpec, with_public_rows
@@ -332,13 +332,11 @@ def test_a_family_in_which_nothing_is_asked_gets_no_form_of_its_own():
 def test_public_rows_alone_do_without_the_columns_that_the_reference_lacks():
     X = np.column_stack([np.random.default_rng(0).normal(size=(60, 2)), np.zeros(60)])
     sample = dpalgos.Sample(X[:40], X[:40, 0], public_rows=X[40:])
-    draw = Estimation(
-        sample=sample, first=0, public_y=X[40:, 0], target=np.array([1.0, 0, 0]), to_target=np.eye(3)
-    )
+    draw = Draw(sample=sample, first=0, public_y=X[40:, 0], target=np.array([1.0, 0, 0]), to_target=np.eye(3))
     kept = ReferenceAnswer(
         coef=np.array([1.0, 0, 0]), columns=np.array([True, True, False]), classes=np.ones(1, dtype=bool)
     )
     cell = made_cell("ols", n=40, form=PUBLIC_ALONE)
     replicates = made_block(None, cell, n=40, replicates=1).replicates
-    answer = partial_estimation(draw, kept).answer(cell, replicates)
+    answer = partial_draw(draw, kept).answer(cell, replicates)
     np.testing.assert_allclose(answer.estimate.ravel(), [1, 0, 0], atol=1e-9)

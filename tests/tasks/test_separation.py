@@ -5,8 +5,8 @@ import pytest
 import statsmodels.api as sm
 
 import dpalgos
-from tasks.problems.problem import Estimation
-from tasks.problems.registered_table import partial_estimation, reference_answer
+from tasks.problems.problem import Draw
+from tasks.problems.registered_table import partial_draw, reference_answer
 
 
 def rows(n=400, seed=0):
@@ -55,16 +55,16 @@ def test_a_level_of_anes96_that_no_democrat_has_costs_its_column_alone():
     found = reference_answer(X, y, "multinomial", 3)
     assert found.columns.tolist() == [True, True, False, True]
     unit = np.eye(3, 4)
-    draw = partial_estimation(
-        Estimation(sample=dpalgos.Sample(X, y), first=0, target=unit @ found.coef, to_target=unit),
+    draw = partial_draw(
+        Draw(sample=dpalgos.Sample(X, y), first=0, target=unit @ found.coef, to_target=unit),
         found,
     )
-    assert draw.measure(found.coef)[0] == pytest.approx(0)
+    assert draw.distances(found.coef)[0] == pytest.approx(0)
     off = found.coef.copy()
     off[2] = 50.0  # is not compared
-    assert draw.measure(off)[0] == pytest.approx(0)
+    assert draw.distances(off)[0] == pytest.approx(0)
     off[0, 1] += 1
-    assert draw.measure(off)[0] > 0.5
+    assert draw.distances(off)[0] > 0.5
 
 
 def test_a_response_of_one_value_has_no_answer():

@@ -4,7 +4,7 @@ import pytest
 
 from flows.studies.find_study import STUDIES, find_study, study_names
 from tasks.faults import SpecError
-from tasks.problems.simulation import RowSimulation
+from tasks.problems.sources.simulated_rows import SimulatedRows
 from tasks.rules import delta_at
 from tasks.study.study_file import load_study
 from tests.tasks.blocks import refused_study
@@ -191,7 +191,7 @@ def test_smoke_draws_no_large_data_set(name):
     sizes = [
         panel.problem.n_bytes(n)
         for panel in study.panels_at("smoke")
-        if isinstance(panel.problem, RowSimulation)
+        if isinstance(panel.problem, SimulatedRows)
         for n in study.grid_at(panel, "smoke").n
     ]
     assert max(sizes, default=0) <= 300e6

@@ -7,16 +7,14 @@ import pytest
 from data.datasets import get_dataset
 from data.prepare.table_design import PreparedTable
 from reports.exhibits import selection_rules, user_spread
-from tasks.problems.grid_users import GriddedTable, GridUsers
 from tasks.problems.problem import HeadlineRun
-from tasks.problems.user_selection import UserSelection
-from tasks.problems.user_simulation import UserRegressionSimulation, UserSimulation
+from tasks.problems.sources.map_users import GriddedTable
 from tasks.rules import RuleError
-from tests.tasks.blocks import made_block, made_cell
+from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem
 
-SIMULATED = UserSimulation(kind="user_simulation", users="2*n", samples=25, d=3)
-MAP = GridUsers(
-    kind="grid_users",
+SIMULATED = made_problem("user_simulation", users="2*n", samples=25, d=3)
+MAP = made_problem(
+    "grid_users",
     dataset="housing",
     covariates=("median_house_value",),
     units="public",
@@ -49,7 +47,7 @@ def prepared(tmp_path, monkeypatch):
     )
     table["longitude"], table["latitude"] = -120.5 + cell, 35.5
     table["median_house_value"] = 100_000.0 * cell + rng.uniform(0, 1000, len(cell))
-    monkeypatch.setattr("tasks.problems.grid_users.read_table", lambda ref: table)
+    monkeypatch.setattr("tasks.problems.sources.map_users.read_table", lambda ref: table)
     made, path = gridded(MAP, MAP.prepare(None), tmp_path)
     return made, path, table, cell
 
@@ -144,10 +142,10 @@ def test_settings_that_cannot_be_are_refused():
 
 
 def test_a_choice_is_measured_by_what_it_loses_beyond_the_best():
-    problem = UserSelection(kind="user_selection", users=30, candidates=5)
+    problem = made_problem("user_selection", users=30, candidates=5)
     draws = list(problem.draws(drawn(problem, 8), None))
-    assert draws[0].measure(np.eye(5)[:, 3]) == pytest.approx(0.3)
-    assert draws[0].measure(np.eye(5)[:, 0]) == 0
+    assert problem.measure(draws[0], made_answer(np.eye(5)[:, 3])) == pytest.approx(0.3)
+    assert problem.measure(draws[0], made_answer(np.eye(5)[:, 0])) == 0
     losses = np.concatenate([draw.sample.X**2 / 2 for draw in draws])
     assert np.rint(losses * 8) == pytest.approx(losses * 8)
     assert losses.mean(axis=0) == pytest.approx(np.linspace(0.3, 0.7, 5), abs=0.08)
@@ -171,15 +169,13 @@ def test_which_rule_of_selection_is_better_is_said_where_repetitions_can_tell():
 
 
 def test_users_of_a_regression_have_m_rows_each_and_risks_are_half_the_squared_distance():
-    problem = UserRegressionSimulation(
-        kind="user_regression_simulation", users=40, samples="2*n", d=4, coef=0.5
-    )
+    problem = made_problem("user_regression_simulation", users=40, samples="2*n", d=4, coef=0.5)
     (first,) = problem.draws(drawn(problem, 3, replicates=1), None)
     assert [one.n_rows.tolist() for one in first.sample.users] == [[6] * 40]
     assert set(np.unique(first.sample.X)) == {-1.0, 1.0}
     assert np.abs(first.sample.y - first.sample.X @ [0.5, 0.5, 0, 0]).max() <= 1
-    assert first.measure(np.zeros(4)) == pytest.approx(0.25)
-    assert first.measure(np.array([0.5, 0.5, 0, 0])) == 0
+    assert problem.measure(first, made_answer(np.zeros(4))) == pytest.approx(0.25)
+    assert problem.measure(first, made_answer([0.5, 0.5, 0, 0])) == 0
 
 
 def test_a_radius_that_cuts_users_off_is_told_as_bias_and_one_that_covers_them_as_none(prepared):

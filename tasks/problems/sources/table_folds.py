@@ -5,9 +5,9 @@ become z-scores, and every row of X is divided by its ℓ2 norm; there is no int
 Columns of X are in units of 1/√d, so that bounds are √d for rows and 1 for responses.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -15,12 +15,12 @@ from pydantic import Field
 import dpalgos
 from data.prepare.table_design import PreparedTable, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
-from tasks.problems.problem import DatasetProblem, Draw, HeadlineRun
-from tasks.problems.train_test_split import SQUARED_ERROR
+from tasks.problems.problem import DatasetSource, Draw, HeadlineRun
 from tasks.work_units import Cell, Replicates
 
 FOLDS = 10
 OVER_PRINTED = "over_printed"  # the error over the least that the paper printed of a private method at this ε
+PRINTED = "printed"  # the diagnostic of an answer: that least error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,34 +32,21 @@ class FoldDraw(Draw):
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer, with the error that was printed for its ε, if there is one."""
         answer = super().answer(cell, replicates)
-        printed = {} if cell.epsilon is None else {"printed": self.printed.get(cell.epsilon)}
+        printed = {} if cell.epsilon is None else {PRINTED: self.printed.get(cell.epsilon)}
         return replace(answer, diagnostics={**answer.diagnostics, **printed})
 
-    def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the mean squared errors on the rows left out, (R,)."""
-        mask = self.sample.row_mask
-        assert mask is not None
-        squares = (self.sample.response()[:, None] - self.sample.X @ self.columns(estimate)) ** 2
-        return np.asarray(squares.mean(axis=0, where=~mask))
 
-    def measure_answer(self, answer: dpalgos.Result) -> np.ndarray:
-        errors, printed = self.measure(answer.estimate), answer.diagnostics.get("printed")
-        return errors if printed is None else np.stack([errors, errors / printed])
-
-
-class CrossValidation(DatasetProblem):
+class TableFolds(DatasetSource):
     """Ten random folds of a table, again and again; replicate r is fold r mod 10 of the permutation r // 10.
 
     A fold leaves out as many rows as the size n does not take.
     """
 
-    kind: Literal["cross_validation"]
     printed: dict[float, float] = Field(
         default_factory=dict
     )  # ε → the least error that the paper printed of a private method
 
     panel_word: ClassVar[str] = "table"
-    metric: ClassVar[str] = SQUARED_ERROR
     task: ClassVar[str] = "linear_regression"
     protected: ClassVar[bool] = False
     in_one_block: ClassVar[bool] = True
@@ -117,13 +104,9 @@ class CrossValidation(DatasetProblem):
         yield FoldDraw(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask.T, n_replicates=len(numbers)),
             first=replicates.first,
+            column_names=prepared.column_names,
             printed=self.printed,
         )
-
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return errors, and what they are over the printed one where there is one."""
-        values = np.concatenate([np.atleast_2d(each) for each in measured], axis=1)
-        return dict(zip((self.metric, OVER_PRINTED), values, strict=False))
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         return {"printed_errors": {"metric": OVER_PRINTED}}

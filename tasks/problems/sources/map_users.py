@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -11,8 +11,8 @@ from pydantic import Field
 import dpalgos
 from data.prepare.table_design import PreparedTable, prepare_table, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
-from tasks.problems.problem import Draw, Estimation, HeadlineRun
-from tasks.problems.registered_table import RegisteredTableProblem, weighted_answer
+from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.registered_table import RegisteredTable, weighted_answer
 from tasks.work_units import Replicates
 
 _USER = "user"
@@ -32,7 +32,7 @@ class GriddedTable:
         return int(self.users.max()) + 1
 
 
-class GridUsers(RegisteredTableProblem):
+class MapUsers(RegisteredTable):
     """A user is a cell of a latitude–longitude grid with enough rows, m random ones of which are drawn.
 
     The grid, and which cells have enough rows, are public. The truth is the mean, or the least-squares
@@ -40,7 +40,6 @@ class GridUsers(RegisteredTableProblem):
     random, and it is that of all rows: users are equal then, as theory wants them.
     """
 
-    kind: Literal["grid_users"]
     degrees: Annotated[float, Field(gt=0)]  # side of a cell
     # Rows that a cell must have to count as a user; sizes m go up to that.
     least_rows: Annotated[int, Field(strict=True, ge=1)]
@@ -77,7 +76,7 @@ class GridUsers(RegisteredTableProblem):
         X, y, m = prepared.table.X, prepared.table.y, replicates.n
         for replicate, rng in replicates.generators("rows"):
             rows = self.drawn_rows(prepared, m, rng)
-            yield Estimation(
+            yield Draw(
                 sample=dpalgos.Sample(
                     X[rows],
                     None if y is None else y[rows],
@@ -136,6 +135,6 @@ class GridUsers(RegisteredTableProblem):
             if cell.calibration == "tight":
                 noiseless = replace(cell, epsilon=_NOISELESS)
                 answers = [draw.columns(draw.answer(noiseless, run.replicates).estimate) for draw in draws]
-                off = draws[0].measure(np.mean(answers, axis=0))
+                off = draws[0].distances(np.mean(answers, axis=0))
                 rows.append([cell.estimator, cell.form, float(off[0])])
         return rows

@@ -1,4 +1,4 @@
-"""Problems on simulated data: a fresh data set per replicate, the same for all cells at that size."""
+"""Rows of a simulation: a fresh data set per replicate, the same for all cells at that size."""
 
 import inspect
 import math
@@ -10,19 +10,19 @@ from pydantic import Field
 
 import dpalgos
 from data.simulations import Simulated, half_width, models, simulator
-from dpalgos.theory import dense_rates, sparse_rates
-from tasks.problems.problem import Draw, Estimation, Problem
+from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
+from dpalgos.theory import dense_rates, local_rates, sparse_rates
+from tasks.problems.problem import Draw, HeadlineRun, RowSource
 from tasks.rules import RuleError, evaluate_all, whole
 from tasks.work_units import Replicates
 
-_LOG_METRIC = "log_squared_error"
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
 _SMOKE_BYTES = 300e6
 # Moments cost as much as some d / 40 passes over the rows; a cell makes ten and more.
 _CELLS, _ROWS, _LARGEST_MOMENTS = 8, 4, 2500
 
 
-class SimulatedProblem(Problem):
+class Simulation(RowSource):
     """Data from a model of `data.simulations`.
 
     ``d``, ``s`` and ``settings`` may be rules in n (and settings in d and s).
@@ -45,7 +45,7 @@ class SimulatedProblem(Problem):
         )
 
     def modules(self) -> tuple[str, ...]:
-        return (models()[self.model],)
+        return (*super().modules(), models()[self.model])
 
     def sizes(self, n: int) -> dict[str, int]:
         sizes = {"n": n, "d": whole(self.d, {"n": n}, what="d")}
@@ -71,21 +71,48 @@ class SimulatedProblem(Problem):
         return simulator(self.model)(rng, times * n, sizes["d"], **evaluate_all(self.settings, sizes))
 
 
-class RowSimulation(SimulatedProblem):
-    """Rows of a simulation, with its truth."""
+class SimulatedRows(Simulation):
+    """Rows of a simulation with its truth; ``public_rows`` more rows are public, without y.
+
+    Where rows are public, each of the others is a person's with one local report.
+    """
+
+    estimates: Literal["mean", "linear_regression", "glm"] | None = None  # None: what the study says
+    public_rows: int = Field(default=0, ge=0)
+
+    @property
+    def task(self) -> str | None:
+        return self.estimates
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        return ("l2_error", "sup_error") if self.public_rows else ("l2_error",)
+
+    @property
+    def plots_logarithms(self) -> bool:
+        return self.model in _LOGARITHMIC
+
+    def check(self, n: int, task: str) -> None:
+        super().check(n, task)
+        if self.public_rows and self.s is None:
+            raise ValueError("s must be given, the number of coefficients other than zero; add e.g. s = 2")
 
     def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return both ends of the grid; a size is halved until a data set takes at most 300 MB."""
-        ends = [min(sizes), max(sizes)]
+        ends = [*super().smoke_sizes(sizes)]
         for at, n in enumerate(ends):
-            while self.n_bytes(n) > _SMOKE_BYTES:
+            while not self.public_rows and self.n_bytes(n) > _SMOKE_BYTES:
                 n //= 2
             ends[at] = n
         return tuple(dict.fromkeys(ends))
 
+    def elements(self, n: int) -> int:
+        d = self.sizes(n)["d"]
+        return n * d * (d + 3) // 4 if self.public_rows else n * d  # reports have up to d (d + 3)/2 numbers
+
     def n_bytes(self, n: int) -> int:
         single = bool(self.settings.get("single_precision"))
-        return n * self.sizes(n)["d"] * (4 if single else 8)
+        return n * self.sizes(n)["d"] * (24 if self.public_rows else 4 if single else 8)
 
     def _worth_moments(self, replicates: Replicates) -> bool:
         """Whether enough cells read these rows that computing the moments once saves time."""
@@ -96,24 +123,17 @@ class RowSimulation(SimulatedProblem):
         """Yield one data set after another; one at a time is in memory."""
         for replicate, rng in replicates.generators("data"):
             data = self.simulate(rng, replicates.n)
-            sample = dpalgos.Sample(data.X, data.y, keeps_moments=self._worth_moments(replicates))
-            yield Estimation(sample=sample, first=replicate, target=data.truth)
-
-
-class Simulation(RowSimulation):
-    """Estimation of the truth of a simulation."""
-
-    kind: Literal["simulation"]
-
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        values = super().metrics(measured, n)
-        if self.model in _LOGARITHMIC:
-            errors = values[self.metric]
-            values[_LOG_METRIC] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
-        return values
+            if self.public_rows:
+                public = self.simulate(rng, self.public_rows)
+                sample = dpalgos.Sample(data.X, data.y, public_rows=public.X)
+            else:
+                sample = dpalgos.Sample(data.X, data.y, keeps_moments=self._worth_moments(replicates))
+            yield Draw(sample=sample, first=replicate, target=data.truth)
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         sizes = self.sizes(n)
+        if self.public_rows:
+            return local_rates(n, sizes["d"], sizes["s"], epsilon, delta)
         rates = (
             sparse_rates(task, n, sizes["d"], sizes["s"], epsilon, delta)
             if "s" in sizes
@@ -131,3 +151,9 @@ class Simulation(RowSimulation):
         settings = evaluate_all(self.settings, sizes)
         design = settings.get("design", "literal")
         return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        if not self.public_rows:
+            return {}
+        named = {SHUFFLED: "shuffled", AGGREGATED: "summed"}
+        return {"central_epsilon": {"metrics": named, "n": run.replicates.n}}

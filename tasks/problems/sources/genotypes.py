@@ -1,10 +1,10 @@
-"""Estimate how two groups of people differ in their genotypes."""
+"""Genotypes of people, and how two groups of them differ."""
 
 import io
 import json
 from abc import ABC
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -26,42 +26,14 @@ from data.prepare.genotype_groups import (
 )
 from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.deletion_shifts import difference_deletion_shifts
-from tasks.problems.problem import DatasetProblem, Draw, Estimation, HeadlineRun
+from tasks.problems.problem import DatasetSource, Draw, HeadlineRun
 from tasks.work_units import Replicates
-
-SUPPORT_RECALL = "support_recall"
 
 _DECIMALS = 6
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GroupEstimation(Estimation):
-    """Data with a target, of which the recall of the s largest entries is measured too."""
-
-    s: int
-
-    def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the ℓ2 distances to the target, and the recall of its s largest entries, (2, R)."""
-        recalls = support_recall(self.columns(estimate), self.target, self.s)
-        return np.stack([super().measure(estimate), recalls])
-
-
-def support_recall(coef: np.ndarray, target: np.ndarray, s: int) -> np.ndarray:
-    """Return the share of the target's s largest entries that are among those of coef (d, R), (R,)."""
-    wanted = largest(np.abs(target)[:, None], s)
-    return np.asarray((wanted & largest(np.abs(coef), s)).sum(axis=0) / wanted.sum())
-
-
-def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
-    """Return which are the s largest of each column (d, R) and above zero; of equals, the first."""
-    order = np.argsort(-magnitudes, axis=0, kind="stable")[:s]
-    chosen = np.zeros(magnitudes.shape, dtype=bool)
-    np.put_along_axis(chosen, order, True, axis=0)
-    return np.asarray(chosen & (magnitudes > 0))
-
-
-class GenotypeProblem(DatasetProblem, ABC):
-    """A problem on ``n_snps`` genotypes of people; a dataset is read in one block."""
+class GenotypeSource(DatasetSource, ABC):
+    """``n_snps`` genotypes of people; a dataset is read in one block."""
 
     n_snps: Annotated[int, Field(strict=True, ge=1)]
 
@@ -76,21 +48,20 @@ class GenotypeProblem(DatasetProblem, ABC):
         return {"n": n, "d": self.n_snps}
 
 
-class GroupDifferences(GenotypeProblem):
+class GenotypeGroups(GenotypeSource):
     """Genotypes of two groups, n people drawn from each; the truth is the difference of everybody's means.
 
     ``unit`` is what a row stands for: a person, in 2n rows, or a pair as in the paper, in n rows. The mean of
     the rows is the same.
     """
 
-    kind: Literal["group_differences"]
     s: Annotated[int, Field(strict=True, ge=1)]
     selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
     unit: Literal["person", "pair"]
 
     size_symbol: ClassVar[str] = "m"
     can_delete_rows: ClassVar[bool] = True
-    measures: ClassVar[tuple[str, ...]] = ("l2_error", SUPPORT_RECALL)
+    errors: ClassVar[tuple[str, ...]] = ("l2_error", "support_recall")
 
     @property
     def protected(self) -> bool:
@@ -137,11 +108,11 @@ class GroupDifferences(GenotypeProblem):
                 public_rows=prepared.public_rows,
                 public_groups=prepared.public_groups,
             )
-            yield GroupEstimation(sample=sample, first=0, target=prepared.target, s=self.s)
+            yield Draw(sample=sample, first=0, target=prepared.target, s=self.s)
             return
         for r, replicate in enumerate(replicates.numbers):
             sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
-            yield GroupEstimation(sample=sample, first=replicate, target=prepared.target, s=self.s)
+            yield Draw(sample=sample, first=replicate, target=prepared.target, s=self.s)
 
     def deletion_shifts(
         self, prepared: GroupDifference, n_deleted: Sequence[int]

@@ -1,8 +1,8 @@
-"""Random subsamples of rows or users of a table, compared with the non-private answer of all its rows."""
+"""Random rows or users of a table; the truth is the non-private answer of all its rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from dpalgos.theory import dense_rates
 from reports.analysis.results import SIGNS
-from tasks.problems.problem import Draw, Estimation, HeadlineRun
-from tasks.problems.registered_table import RegisteredTableProblem, partial_estimation
+from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.registered_table import RegisteredTable, partial_draw
 from tasks.work_units import Cell, Replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UserEstimation(Estimation):
+class UserDraw(Draw):
     """Rows of users: estimators that take no user ids get rows weighted so that each user counts once."""
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
@@ -30,17 +30,31 @@ class UserEstimation(Estimation):
             weights = np.repeat(len(users.X) / (users.n_users * users.n_rows), users.n_rows)
             root = np.sqrt(weights)
             rows = dpalgos.Sample(root[:, None] * users.X, root * users.y)
-        return Estimation.answer(replace(self, sample=rows), cell, replicates)
+        return Draw.answer(replace(self, sample=rows), cell, replicates)
 
 
-class Subsamples(RegisteredTableProblem):
-    """Random rows of a table; the truth is the mean or the regression of all of them, in standard deviations.
+class TableResamples(RegisteredTable):
+    """Random rows of a table drawn with replacement, so that the table is the population itself."""
+
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
+        keywords: dict[str, Any] = {"family": self.family} if self.family else {}
+        name = {"mean": "sample_mean", "glm": "glm"}.get(self.task, "ols")
+        unused = np.random.default_rng(0)
+        target = dpalgos.estimate(name, prepared.X, prepared.y, rng=unused, **keywords).estimate
+        public_X, public_y = self.public_X, self.public_y
+        for replicate, rng in replicates.generators("rows"):
+            rows = rng.integers(0, len(prepared.X), replicates.n)
+            y = None if prepared.y is None else prepared.y[rows]
+            sample = dpalgos.Sample(prepared.X[rows], y, public_rows=public_X)
+            yield Draw(sample=sample, first=replicate, target=target, public_y=public_y)
+
+
+class TableSubsamples(RegisteredTable):
+    """Random distinct rows of a table; the truth is in standard deviations.
 
     Replicates share X, so they are an axis of one draw. Where the table says whose row it is, users are drawn
     with all their rows, and each counts once.
     """
-
-    kind: Literal["subsamples"]
 
     panel_word: ClassVar[str] = "preparation"
     size_symbol: ClassVar[str] = "m"
@@ -58,18 +72,16 @@ class Subsamples(RegisteredTableProblem):
             yield from self._draws_of_users(replicates, prepared)
             return
         mask = draw_rows(len(prepared.X), replicates.n, replicates.row_generators())
-        reference = self.full_answer(prepared)
-        unit = prepared.to_standard
+        reference, unit = self.full_answer(prepared), prepared.to_standard
         assert unit is not None
-        estimation = Estimation(
+        draw = Draw(
             sample=self.sample_of(prepared, mask),
             first=0,
             public_y=self.public_y,
             target=unit @ reference.coef,
             to_target=unit,
-            counts_signs=self.n_coefficients > 0,
         )
-        yield estimation if reference.is_whole else partial_estimation(estimation, reference)
+        yield draw if reference.is_whole else partial_draw(draw, reference)
 
     def _draws_of_users(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         X, y, users = prepared.X, prepared.y, prepared.groups
@@ -77,12 +89,11 @@ class Subsamples(RegisteredTableProblem):
         target, n_users = prepared.to_standard @ self.full_answer(prepared).coef, int(users[-1]) + 1
         for replicate, rng in zip(replicates.numbers, replicates.row_generators(), strict=True):
             drawn = draw_rows(n_users, replicates.n, [rng])[users, 0]
-            yield UserEstimation(
+            yield UserDraw(
                 sample=dpalgos.Sample(X[drawn], None if y is None else y[drawn], user_ids=users[drawn]),
                 first=replicate,
                 target=target,
                 to_target=prepared.to_standard,
-                counts_signs=self.n_coefficients > 0,
             )
 
     @property
@@ -90,8 +101,8 @@ class Subsamples(RegisteredTableProblem):
         return len(self.covariates[self.slopes]) if self.response and self.n_classes is None else 0
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.metric, SIGNS) if self.n_coefficients else (self.metric,)
+    def errors(self) -> tuple[str, ...]:
+        return ("l2_error", SIGNS) if self.n_coefficients else ("l2_error",)
 
     @property
     def population(self) -> tuple[int, str]:

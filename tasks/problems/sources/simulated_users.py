@@ -1,18 +1,19 @@
-"""Simulated users of m rows each: what errors of a mean or a regression owe to users, rows and columns."""
+"""Simulated users of m rows each: what errors owe to users, rows and columns, and what a choice loses."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 import dpalgos
 from dpalgos.theory import user_floor, user_mean_rate
-from tasks.problems.problem import Draw, Estimation, Problem
+from tasks.problems.problem import Draw, RowSource
 from tasks.rules import RuleError, whole
 from tasks.work_units import Replicates
 
 
-class SimulatedUsers(Problem):
+class SimulatedUsers(RowSource):
     """Users with equally many rows, drawn again in every replicate."""
 
     users: int | str  # number of users, which may be a rule in n, the size of the study's grid
@@ -72,13 +73,7 @@ class GaussianUsers(SimulatedUsers):
                 means = rng.normal(self.center, rows[:, None] ** -0.5, (n_users, self.d))
                 ids = np.repeat(np.arange(n_users), rows)
                 sample = dpalgos.Sample(means[ids], user_ids=ids)
-            yield Estimation(sample=sample, first=replicate, target=np.full(self.d, self.center))
-
-
-class UserSimulation(GaussianUsers):
-    """Estimation of the mean of Gaussian users."""
-
-    kind: Literal["user_simulation"]
+            yield Draw(sample=sample, first=replicate, target=np.full(self.d, self.center))
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         """Return the rate of users' means of equally many rows, with what remains however many they have."""
@@ -90,14 +85,6 @@ class UserSimulation(GaussianUsers):
         return {"rate of users' means, no constants": max(rate, floor)}
 
 
-class ExcessRisk(Estimation):
-    """Data with E xx' = I: the squared error of a row, halved, is least at the target."""
-
-    def measure(self, estimate: np.ndarray) -> np.ndarray:
-        """Return the risks above the least, half the squared distances to the target, (R,)."""
-        return np.asarray(super().measure(estimate) ** 2 / 2)
-
-
 class UsersOfSigns(SimulatedUsers):
     """Covariates are ±1, y = x'θ + an error uniform on [−1, 1]; half of θ are ``coef``, the others 0."""
 
@@ -105,6 +92,7 @@ class UsersOfSigns(SimulatedUsers):
 
     source: ClassVar[str] = "users of signs"
     task: ClassVar[str] = "linear_regression"
+    errors: ClassVar[tuple[str, ...]] = ("excess_risk",)  # E xx' = I
 
     def elements(self, n: int) -> int:
         """Return four times the size of the data: every step of a fit is a pass over the rows."""
@@ -121,12 +109,40 @@ class UsersOfSigns(SimulatedUsers):
             X = rng.integers(0, 2, (n_users * m, self.d), dtype=np.int8) * 2.0 - 1.0
             y = X @ truth + rng.uniform(-1, 1, n_users * m)
             sample = dpalgos.Sample(X, y, user_ids=np.repeat(np.arange(n_users), m))
-            yield ExcessRisk(sample=sample, first=replicate, target=truth)
+            yield Draw(sample=sample, first=replicate, target=truth)
 
 
-class UserRegressionSimulation(UsersOfSigns):
-    """Estimation of the coefficients of users of signs."""
+class UsersWithCandidates(RowSource):
+    """Users to choose among candidates, each of which loses 0 or 1 on a row.
 
-    kind: Literal["user_regression_simulation"]
+    Chances of a loss are from .3 to .7, equally spaced; they are the target.
 
-    metric: ClassVar[str] = "excess_risk"
+    A user's mean losses of n rows are drawn as a single row, the k-th entry of which has half its square for
+    the k-th candidate's loss: the candidates are the unit vectors.
+    """
+
+    users: Annotated[int, Field(strict=True, ge=2)]
+    candidates: Annotated[int, Field(strict=True, ge=2)]
+
+    size_symbol: ClassVar[str] = "m"
+    source: ClassVar[str] = "users who toss coins"
+    task: ClassVar[str] = "linear_regression"
+    errors: ClassVar[tuple[str, ...]] = ("excess_loss",)
+
+    def sizes(self, n: int) -> dict[str, int]:
+        return {"n": n, "d": self.candidates}
+
+    def elements(self, n: int) -> int:
+        """Return 20 times the size of the data: a candidate's scores are drawn again and again."""
+        return 20 * self.users * self.candidates
+
+    def n_bytes(self, n: int) -> int:
+        return 40 * self.users * self.candidates
+
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
+        chances = np.linspace(0.3, 0.7, self.candidates)
+        for replicate, rng in replicates.generators("data"):
+            lost = rng.binomial(replicates.n, chances, (self.users, self.candidates)) / replicates.n
+            roots, users = np.sqrt(2 * lost), np.arange(self.users)
+            sample = dpalgos.Sample(roots, np.zeros(self.users), user_ids=users)
+            yield Draw(sample=sample, first=replicate, target=chances)

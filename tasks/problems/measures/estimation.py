@@ -1,0 +1,110 @@
+"""Errors of estimates: their distance from the truth, and what else a source's rows allow to compare."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+import dpalgos
+from reports.analysis.results import SIGNS
+from tasks.problems.problem import Draw, HeadlineRun, Problem
+
+SUP_ERROR, SUPPORT_RECALL = "sup_error", "support_recall"
+EXCESS_RISK, EXCESS_LOSS = "excess_risk", "excess_loss"
+LOG_SQUARED_ERROR = "log_squared_error"
+
+Errors = np.ndarray  # (R,), one for each replicate
+
+
+def excess_loss(draw: Draw, estimate: np.ndarray) -> Errors:
+    """Return the expected loss of chosen candidates beyond the least one's; the target holds all losses."""
+    assert draw.target is not None
+    return np.asarray(draw.target @ draw.columns(estimate) - draw.target.min())
+
+
+def largest_error(draw: Draw, estimate: np.ndarray) -> Errors:
+    answer, target = draw.in_target_units(estimate)
+    return np.asarray(np.abs(answer - target).max(axis=(0, 1)))
+
+
+def right_signs(draw: Draw, estimate: np.ndarray) -> Errors:
+    """Return how many entries have the sign of the target's."""
+    answer, target = draw.in_target_units(estimate)
+    return np.asarray(((answer * target) > 0).sum(axis=(0, 1)))
+
+
+def support_recall(draw: Draw, estimate: np.ndarray) -> Errors:
+    """Return the share of the target's s largest entries that are among those of the estimate."""
+    assert draw.target is not None
+    assert draw.s is not None
+    wanted = largest(np.abs(draw.target)[:, None], draw.s)
+    found = largest(np.abs(draw.columns(estimate)), draw.s)
+    return np.asarray((wanted & found).sum(axis=0) / wanted.sum())
+
+
+def largest(magnitudes: np.ndarray, s: int) -> np.ndarray:
+    """Return which are the s largest of each column (d, R) and above zero; of equals, the first."""
+    order = np.argsort(-magnitudes, axis=0, kind="stable")[:s]
+    chosen = np.zeros(magnitudes.shape, dtype=bool)
+    np.put_along_axis(chosen, order, True, axis=0)
+    return np.asarray(chosen & (magnitudes > 0))
+
+
+ERRORS: Mapping[str, Callable[[Draw, np.ndarray], Errors]] = {
+    "l2_error": lambda draw, estimate: draw.distances(estimate),
+    EXCESS_RISK: lambda draw, estimate: draw.excess_risks(estimate),
+    EXCESS_LOSS: excess_loss,
+    SUP_ERROR: largest_error,
+    SIGNS: right_signs,
+    SUPPORT_RECALL: support_recall,
+}
+
+
+class Estimation(Problem):
+    """The errors that the source names, of estimates without regard to their intervals."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.errors
+
+    def measure(self, draw: Draw, answer: dpalgos.Result) -> np.ndarray:
+        return np.stack([ERRORS[name](draw, answer.estimate) for name in self.errors])
+
+    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
+        values = super().metrics(measured, n)
+        if self.plots_logarithms:
+            errors = values[self.metric]
+            values[LOG_SQUARED_ERROR] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
+        return values
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        shown = super().exhibits(run)
+        if SUP_ERROR in self.errors:
+            shown["column_growth"] = {"metric": SUP_ERROR}
+        if EXCESS_LOSS in self.errors:
+            shown["selection_rules"] = {"metric": EXCESS_LOSS}
+        return shown
+
+
+class HeldOut(Estimation):
+    """Distances of a linear regression's coefficients, and how rows that it was not trained on are predicted.
+
+    Errors of coefficients are in standard deviations of the columns; excess risks in squared public units of
+    the response, against least squares on the same n rows.
+    """
+
+    panel_word: ClassVar[str] = "table"
+    errors: ClassVar[tuple[str, ...]] = ("l2_error", EXCESS_RISK)
+
+    @property
+    def measured(self) -> str:
+        return (
+            "In every repetition n of the rows are drawn without return, the same for all estimators, and "
+            "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
+            "left out, from least squares on all rows, each coefficient times the standard deviation of its "
+            "column over that of the response. An excess risk is the mean squared error on the rows left out "
+            "less that of least squares on the same n rows, in squared public units of the response."
+        )
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        return {"performance_profile": {self.metric: "error of coefficients", EXCESS_RISK: "excess risk"}}

@@ -1,0 +1,152 @@
+"""Random rows of a registered table to train on, the others to test on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from data.datasets import get_dataset
+from data.prepare.frame_features import stream_frames
+from data.prepare.table_design import PreparedTable, draw_training_rows
+from data.simulations.flock import SOURCE, compare
+from data.store.references import FramesRef
+from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.registered_table import RegisteredTable
+from tasks.run_options import Profile
+from tasks.work_units import Replicates
+
+SMOKE_ROWS = 1600
+
+BATCH = 10  # replicates that run together: two blocks of a study's 20 occupy two cores
+_FILM = (0, 5, 10, 15)  # frames of a simulation that are shown
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SplitDraw(Draw):
+    """Rows of which each replicate's mask says on which to train; the others are for the test."""
+
+    def excess_risks(self, estimate: np.ndarray) -> np.ndarray:
+        """Return mean squared errors on the test rows less those of least squares on the same rows, (R,)."""
+        return np.asarray(self._losses(self.columns(estimate)) - self._least)
+
+    def _losses(self, coef: np.ndarray) -> np.ndarray:
+        y, mask = self.sample.response(), self.sample.row_mask
+        assert mask is not None
+        squares = (y[:, None] - self.sample.X @ coef) ** 2
+        return np.asarray(squares.mean(axis=0, where=~mask))
+
+    @cached_property
+    def _least(self) -> np.ndarray:
+        """Mean squared errors of least squares on the same rows, (R,)."""
+        X, y, mask = self.sample.X, self.sample.response(), self.sample.row_mask
+        assert mask is not None
+        fits = [np.linalg.lstsq(X[rows], y[rows], rcond=None)[0] for rows in mask.T]
+        return self._losses(np.stack(fits, axis=1))
+
+
+class TableSplits(RegisteredTable):
+    """Rows of a table; n of them to train on, the others to test on.
+
+    ``groups`` says whether single rows are drawn, or whole groups of alike rows where a dataset knows them
+    (the simulations of a flock's frames). Where errors of coefficients are measured, the truth is the answer
+    of all rows, in standard deviations.
+    """
+
+    groups: Literal["rows", "simulations"] = "rows"
+
+    errors: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def task(self) -> str:
+        """What is estimated; the label of frames is their response."""
+        return "glm" if self.family else "linear_regression"
+
+    def check(self, n: int, task: str) -> None:
+        if self.errors and self.family:
+            raise ValueError(f"family must be left out, got {self.family!r}; use kind = 'train_test_split'")
+        super().check(n, task)
+        if not self.response and self.about.kind == "table":
+            raise ValueError("response is missing; name the column that is to be predicted")
+
+    def check_data(self, n: int) -> None:
+        about = self.about
+        if self.errors and about.kind == "frames":
+            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
+        super().check_data(n)
+        if n >= about.n_rows:
+            raise ValueError(
+                f"grid.n must be below the {about.n_rows:,} rows of {about.name}, got {n}: some are tested on"
+            )
+
+    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        return (min(SMOKE_ROWS // 2, *sizes),)
+
+    def stand_in_rows(self, profile: Profile) -> int | None:
+        return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
+
+    def n_bytes(self, n: int) -> int:
+        """Return the memory of all rows, once in a block, whatever n is."""
+        return 4 * self.about.n_rows * self.sizes(n)["d"]
+
+    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
+        n_blocks = -(-replicates // BATCH)
+        edges = [replicates * i // n_blocks for i in range(n_blocks + 1)]
+        work = n_cells * n * self.sizes(n)["d"]
+        return [(a, b - a, (b - a) * work) for a, b in pairwise(edges)]
+
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
+        whole = self.groups != "rows"
+        mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
+        draw = SplitDraw(
+            sample=self.sample_of(prepared, mask),
+            first=replicates.first,
+            public_y=self.public_y,
+            column_names=prepared.column_names,
+        )
+        if self.errors:
+            unit = prepared.to_standard
+            draw = replace(draw, target=unit @ self.full_answer(prepared).coef, to_target=unit)
+        yield draw
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return of frames what was selected, how a stand-in compares, and a film."""
+        if self.family != "logistic" or not isinstance(run.table, FramesRef):
+            return {}
+        return {"boids": _flock_exhibit(run.table, run.selected)}
+
+
+def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """Return the content of `reports.exhibits.boids`; rows of data only where they are simulated."""
+    about = get_dataset(ref.name)
+    shown: dict[str, Any] = {
+        "features": list(about.column_names),
+        "n_boids": about.n_boids,
+        "selected": selected,
+        "film": [],
+        "summary": [],
+        "summary_source": SOURCE,
+    }
+    if ref.data_source == "real":
+        return shown
+    return {**shown, "summary": compare(ref), "film": _film(ref)}
+
+
+def _film(ref: FramesRef) -> list[dict[str, Any]]:
+    length, columns = ref.frames_per_simulation, ("x", "y", "x_velocity", "y_velocity")
+    frames: dict[int, np.ndarray] = {}
+    for block, labels in stream_frames(ref):
+        for start in range(0, len(labels) - length + 1, length):
+            if (label := int(labels[start])) not in frames:
+                film = np.round(block[:, start : start + length].astype(np.float64), 1)
+                frames[label] = film.reshape(-1, len(get_dataset(ref.name).columns), length)
+        if len(frames) == 2:
+            break
+    return [
+        {"label": label, "frame": frame + 1}
+        | {name: frames[label][:, place, frame].tolist() for place, name in enumerate(columns)}
+        for label in sorted(frames, reverse=True)
+        for frame in _FILM
+    ]
