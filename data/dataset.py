@@ -216,7 +216,7 @@ class Dataset:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise DataError(f"{self.name} has no column {name!r}; {nearest(name, self.column_names)}")
+        raise DataError(f"{self.name} has no column {name!r}; {suggest_name(name, self.column_names)}")
 
 
 class Derived(Protocol):
@@ -272,6 +272,6 @@ class Declaration:
     n_users: int | None = None
 
 
-def nearest(name: str, known: tuple[str, ...]) -> str:
+def suggest_name(name: str, known: tuple[str, ...]) -> str:
     matches = difflib.get_close_matches(str(name), known, n=1)
     return f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(known)}"

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dpalgos.accounting.events import Relation
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.params import Params, describe
+from dpalgos.params import Params, describe_keywords
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -183,7 +183,7 @@ class Estimator:
             **{key: getattr(self, key) for key in (*plain, "reference", "summary", "public")},
             "calibrations": list(self.calibrations),
             "interval": self.has_interval,
-            "parameters": describe(self.parameters),
+            "parameters": describe_keywords(self.parameters),
         }
 
 
@@ -228,7 +228,7 @@ def _faults(entry: Estimator) -> Iterator[str]:
     for key in ("title", "reference", "summary"):
         if not getattr(entry, key).strip():
             yield f"{key} must not be empty"
-    for item in describe(entry.parameters):
+    for item in describe_keywords(entry.parameters):
         if not item["doc"]:
             yield f"keyword {item['name']} has no documentation"
     if entry.private and not entry.has_interval and not entry.no_interval:

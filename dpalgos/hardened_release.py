@@ -49,7 +49,7 @@ class HardenedAnswer:
     diagnostics: dict[str, Any]
 
 
-def plan_release(
+def rehearse_release(
     name: str,
     n_rows: int,
     n_features: int,

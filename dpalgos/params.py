@@ -112,7 +112,7 @@ def check_settings(where: str, settings: Mapping[str, Any], instead: str) -> Non
             raise InputError(f"{where}.{name} must be left out, got {settings[name]!r}; {instead}")
 
 
-def describe(params: type[Params]) -> list[dict[str, Any]]:
+def describe_keywords(params: type[Params]) -> list[dict[str, Any]]:
     """Return name, documentation and default of each keyword, for catalogs."""
     return [
         {

@@ -46,7 +46,7 @@ def load_plugins(package: str) -> Plugins:
         try:
             modules[name] = importlib.import_module(f"{package}.{name}")
         except BaseException as error:
-            broken[name] = left_out(f"{package.replace('.', '/')}/{name}.py", error)
+            broken[name] = report_broken_plugin(f"{package.replace('.', '/')}/{name}.py", error)
     return Plugins(modules, broken)
 
 
@@ -64,12 +64,12 @@ def outside_plugins() -> Plugins:
             module = _module_of(path)
             modules[module.__name__] = module
         except BaseException as error:
-            broken[path] = left_out(path, error)
+            broken[path] = report_broken_plugin(path, error)
     for point in entry_points(group=GROUP):
         try:
             modules[point.module] = importlib.import_module(point.module)
         except BaseException as error:
-            broken[point.module] = left_out(point.value, error)
+            broken[point.module] = report_broken_plugin(point.value, error)
     return Plugins(modules, broken)
 
 
@@ -89,7 +89,7 @@ def _module_of(path: str) -> ModuleType:
     return module
 
 
-def left_out(file: str, error: BaseException) -> str:
+def report_broken_plugin(file: str, error: BaseException) -> str:
     """Log that a plugin is left out, and return its file and the reason; let Ctrl-C through."""
     if isinstance(error, KeyboardInterrupt):
         raise error

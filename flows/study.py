@@ -15,7 +15,7 @@ from flows.studies import parameters as given
 from flows.studies.find_study import SCORECARD, check_cell, find_study
 from flows.studies.prefect_tasks import PrefectTasks
 from flows.studies.results import folder_of_run, judged, rebuild_reports, rerun_options
-from flows.studies.steps import StudySteps, bring_datasets, left_out
+from flows.studies.steps import StudySteps, bring_datasets, dropped_rows
 from flows.studies.stored import NotStored, StoredResults
 from tasks.faults import guarded
 from tasks.run.resources import run_at_most
@@ -132,7 +132,7 @@ def run_ingest(
                 "rows": table.n_rows,
                 "of": table.rows_read,
                 "source": table.data_source,
-                "left out": left_out(table),
+                "left out": dropped_rows(table),
                 "why not real": "; ".join(table.reasons),
             }
             for table in tables

@@ -104,7 +104,7 @@ def slope_text(fit: tuple[float, float]) -> str:
     return f"{fit[0]:.2f} ± {fit[1]:.2f}".replace("-", "−")
 
 
-def count(number: int, singular: str, plural: str = "") -> str:
+def count_of(number: int, singular: str, plural: str = "") -> str:
     """Write "1 row", "2,345 rows"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
@@ -165,7 +165,7 @@ def macros() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     env = Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined)
-    env.filters.update(num=num, setting=setting, times=times, words=words, count=count, span=span)
+    env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
     env.filters.update(rows=rows, percent=percent)
     env.filters["between_times"] = lambda limits: between(limits, times)
     env.filters["between_rows"] = lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}")))

@@ -35,7 +35,7 @@ class RuleError(ValueError):
     """A rule is wrong, in one sentence."""
 
 
-def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a rule") -> float:
+def evaluate_rule(rule: str | float, sizes: Mapping[str, float], *, what: str = "a rule") -> float:
     """Return the value of the rule of a key, ``what``; refuse all but arithmetic in the given sizes."""
     if not isinstance(rule, str):
         return rule
@@ -60,7 +60,7 @@ def evaluate(rule: str | float, sizes: Mapping[str, float], *, what: str = "a ru
 
 def whole(rule: str | float, sizes: Mapping[str, float], *, what: str) -> int:
     """Return the value of a rule for a number of columns or the like, rounded down."""
-    value = math.floor(evaluate(rule, sizes, what=what) + 1e-9)
+    value = math.floor(evaluate_rule(rule, sizes, what=what) + 1e-9)
     if value < 1:
         raise RuleError(f"{what} must be at least 1, got {rule!r}, which is {value} here; take a larger one")
     return value
@@ -69,7 +69,9 @@ def whole(rule: str | float, sizes: Mapping[str, float], *, what: str) -> int:
 def evaluate_all(table: Mapping[str, Any], sizes: Mapping[str, float]) -> dict[str, Any]:
     """Return a table of keywords with its rules evaluated; plain words stay as they are."""
     return {
-        key: evaluate(item, sizes, what=key) if isinstance(item, str) and not _WORD.fullmatch(item) else item
+        key: evaluate_rule(item, sizes, what=key)
+        if isinstance(item, str) and not _WORD.fullmatch(item)
+        else item
         for key, item in table.items()
     }
 
@@ -95,7 +97,7 @@ def _value(node: ast.AST, sizes: Mapping[str, float]) -> float:
 
 def delta_at(rule: str, n: int) -> float:
     """Evaluate a rule such as ``"10/n^1.1"``, ``"1/n^2"`` or ``"1e-6"`` at n."""
-    value = evaluate(rule, {"n": n}, what="delta")
+    value = evaluate_rule(rule, {"n": n}, what="delta")
     if "n" not in rule:
         check_budget(1.0, value)
     return value

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from data.collections import collection_of
-from data.dataset import Dataset, nearest
+from data.dataset import Dataset, suggest_name
 from data.errors import DataError
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def load_registry() -> dict[str, Dataset]:
 def get_dataset(name: str) -> Dataset:
     """Return one dataset of the registry; refuse a broken file, and an unknown name with the nearest one."""
     if name not in _names():
-        raise DataError(f"dataset {name!r} is not in the registry; {nearest(name, _names())}")
+        raise DataError(f"dataset {name!r} is not in the registry; {suggest_name(name, _names())}")
     module = load(name)
     dataset = getattr(module, "DATASET", None)
     faults = [f"it has no {part}" for part in ("PARSERS", "stand_in") if not hasattr(module, part)]

@@ -18,7 +18,7 @@ from data.fetch.raw_files import RawFile, set_aside
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
-from data.store.references import DatasetRef, GenotypeRef, describe, ref_from_dict
+from data.store.references import DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
 from data.store.shared import bring, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
@@ -53,7 +53,9 @@ def to_parquet(
         raise
     if ref.repairs:
         what = "people left out" if isinstance(ref, GenotypeRef) else "rows dropped"
-        _log.warning("%s: %d %s (%s)", ref.name, ref.rows_read - ref.n_rows, what, describe(ref.repairs))
+        _log.warning(
+            "%s: %d %s (%s)", ref.name, ref.rows_read - ref.n_rows, what, describe_repairs(ref.repairs)
+        )
     ref = replace(ref, sha256=sha256_file(path))
     keep_reference(ref)
     return ref

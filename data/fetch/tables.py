@@ -17,7 +17,7 @@ from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
 from data.formats.canonical import canonical_cells
 from data.store.folders import atomic_file
-from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe
+from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe_repairs
 
 
 def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Generator) -> DatasetRef:
@@ -26,7 +26,7 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
         frame = datasets.load(dataset.name).stand_in(dataset.n_rows, rng)
     else:
         frame = _parsed(dataset, raw)
-    table, repairs = typed(frame, dataset)
+    table, repairs = with_registry_types(frame, dataset)
     if not raw.is_stand_in and len(frame) != dataset.n_rows:
         raise CorruptSource(
             f"{dataset.name}: the file has {len(frame):,} rows, {dataset.n_rows:,} were published; "
@@ -35,7 +35,7 @@ def store_table(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.Gener
     check_bounds(table, dataset)
     digest = table_digest(table)
     if not raw.is_stand_in and dataset.table_sha256 not in ("", digest):
-        dropped = f" after dropping rows ({describe(repairs)})" if repairs else ""
+        dropped = f" after dropping rows ({describe_repairs(repairs)})" if repairs else ""
         raise CorruptSource(
             f"{dataset.name}: the table{dropped} is not the published one, its content digest differs; "
             "get the file again"
@@ -70,7 +70,7 @@ def _raised(dataset: Dataset, error: Exception) -> str:
     )
 
 
-def typed(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:
+def with_registry_types(frame: pd.DataFrame, dataset: Dataset) -> tuple[pd.DataFrame, tuple[Repair, ...]]:
     """Turn a parser's table into the registry's columns and types, and drop the unusable rows.
 
     More than 1 % of them, or other columns than the registry's, make it another table, which is refused.
@@ -145,7 +145,7 @@ def require_few_dropped(name: str, repairs: Sequence[Repair], rows_read: int) ->
     dropped = sum(repair.count for repair in repairs)
     if dropped > MAX_DROPPED_FRACTION * rows_read:
         raise CorruptSource(
-            f"{name}: {dropped:,} of {rows_read:,} rows are unusable ({describe(repairs)}), "
+            f"{name}: {dropped:,} of {rows_read:,} rows are unusable ({describe_repairs(repairs)}), "
             f"at most {MAX_DROPPED_FRACTION:.0%} may be dropped; get the file again"
         )
 

@@ -109,7 +109,7 @@ class Book:
     def release(self, charge: Charge, answer: Mapping[str, Any]) -> None:
         same = {"question": charge.question.id, "attempt": charge.attempt, "state": PENDING}
         (row,) = [row for row in self._charges if same.items() <= row.items()]
-        row |= {"state": RELEASED, "answer": canonical_json(answer), "ended": now()}
+        row |= {"state": RELEASED, "answer": canonical_json(answer), "ended": timestamp()}
         row["seal"] = _seal(row)
         of_charge = sa.update(CHARGES).where(CHARGES.c.number == row["number"])
         self._execute(of_charge.values({name: row[name] for name in _SEALED_LATER}))
@@ -163,7 +163,7 @@ class Book:
         self.connection.execute(statement)
 
 
-def now() -> str:
+def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

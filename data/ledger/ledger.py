@@ -21,7 +21,7 @@ from data.errors import (
     LedgerUnavailable,
 )
 from data.ledger import backup, content, key
-from data.ledger.book import Book, VerifyReport, now
+from data.ledger.book import Book, VerifyReport, timestamp
 from data.ledger.charges import (
     LOST,
     PENDING,
@@ -89,7 +89,7 @@ class Ledger:
     def open_dataset(self, name: str, epsilon: float, delta: float) -> TotalBudget:
         """Set the total budget of a dataset; it is never changed, neither up nor down."""
         require_name("the dataset's name", name)
-        new = TotalBudget(name, *require_privacy(epsilon, delta), opened=now())
+        new = TotalBudget(name, *require_privacy(epsilon, delta), opened=timestamp())
         with self._writing() as book:
             known = next((budget for budget in book.budgets() if budget.name == name), None)
             if known is None:
@@ -136,7 +136,7 @@ class Ledger:
                 if pending is None:
                     _require_content(book, question, allow_new_content=allow_new_content)
                     cost = replace(cost, facts=plain(cost.facts, "facts"))
-                    new = Charge(question, len(earlier) + 1, cost, now(), Holder.here())
+                    new = Charge(question, len(earlier) + 1, cost, timestamp(), Holder.here())
                     if require_room(book.charges(dataset=question.dataset), new) is not None:  # type: ignore[func-returns-value]
                         raise TypeError("require_room must raise to refuse a charge, and return nothing")
                     book.add(new)

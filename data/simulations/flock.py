@@ -233,7 +233,7 @@ PUBLISHED = {
 }
 
 
-def compare(ref: FramesRef) -> list[dict[str, Any]]:
+def compare_with_published(ref: FramesRef) -> list[dict[str, Any]]:
     """Return columns as published and as simulated, in the order of numbers of `PUBLISHED`."""
     table = pq.read_table(Path(ref.path), columns=list(PUBLISHED))
     return [

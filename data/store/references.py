@@ -27,7 +27,7 @@ class Repair:
     count: int
 
 
-def describe(repairs: Sequence[Repair]) -> str:
+def describe_repairs(repairs: Sequence[Repair]) -> str:
     return ", ".join(f"{repair.reason}: {repair.count:,}" for repair in repairs)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dpalgos
 from dpalgos.catalog import Estimator
-from dpalgos.params import describe
+from dpalgos.params import describe_keywords
 from generate.charts import CAPTION, error_chart
 from generate.docstrings import escaped, to_rst
 
@@ -65,7 +65,7 @@ def _list(title: str, sentence: str) -> str:
 
 def api_page(entry: Estimator) -> str:
     rows = []
-    for each in describe(entry.parameters):
+    for each in describe_keywords(entry.parameters):
         default = "required" if each["required"] else f"``{each['default']!r}``"
         rows.append((f"``{each['name']}``", default, escaped(each["doc"])))
     return "\n".join(

@@ -36,7 +36,7 @@ from dpalgos.audit.rates import CONFIDENCE, detectable_fault, epsilon_lower_boun
 from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
-from dpalgos.hardened_release import plan_release
+from dpalgos.hardened_release import rehearse_release
 from dpalgos.params import Params
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
@@ -180,7 +180,7 @@ def audit(
 
     trials = Trials(estimator, params, rng, noise)
     if hardened is not None:
-        plan = plan_release(estimator.name, 1, n_features, hardened, n_users=2)
+        plan = rehearse_release(estimator.name, 1, n_features, hardened, n_users=2)
         trials = HardenedTrials(estimator, params, rng, noise, plan.inflation)
     audited = _Audit(trials, bounds)
     candidates = pairs(estimator, params, n_features, rng)

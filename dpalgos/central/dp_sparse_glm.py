@@ -42,7 +42,13 @@ from typing import Protocol
 import numpy as np
 
 from dpalgos.catalog import Published, Witnesses, pair, register
-from dpalgos.mechanisms.noisy_iht import NoisyHT, noisy_iht, planned_multipliers, printed_rounds, tight_rounds
+from dpalgos.mechanisms.noisy_iht import (
+    NoisyHT,
+    noisy_iht,
+    planned_round_multipliers,
+    printed_rounds,
+    tight_rounds,
+)
 from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
@@ -93,7 +99,7 @@ class DPSparseGLMParams(SparseFamilyParams):
         return 2 / (curvature * self.covariate_bound**2)
 
 
-def gradient_sensitivity(
+def entry_sensitivity(
     largest_residual: float | FloatArray, covariate_bound: float, n_rows: FloatArray
 ) -> FloatArray:
     """Return how far replacing a row moves any entry of the gradient: 2 r σ_x / n.
@@ -168,7 +174,7 @@ def dp_sparse_glm(sample: Sample, params: DPSparseGLMParams, transcript: Transcr
     """Return the last iterate, (d, R)."""
     family, budget = params.made(), (params.epsilon, params.delta, params.sparsity, params.n_iterations)
     if params.calibration == "tight":
-        rounds = tight_rounds(planned_multipliers(*budget), params.sparsity)
+        rounds = tight_rounds(planned_round_multipliers(*budget), params.sparsity)
     else:
         excess = 4.0 if np.isfinite(family.derivative_bound) else 2.0
         rounds = printed_rounds(transcript, *budget, excess=excess)
@@ -190,7 +196,7 @@ def sparse_descent(
 
     def sensitivity(coef: FloatArray) -> FloatArray:
         residual = largest_residual(params, family, coef)
-        moves = gradient_sensitivity(residual, params.covariate_bound, sample.n_rows)
+        moves = entry_sensitivity(residual, params.covariate_bound, sample.n_rows)
         return np.asarray(params.step * (design.rounding * moves))
 
     return noisy_iht(

@@ -49,7 +49,7 @@ import numpy as np
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.central.dp_linear_regression import LinearRegressionParams
 from dpalgos.central.dp_sparse_glm import projected, sparse_descent, step_witnesses
-from dpalgos.mechanisms.noisy_iht import planned_multipliers, printed_rounds, tight_rounds
+from dpalgos.mechanisms.noisy_iht import planned_round_multipliers, printed_rounds, tight_rounds
 from dpalgos.models.risk import wide_gradient
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import count, positive
@@ -57,7 +57,7 @@ from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
-from dpalgos.steps.denoising import prune
+from dpalgos.steps.denoising import prune_noise
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import FitNoise, ResponseLoss, SparsityParams, with_chosen_sparsity
 from dpalgos.tuning.truncation import LABEL, LEVELS, RESPONSE_SHARE, response_truncation
@@ -157,7 +157,7 @@ def sparse_fit(
     levels = response_truncation(
         transcript, sample, params.response_bound, params.truncation, noise.quantile_epsilon
     )
-    pruned = prune if params.sparsity_choice == "noise_level" else None
+    pruned = prune_noise if params.sparsity_choice == "noise_level" else None
     return sparse_descent(sample, params, transcript, params.family_at(*levels), rounds, pruned)
 
 
@@ -184,7 +184,7 @@ def planned_noise(params: DPSparseLinearRegressionParams) -> FitNoise:
         return FitNoise(
             sparsity=params.sparsity, quantile_epsilon=budget.selection_epsilon(LABEL, len(LEVELS))
         )
-    rounds = planned_multipliers(epsilon, delta, params.sparsity, params.n_iterations)
+    rounds = planned_round_multipliers(epsilon, delta, params.sparsity, params.n_iterations)
     alone = FitNoise(sparsity=params.sparsity, rounds=rounds)
     if params.truncation == "private_quantiles":
         return alone.with_quantiles(len(LEVELS), share=part, epsilon=epsilon, delta=delta)

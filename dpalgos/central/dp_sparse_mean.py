@@ -52,7 +52,7 @@ from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import box_mean_sensitivity, truncate
-from dpalgos.steps.denoising import james_stein, prune, shrinkage_choice
+from dpalgos.steps.denoising import james_stein, prune_noise, shrinkage_choice
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import FitNoise, MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
 from dpalgos.tuning.truncation import (
@@ -173,7 +173,7 @@ def sparse_mean(
     if params.shrinkage == "james_stein":
         values = james_stein(values, noise_std**2)
     if params.sparsity_choice == "noise_level":
-        values = np.where(prune(released.values, noise_std) != 0, values, 0.0)
+        values = np.where(prune_noise(released.values, noise_std) != 0, values, 0.0)
     return SparseRelease(support=released.support, values=values, n_features=sample.n_features).dense()
 
 

@@ -84,7 +84,7 @@ from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
-from dpalgos.steps.denoising import ReleasedSteps, step_weights
+from dpalgos.steps.denoising import ReleasedSteps, combination_weights
 from dpalgos.typing import BoolArray, FloatArray
 
 RESOLVABLE = 30.0  # the nμ/√d from which intervals are made
@@ -312,7 +312,7 @@ def _wide_step(
 def center_of(curvature: ScoreCurvature, steps: ReleasedSteps) -> Center:
     """Return the mean of Newton steps from all points, with the weights of least noise."""
     moved = np.einsum("rij,tjr->tir", curvature.inverse(), steps.gradients)
-    weights = step_weights(steps, _WHITE + (UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2)
+    weights = combination_weights(steps, _WHITE + (UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2)
     step = np.einsum("rt,tjr->jr", weights, moved)
     theta = np.einsum("rt,tjr->jr", weights, steps.points) + step
     return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.noise_stds**2)))

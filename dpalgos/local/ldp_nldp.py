@@ -48,7 +48,7 @@ from dpalgos.local.noisy_moments import (
     MomentParams,
     MomentRound,
     isometric,
-    least_noise,
+    least_noise_scaling,
     regression,
     score_variance_bound,
 )
@@ -68,7 +68,7 @@ def witnesses(params: MomentParams, d: int, published: Published) -> Witnesses:
     n = len(published[0]) // (d * (d + 1) // 2 + (0 if params.gaussian else d))
     r, tau, response = params.row_norm(d), params.covariate_bound, params.response_level(d, n)
     if not params.gaussian:
-        row = least_noise(d, r, tau).longest_row
+        row = least_noise_scaling(d, r, tau).longest_row
         return {"xx' and xy": neighbors(n, (row, response), (row, -response))}
     axes, box = r * np.eye(d), np.full(d, tau)
     return {
@@ -159,7 +159,7 @@ class PureMoments(_Moments):
 
     @cached_property
     def _gram(self) -> GramReport:
-        return least_noise(self.n_features, self._row, self.params.covariate_bound)
+        return least_noise_scaling(self.n_features, self._row, self.params.covariate_bound)
 
     @property
     def _cross_bound(self) -> float:

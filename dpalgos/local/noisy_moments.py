@@ -318,7 +318,7 @@ def isometric(n_features: int, row_bound: float) -> GramReport:
     )
 
 
-def least_noise(n_features: int, row_bound: float, covariate_bound: float) -> GramReport:
+def least_noise_scaling(n_features: int, row_bound: float, covariate_bound: float) -> GramReport:
     """Return the scaling for which the error that noise N brings into a regression, E‖Nθ‖², is least.
 
     For noise of standard deviation 1 on the vector and ‖θ‖ = 1 that is b² (1 + (d − 1)/s), averaged over the

@@ -194,7 +194,7 @@ def printed_rounds(
 
 
 @lru_cache(maxsize=4096)
-def planned_multipliers(
+def planned_round_multipliers(
     epsilon: float, delta: float, sparsity: int, n_rounds: int
 ) -> tuple[tuple[float, float], ...]:
     """Return the least (selection, release) multipliers of every round that are together (ε, δ)-DP."""

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpalgos.errors import InputError
 from dpalgos.sklearn.base import PrivateModel, UnitModel, refuse_fit_arguments
-from dpalgos.sklearn.units import Units, public_units
+from dpalgos.sklearn.units import Units, stated_units
 from dpalgos.typing import FloatArray
 
 _NEAR = 0.9  # of the bound
@@ -99,7 +99,7 @@ class _PrivateLeastSquares(_PrivateRegressor):
     y_scale: object = None
 
     def _response_units(self) -> Units:
-        return public_units(
+        return stated_units(
             1,
             bounds=self.y_bounds,
             center=self.y_center,

@@ -34,7 +34,7 @@ class Units:
         return Z * self.scale + self.center
 
 
-def public_units(
+def stated_units(
     d: int,
     *,
     center: object,
@@ -130,7 +130,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def fit(self, X: object, y: object = None) -> "PublicScaler":
         """Check the constants against the number of columns; y is ignored."""
         columns = validate_data(self, X, dtype=np.float64)
-        self._units = public_units(
+        self._units = stated_units(
             columns.shape[1],
             center=self.center,
             scale=self.scale,

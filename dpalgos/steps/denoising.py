@@ -39,7 +39,7 @@ class ReleasedSteps(NamedTuple):
         )
 
 
-def prune(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
+def prune_noise(values: FloatArray, noise_std: float | FloatArray) -> FloatArray:
     """Set released values (k, R) to zero where noise explains them: up to noise_std √(2 log(10 k))."""
     return np.asarray(
         np.where(np.abs(values) > noise_std * np.sqrt(2 * np.log(10 * len(values))), values, 0.0)
@@ -105,7 +105,7 @@ def combined_steps(
     a later step leaves 1 − η h along a direction, (d, R).
     """
     n_steps, own = len(steps.points), steps.noise_stds.T**2
-    weights = step_weights(steps, own_variance=own_variance)
+    weights = combination_weights(steps, own_variance=own_variance)
     combined = np.einsum("rt,tjr->jr", weights, steps.points + step_size * steps.gradients)
 
     age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))
@@ -116,7 +116,7 @@ def combined_steps(
     return combined, variance + start**2 * start_variance
 
 
-def step_weights(
+def combination_weights(
     steps: ReleasedSteps,
     entry_variance: float | FloatArray = _ENTRY_VARIANCE,
     own_variance: float = 0.0,

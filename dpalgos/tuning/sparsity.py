@@ -49,7 +49,7 @@ from dpalgos.params import PrivateParams, checked, choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
-from dpalgos.tuning.truncation import share
+from dpalgos.tuning.truncation import share_setting
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 LABEL = "sparsity"
@@ -86,7 +86,7 @@ class SparsityParams(PrivateParams):
     sparsity_grid: tuple[int, ...] | None = checked(
         "numbers to choose from; None: 2/8, 3/8, … 8/8 of sparsity", _check_grid, default=None
     )
-    sparsity_share: float = share("the choice (with its folds' models)", default=0.1)
+    sparsity_share: float = share_setting("the choice (with its folds' models)", default=0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

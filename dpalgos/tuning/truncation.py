@@ -49,7 +49,7 @@ def truncation_choice() -> Any:
     )
 
 
-def share(what: str, *, default: float) -> Any:
+def share_setting(what: str, *, default: float) -> Any:
     """Declare a share of the budget, in (0, 1)."""
     return checked(f"share of the budget that {what} takes", _check_share, default=default)
 
@@ -86,7 +86,7 @@ def private_interval(
     ``epsilon`` is that of each of the two quantiles of a column; ``columns`` (m, R) are released indices of
     the columns that each replicate asks about, by default all.
     """
-    return interval_of(_quantiles(transcript, sample, sample.X, bound, epsilon, columns), bound)
+    return truncation_interval(_quantiles(transcript, sample, sample.X, bound, epsilon, columns), bound)
 
 
 def _quantiles(
@@ -110,7 +110,7 @@ def _quantiles(
     )
 
 
-def interval_of(released: FloatArray, bound: float) -> tuple[FloatArray, FloatArray]:
+def truncation_interval(released: FloatArray, bound: float) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper ends (m, R) of released quantiles (m, 2, R).
 
     They are swapped if reversed, and widened about their middle to a public minimum.
@@ -122,7 +122,7 @@ def interval_of(released: FloatArray, bound: float) -> tuple[FloatArray, FloatAr
 
 def symmetric_bound(released: FloatArray, bound: float) -> FloatArray:
     """Return the level ± which truncates a response, (R,), from its released quantiles (1, 2, R)."""
-    return np.asarray(np.abs(interval_of(released, bound)).max(axis=0)[0])
+    return np.asarray(np.abs(truncation_interval(released, bound)).max(axis=0)[0])
 
 
 def response_truncation(

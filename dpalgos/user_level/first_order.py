@@ -114,7 +114,7 @@ class UserObjective:
         return gradients
 
 
-def minimize(
+def descend(
     objective: UserObjective,
     scheme: Scheme,
     aggregation: UserAggregation,

@@ -34,7 +34,7 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 from dpalgos.user_level.aggregation import PUBLIC_SEED, UserAggregation, users_of
-from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, minimize
+from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme, UserObjective, descend
 from dpalgos.user_level.user_level_regression import GradientStepParams, gradient_witnesses
 
 
@@ -94,7 +94,7 @@ def user_level_phased_erm(
         aggregation = params.aggregation_of_gradients(d)
         scheme = Scheme(step_size=1 / (1 / params.step_size + pull), n_iterations=params.n_iterations)
         with transcript.among(t):
-            coef = minimize(objective, scheme, aggregation, coef, transcript)
+            coef = descend(objective, scheme, aggregation, coef, transcript)
     return coef
 
 

@@ -48,7 +48,7 @@ from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
-from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, minimize
+from dpalgos.user_level.first_order import LINEAR_LOSSES, ClippedUsers, Scheme, UserObjective, descend
 from dpalgos.user_level.user_interval import SHARES as INTERVAL_SHARES
 from dpalgos.user_level.user_interval import UserInterval, note_step_of_users
 
@@ -176,7 +176,7 @@ def user_level_regression(
     aggregation = params.aggregation_of_gradients(sample.n_features, budget)
     scheme = Scheme(step_size=params.step_size, n_iterations=params.n_iterations, answer=params.answer)
     start = np.zeros((sample.n_features, sample.n_replicates))
-    reached = minimize(objective, scheme, aggregation, start, transcript)
+    reached = descend(objective, scheme, aggregation, start, transcript)
     if params.interval is None or budget is None:
         return reached
     assert params.curvature_bound is not None

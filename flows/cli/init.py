@@ -324,7 +324,7 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
 def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:
     """Whether so many users suffice to find ranges at the headline's ε, which is public arithmetic."""
     from dpalgos import InputError
-    from dpalgos.hardened_release import plan_release
+    from dpalgos.hardened_release import rehearse_release
 
     settings: dict[str, Any] = {"epsilon": 0.5, "delta": 1 / n_users**2, "concentration_radius": 2 * d**0.5}
     if estimator == "user_level_mean":
@@ -334,7 +334,7 @@ def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:
         settings |= {"gradient_bound": bound / 2, "concentration_radius": bound, "radius": 2.0}
         settings |= {"loss": "squared", "n_iterations": 10, "step_size": 2 / d}
     try:
-        plan_release(estimator, n_users, d, settings, n_users=n_users)
+        rehearse_release(estimator, n_users, d, settings, n_users=n_users)
     except InputError:
         return False
     return True

@@ -161,7 +161,7 @@ def league(
     from flows.cli.launch import check_index
     from flows.league.run import league as measured
     from flows.league.run import merged
-    from flows.league.stored import read_results
+    from flows.league.stored import read_league
     from reports.pages.league import NAME
 
     folder = Path(out or REPORTS).resolve()
@@ -169,7 +169,7 @@ def league(
     claim_report(folder / NAME)
     with output_files("league", [folder / NAME / "results.json"], inputs=merge or (), force=True):
         if merge:
-            results = merged([read_results(path) for path in merge])
+            results = merged([read_league(path) for path in merge])
             command = shlex.join(
                 ["dpcost", "league", *(part for path in merge for part in ("--merge", str(path)))]
             )

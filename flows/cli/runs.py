@@ -70,13 +70,13 @@ def ingest(
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
     from data.store.folders import private_folder
-    from flows.studies.steps import bring_datasets, left_out
+    from flows.studies.steps import bring_datasets, dropped_rows
 
     tables = bring_datasets(datasets or (), call, again, offline, progress=sys.stderr.isatty())
     private_folder(home())
     for table in tables:
         rows = f"{table.n_rows:,} of {table.rows_read:,} rows"
-        repaired = left_out(table) or "no row dropped"
+        repaired = dropped_rows(table) or "no row dropped"
         typer.echo(f"{table.name}: {rows}, {table.data_source}, {repaired} → {table.path}")
         for reason in table.reasons:
             say(f"  {reason}")

@@ -79,7 +79,7 @@ class Results(_Part):
         return self
 
 
-def read_results(path: Path) -> dict[str, Any]:
+def read_league(path: Path) -> dict[str, Any]:
     """Return the results that a machine wrote, in a file of at most 100 MB; refuse anything else."""
     found = read_strictly(path, Results, "the results.json of dpcost league")
     return found.model_dump(mode="json", exclude_none=False, exclude_unset=True)

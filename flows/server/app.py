@@ -57,7 +57,7 @@ _STARTING = """<!doctype html><meta charset="utf-8"><title>Starting</title>
 <p>This server is starting: {said}. This page reloads itself.</p>"""
 
 
-def guarded(
+def guarded_app(
     prefect: ASGIApp,
     folder: Path,
     authentication: str,

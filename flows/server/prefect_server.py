@@ -163,10 +163,12 @@ def _in_thread(
     import uvicorn
     from prefect.server.api.server import create_app
 
-    from flows.server.app import guarded
+    from flows.server.app import guarded_app
 
     # `create_app` sets handlers of its own, so that these come after it.
-    application = guarded(create_app(final=True), REPORTS, own_authentication(home), hosts, starting=starting)
+    application = guarded_app(
+        create_app(final=True), REPORTS, own_authentication(home), hosts, starting=starting
+    )
     log = RotatingFileHandler(_log_file(home), maxBytes=5_000_000, backupCount=1)
     log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     for name in ("prefect.server", "uvicorn", "fastapi", "docket"):

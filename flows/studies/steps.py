@@ -322,5 +322,5 @@ def bring_datasets(
     return map(brought, [get_dataset(name).name for name in names or sorted(load_registry())])
 
 
-def left_out(table: DatasetRef) -> str:
+def dropped_rows(table: DatasetRef) -> str:
     return "; ".join(f"{repair.count} rows: {repair.reason}" for repair in table.repairs)

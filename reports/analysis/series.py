@@ -161,7 +161,7 @@ class View:
         """The headline's setting, or the nearest one that the table holds; None without private rows."""
         if self.private.empty:
             return None
-        epsilon = nearest(self.epsilons, float(self.page.headline["epsilon"]))
+        epsilon = nearest_value(self.epsilons, float(self.page.headline["epsilon"]))
         return Setting(cast(float, epsilon), self.rules[0], self.panels[0])
 
     @cached_property
@@ -171,7 +171,7 @@ class View:
 
     def size_at(self, setting: Setting) -> float | None:
         """Return the size of a setting nearest to the one that the headline asks for."""
-        return nearest(self._rows(setting)["x"], float(self.page.headline["n"]))
+        return nearest_value(self._rows(setting)["x"], float(self.page.headline["n"]))
 
     @cached_property
     def settings(self) -> tuple[Setting, ...]:
@@ -229,7 +229,7 @@ class View:
         return (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
 
 
-def nearest(values: Iterable[float], wanted: float) -> float | None:
+def nearest_value(values: Iterable[float], wanted: float) -> float | None:
     """Return the value whose logarithm is nearest to that of the wanted one, the smaller of two."""
     return min(map(float, values), key=lambda v: (abs(math.log(v / wanted)), v), default=None)
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from reports.analysis.ranking import first_lines
 from reports.analysis.results import summarize
-from reports.analysis.series import Series, Setting, View, nearest
+from reports.analysis.series import Series, Setting, View, nearest_value
 from reports.charts.explorer import metric_words
 from reports.charts.line_chart import Frame, line_chart
 from reports.charts.picture import NO_SPACE, can_draw, specification
@@ -100,7 +100,7 @@ def _setting(view: View, choice: FigureChoice) -> Setting:
     _require("--panel", choice.panel, view.panels)
     _require("--delta", choice.delta_rule, view.rules)
     epsilon = head.epsilon if choice.epsilon is None else choice.epsilon
-    if nearest(view.epsilons, epsilon) != epsilon:
+    if nearest_value(view.epsilons, epsilon) != epsilon:
         raise FigureError(f"--epsilon must be one of {', '.join(map(str, view.epsilons))}, got {epsilon:g}")
     where = Setting(epsilon, choice.delta_rule or head.delta_rule, choice.panel or head.panel)
     if where not in view.settings:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpalgos.catalog import Estimator
 from reports.analysis.results import AUC, POOLED_AUC
-from reports.analysis.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest
+from reports.analysis.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest_value
 from reports.charts.explorer import explorer_data
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Drawing, Picture, picture
@@ -115,7 +115,7 @@ class AttackView:
         assert page.layout_facts is not None
         head = page.headline
         asked = float(head["epsilon"])
-        epsilon = nearest(summary["epsilon"].dropna(), asked) or asked
+        epsilon = nearest_value(summary["epsilon"].dropna(), asked) or asked
         panels = []
         for name in sorted(summary["panel"].unique(), key=lambda name: name != head["panel"]):
             rows = summary[summary["panel"] == name]

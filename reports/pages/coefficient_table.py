@@ -126,7 +126,7 @@ def _p_value(row: Mapping[str, Any]) -> str:
     return "" if value is None else "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
 
 
-def render(models: Sequence[Model], form: str) -> bytes:
+def render_coefficients(models: Sequence[Model], form: str) -> bytes:
     """Return the table in one of `FORMATS`."""
     grid = table_of(models)
     if form == "docx":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.pages.text import render_html, render_markdown, template_text
-from reports.writing import count, when
+from reports.writing import count_of, when
 
 COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
 VERDICTS = {1.0: "holds", 0.0: "fails"}
@@ -66,7 +66,7 @@ def tally(page: ScorecardPage) -> str:
         f"{label}, {holds} hold, {fails} fail and {still_open} are not tested"
         for label, ((*_, holds), (*_, fails), (*_, still_open)) in bars(page)
     ]
-    return f"Of {count(len(page.judged), 'claim')}: {'; '.join(parts)}."
+    return f"Of {count_of(len(page.judged), 'claim')}: {'; '.join(parts)}."
 
 
 def bars(page: ScorecardPage) -> list[tuple[str, list[tuple[str, str, int]]]]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
-from dpalgos.params import describe
+from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
 from reports.analysis.results import summarize
 from reports.analysis.series import View
@@ -29,7 +29,7 @@ from reports.words.tables import (
     setting_title,
     summary_csv,
 )
-from reports.writing import count, duration, setting, when
+from reports.writing import count_of, duration, setting, when
 
 # Links to the sections of every page.
 _CONTENTS = (
@@ -103,7 +103,7 @@ def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
         "certified": certified_table(view),
         "comparisons": comparison_table(comparisons),
         "failures": failure_table(results, view),
-        "n_answers": count(int((results["metric"] == page.metric).sum()), "repetition"),
+        "n_answers": count_of(int((results["metric"] == page.metric).sum()), "repetition"),
         "guarantees": guarantees(page),
         "lineage": lineage(view),
         "budgets": [budget_bar(page, part) for part in page.budgets if len(part.parts) > 1],
@@ -127,7 +127,7 @@ _FEW = 4  # repetitions, up to which a page says that they are few
 def few_repetitions(view: View) -> str:
     """Return the warning of a page whose means are of few repetitions; empty for others."""
     most = view.repetitions[1]
-    return f"Only {count(most, 'repetition')}: a trial run, whose numbers move" if 0 < most <= _FEW else ""
+    return f"Only {count_of(most, 'repetition')}: a trial run, whose numbers move" if 0 < most <= _FEW else ""
 
 
 def in_order(page: StudyPage) -> list[Estimator]:
@@ -136,7 +136,7 @@ def in_order(page: StudyPage) -> list[Estimator]:
 
 
 def _about(page: StudyPage, entry: Estimator) -> tuple[str, ...]:
-    required = [item["name"] for item in describe(entry.parameters) if item["required"]]
+    required = [item["name"] for item in describe_keywords(entry.parameters) if item["required"]]
     public = [name for name in required if name not in ("epsilon", "delta")]
     return (
         f"{entry.title} ({entry.name})",
@@ -168,18 +168,20 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         dropped = sum(repair["count"] for repair in read["repairs"])
         digest = f"SHA-256 {read['source_sha256'][:12]}…" if read["source_sha256"] else ""
         steps.append(("Raw file", [dataset.title, f"read from {read['origin']}", digest, dataset.license]))
-        rows = f"{count(read['rows_read'], 'row')} read, {read['n_rows']:,} used"
-        checks = f"{count(len(card.checks), 'check')} passed" if card.checks else ""
+        rows = f"{count_of(read['rows_read'], 'row')} read, {read['n_rows']:,} used"
+        checks = f"{count_of(len(card.checks), 'check')} passed" if card.checks else ""
         steps.append(("Table", [rows, f"{dropped:,} dropped or repaired", checks]))
     if not page.data_cards:
         steps.append(("Simulated rows", [page.dataset.title, "anew in every repetition"]))
     panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]
     if panels:
         steps.append(("Designs", panels[:4]))
-    cells = count(view.table["cell"].nunique(), "cell")
+    cells = count_of(view.table["cell"].nunique(), "cell")
     seed = f"seed {manifest['seed']}" if "seed" in manifest else ""
     made = manifest.get("blocks")
-    blocks = f"{count(made['computed'], 'block')} computed, {made['stored']} from the cache" if made else ""
+    blocks = (
+        f"{count_of(made['computed'], 'block')} computed, {made['stored']} from the cache" if made else ""
+    )
     steps.append(("Blocks of cells", [cells, blocks, _run_line(view), seed]))
     commit = f"commit {str(manifest['commit'])[:12]}" if manifest.get("commit") else ""
     return [*steps, ("This page", [when(manifest.get("finished", "")), commit])]
@@ -225,7 +227,7 @@ def budget_bar(page: StudyPage, part: BudgetPart) -> dict[str, Any]:
 
 def _run_line(view: View) -> str:
     low, high = view.repetitions
-    times = f"{low} to {high} repetitions" if low != high else count(low, "repetition")
+    times = f"{low} to {high} repetitions" if low != high else count_of(low, "repetition")
     manifest = view.page.manifest
     profile = f"Profile {manifest['profile']}, " if manifest.get("profile") else ""
     finished = when(manifest.get("finished", ""))

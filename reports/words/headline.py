@@ -19,7 +19,17 @@ from reports.analysis.ranking import (
 )
 from reports.analysis.series import Point, Series, Setting, View
 from reports.page import Guide, StudyPage
-from reports.writing import between, count, error_bar, num, render_sentence, rule_text, setting, times, words
+from reports.writing import (
+    between,
+    count_of,
+    error_bar,
+    num,
+    render_sentence,
+    rule_text,
+    setting,
+    times,
+    words,
+)
 
 _MOST_NAMES = 4  # of estimators in a sentence
 
@@ -160,7 +170,7 @@ def _ties(view: View, x: float, ranking: Ranking) -> str:
     if not names:
         return ""
     if len(names) > _MOST_NAMES:
-        names[_MOST_NAMES:] = [count(len(names) - _MOST_NAMES, "other")]
+        names[_MOST_NAMES:] = [count_of(len(names) - _MOST_NAMES, "other")]
     return (
         f" At {view.page.x_symbol} = {setting(x)} these repetitions cannot tell the best from "
         f"{words(names)}: the errors differ by less than two standard errors."

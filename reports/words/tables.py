@@ -11,7 +11,7 @@ import pandas as pd
 from reports.analysis.ranking import best_or_tied, clearly_below, rank
 from reports.analysis.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
 from reports.words.headline import NoiseComparison, condition
-from reports.writing import count, error_bar, num, setting, short, span, words
+from reports.writing import count_of, error_bar, num, setting, short, span, words
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _cell(
         useful = math.isnan(zero) or clearly_below(point, zero)
         kind = "best" if useful and series in best else "worse" if point.mean > zero else "plain"
     se = error_bar(point.se, point.mean) if point.se > 0 else ""
-    title = f"{count(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
+    title = f"{count_of(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
     marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []
     if point.n_failed:
         marks.append(_mark(notes, "some repetitions failed or were refused; the mean is over the others"))

@@ -11,7 +11,7 @@ from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
-from dpalgos.hardened_release import ReleasePlan, plan_release
+from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from tasks.advice.forecasts import Forecast, range_of
 from tasks.advice.made_up_tables import TABLES, MadeUpTables, middle_and_ends, with_least_noise
 from tasks.release.spending import spending_of
@@ -191,7 +191,7 @@ def _planned(
     sizes = spec.head_panel.problem.sizes(n)
     budget = {"epsilon": epsilon, "delta": delta_at(spec.headline.delta, n)}
     try:
-        return plan_release(
+        return rehearse_release(
             item.name, n_rows, sizes["d"], {**item.keywords(sizes, steps), **budget}, n_users=n_users
         )
     except InputError:

@@ -13,7 +13,7 @@ import tasks.problems.measures
 import tasks.problems.sources
 from data.datasets import add_dataset
 from data.errors import DataError
-from dpalgos.plugins import PluginError, left_out, load_plugins, outside_plugins
+from dpalgos.plugins import PluginError, load_plugins, outside_plugins, report_broken_plugin
 from tasks.problems.problem import Problem, RowSource
 
 Kinds = Mapping[str, type[Problem]]
@@ -71,7 +71,7 @@ def kinds() -> Kinds:
         try:
             classes |= _added(getattr(module, "KINDS", {}), parts, classes)
         except Exception as error:
-            left_out(file, error)
+            report_broken_plugin(file, error)
     return classes
 
 
@@ -79,7 +79,7 @@ def _add_dataset(module: ModuleType) -> None:
     try:
         add_dataset(module)
     except DataError as error:
-        left_out(str(module.__file__), PluginError(str(error)))
+        report_broken_plugin(str(module.__file__), PluginError(str(error)))
 
 
 def _parts(module: ModuleType) -> Iterator[type[RowSource]]:

@@ -106,7 +106,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
     shape, table = (rows.n_rows, len(rows.units.names)), rows.X
     if isinstance(table, PartitionedTable | StreamedTable):
         try:
-            plan = hardened_release.plan_release(name, *shape, keywords, streamed=True)
+            plan = hardened_release.rehearse_release(name, *shape, keywords, streamed=True)
             if isinstance(table, PartitionedTable):
                 return plan, Sample(PartitionedRows(table.partitions, map_on_cluster))
             return plan, Sample(StreamedRows(table, rows.n_rows))
@@ -116,7 +116,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
                     f"{name} with these parameters needs all rows in memory, so --data must be one file, "
                     "got a folder; choose an estimator that passes over the rows, or write them into one file"
                 ) from None
-    plan = hardened_release.plan_release(name, *shape, keywords, n_users=rows.n_users)
+    plan = hardened_release.rehearse_release(name, *shape, keywords, n_users=rows.n_users)
     X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
     return plan, Sample(X, y, user_ids=rows.users, moved=rows.moved)
 

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from data.errors import numbered
 from dpalgos import InputError, get_estimator
 from dpalgos.catalog import Estimator
-from dpalgos.params import check_settings, describe
+from dpalgos.params import check_settings, describe_keywords
 from tasks.faults import SpecError
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.public_rows import PublicTable
@@ -274,7 +274,9 @@ def _keyword_faults(bounds: dict[str, Any], params: dict[str, Any], estimator: s
             f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
             "that does not come from the data"
         )
-    needed = [item["name"] for item in describe(get_estimator(estimator).parameters) if item["required"]]
+    needed = [
+        item["name"] for item in describe_keywords(get_estimator(estimator).parameters) if item["required"]
+    ]
     missing = [name for name in needed if name not in {*bounds, *params, "epsilon", "delta"}]
     if undeclared := [f"bounds.{name}" for name in missing if is_bound(name)]:
         yield (

@@ -11,7 +11,7 @@ from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
 from dpalgos.formula.design import INTERCEPT
-from reports.pages.coefficient_table import FORMATS, Model, render
+from reports.pages.coefficient_table import FORMATS, Model, render_coefficients
 from reports.writing import num
 from tasks.faults import SpecError
 from tasks.release.table import AT_CENTERS
@@ -83,7 +83,7 @@ def read_record(path: Path) -> dict[str, Any]:
 def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
     """Write the table of one or several releases; the end of the file's name says the format."""
     form = table_format(file)
-    atomic_write(file, render([_model(record) for record in records], form))
+    atomic_write(file, render_coefficients([_model(record) for record in records], form))
 
 
 def table_format(file: Path) -> str:
@@ -95,7 +95,7 @@ def table_format(file: Path) -> str:
 
 
 def text_of(records: Sequence[Mapping[str, Any]]) -> str:
-    return render([_model(record) for record in records], "txt").decode()
+    return render_coefficients([_model(record) for record in records], "txt").decode()
 
 
 def _model(record: Mapping[str, Any]) -> Model:

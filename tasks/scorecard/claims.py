@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from reports.writing import num, setting, span, words
 from tasks.faults import SpecError
-from tasks.rules import evaluate
+from tasks.rules import evaluate_rule
 from tasks.strict import Strict, field_fault
 from tasks.study.spec import StudySpec
 
@@ -325,7 +325,7 @@ class Level(Test):
             return _NO_ANSWER
         sign, rule = (1, self.at_least) if self.at_most is None else (-1, self.at_most)
         assert rule is not None  # checked when the file was read
-        levels = [evaluate(rule, evidence.sizes_at(claim.panel, n), what="level") for n in ours]
+        levels = [evaluate_rule(rule, evidence.sizes_at(claim.panel, n), what="level") for n in ours]
         leads = [sign * (values - level) for values, level in zip(ours.values(), levels, strict=True)]
         intervals = [mean_interval(lead) for lead in leads]
         means = span([float(values.mean()) for values in ours.values()])

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
-from dpalgos.params import check_settings, describe
+from dpalgos.params import check_settings, describe_keywords
 from reports.analysis.results import PUBLIC_ALONE
 from tasks.problems.kinds import AnyKind
 from tasks.rules import delta_at, evaluate_all
@@ -144,7 +144,7 @@ def with_structure(
 
 def structure_of(estimator: str, offset_bounds: tuple[float, float] | None) -> dict[str, Any]:
     """Return the keywords by which an estimator knows of the constant, and of an offset."""
-    known = {item["name"] for item in describe(dpalgos.get_estimator(estimator).parameters)}
+    known = {item["name"] for item in describe_keywords(dpalgos.get_estimator(estimator).parameters)}
     found: dict[str, Any] = {INTERCEPT: True} if INTERCEPT in known else {}
     if offset_bounds is not None and OFFSET in known:
         found[OFFSET] = offset_bounds
@@ -154,7 +154,7 @@ def structure_of(estimator: str, offset_bounds: tuple[float, float] | None) -> d
 def check_offset(estimator: str, offset: str) -> None:
     """Refuse an estimator that does not take an offset."""
     entry = dpalgos.get_estimator(estimator)
-    if entry.task != "any" and OFFSET not in {item["name"] for item in describe(entry.parameters)}:
+    if entry.task != "any" and OFFSET not in {item["name"] for item in describe_keywords(entry.parameters)}:
         raise dpalgos.InputError(
             f"{estimator} takes no offset, got {offset}; take preconditioned_glm, or in a linear regression "
             "the response less the offset"

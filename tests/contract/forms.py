@@ -7,7 +7,7 @@ import numpy as np
 import dpalgos
 from dpalgos.accounting.events import Relation
 from dpalgos.api import build_params
-from dpalgos.params import describe
+from dpalgos.params import describe_keywords
 
 IDS = {"ids": lambda value: getattr(value, "label", value)}
 # Responses of a family, from numbers of any size; those that the family allows stay as they are.
@@ -40,7 +40,7 @@ def in_other_families(estimator):
         for form in estimator.variants:
             if estimator.task != "glm" or "interval" in form.example:
                 continue
-            known = {item["name"] for item in describe(form.parameters)}
+            known = {item["name"] for item in describe_keywords(form.parameters)}
             example = {**form.example, "family": family, "response_bound": None, **constants}
             example = {name: value for name, value in example.items() if name in known}
             try:

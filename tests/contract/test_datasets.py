@@ -11,7 +11,7 @@ from data.datasets import get_dataset, load_registry
 from data.errors import DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
-from data.fetch.tables import check_bounds, typed
+from data.fetch.tables import check_bounds, with_registry_types
 
 NAMES = sorted(load_registry())
 OF_FILES = {path.stem for path in Path(datasets.__file__).parent.glob("*.py")}  # not of a collection
@@ -51,7 +51,7 @@ def test_every_file_can_be_checked_or_says_why_not(name):
 def test_a_made_up_table_keeps_to_columns_types_and_bounds(name):
     dataset = get_dataset(name)
     made = datasets.load(name).stand_in(200, np.random.default_rng(0))
-    table, repairs = typed(made, dataset)
+    table, repairs = with_registry_types(made, dataset)
     assert tuple(made.columns) == dataset.column_names
     assert len(table) == 200
     assert not repairs

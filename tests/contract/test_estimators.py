@@ -24,7 +24,7 @@ from dpalgos.accounting.events import (
 )
 from dpalgos.api import build_params, run
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.params import describe
+from dpalgos.params import describe_keywords
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
@@ -676,7 +676,7 @@ def test_keywords_are_checked(estimator, calibration):
                 estimate(estimator, calibration, X, y, changes={name: bad})
     with pytest.raises(dpalgos.InputError, match="keyword must be a known name, got 'no_such_keyword'"):
         estimate(estimator, calibration, X, y, changes={"no_such_keyword": 1})
-    for item in describe(estimator.parameters):
+    for item in describe_keywords(estimator.parameters):
         given = keywords(estimator, calibration)
         if item["required"]:
             del given[item["name"]]

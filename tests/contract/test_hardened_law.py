@@ -13,7 +13,7 @@ from dpalgos.accounting.events import (
 )
 from dpalgos.api import build_params, run
 from dpalgos.audit.trials import RecordingTranscript
-from dpalgos.hardened_release import check_data, draw_release, plan_release
+from dpalgos.hardened_release import check_data, draw_release, rehearse_release
 from dpalgos.release import hardened_noise as secure
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
@@ -35,7 +35,7 @@ def sample_of(estimator, n=200, n_replicates=1, other=None):
 
 def planned(estimator, n=200):
     try:
-        return plan_release(estimator.name, n, 3, {**estimator.example, **BUDGET}, n_users=n // 2)
+        return rehearse_release(estimator.name, n, 3, {**estimator.example, **BUDGET}, n_users=n // 2)
     except dpalgos.InputError as error:
         if "has no hardened sampler" not in str(error):
             raise
@@ -286,7 +286,7 @@ def test_sums_over_many_rows_fit_the_grid_and_their_rounding_is_covered(kind, n_
 @pytest.mark.parametrize("noise", ["cubes", "gaussian"])
 def test_a_box_mean_of_very_many_rows_is_released(noise, n_rows):
     bounds = {"epsilon": 1.0, "delta": 1e-10, "lower": 0.0, "upper": 1.0, "noise": noise}
-    plan = plan_release("box_mean", n_rows, 4, bounds)
+    plan = rehearse_release("box_mean", n_rows, 4, bounds)
     sample = Sample(np.ones((500, 4)))
     sample.n_rows, sample.clipped_means = np.full(1, float(n_rows)), lambda made, bound: np.ones((4, 1))
     assert draw_release(plan, sample).estimate == pytest.approx(np.ones(4), abs=1e-5)
@@ -294,7 +294,7 @@ def test_a_box_mean_of_very_many_rows_is_released(noise, n_rows):
 
 def test_numbers_that_do_not_fit_the_grid_are_refused_by_the_plan():
     with pytest.raises(dpalgos.InputError, match="too many for the grid"):
-        plan_release("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})
+        rehearse_release("box_mean", 10**12, 4, {"epsilon": 1.0, "delta": 1e-14, "lower": 0.0, "upper": 1.0})
 
 
 def test_selections_of_several_columns_are_charged_one_by_one():
@@ -330,7 +330,7 @@ def test_hardened_bins_are_chosen_column_by_column():
     X = np.random.default_rng(0).normal([50.0, -20.0, 0.0], 1.0, (2000, 3))
     keywords = {"epsilon": 5.0, "delta": 1e-6, "mean_bound": 100.0}
     for std_bounds in ((1.0, 1.0), (0.5, 4.0)):
-        plan = plan_release("karwa_vadhan_mean", *X.shape, {**keywords, "std_bounds": std_bounds})
+        plan = rehearse_release("karwa_vadhan_mean", *X.shape, {**keywords, "std_bounds": std_bounds})
         for _ in range(5):
             answer = draw_release(plan, Sample(X)).estimate
             assert np.abs(answer - [50.0, -20.0, 0.0]).max() < 1.0

@@ -12,7 +12,7 @@ from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
 from data.prepare.table_design import PreparedTable, draw_training_rows
-from data.simulations.flock import PUBLISHED, compare
+from data.simulations.flock import PUBLISHED, compare_with_published
 
 N = 320
 
@@ -123,7 +123,7 @@ def test_the_summary_is_of_the_columns_that_are_published(swarm):
     dataset, ref = swarm
     values = values_of(ref)
     names = load_frames(scales(ref, dataset, "public")).column_names
-    rows = compare(ref)
+    rows = compare_with_published(ref)
     assert [row["column"] for row in rows] == list(PUBLISHED)
     for row in rows:
         column = values[:, names.index(row["column"])]
@@ -139,7 +139,7 @@ def test_quartiles_of_the_stand_in_come_near_the_published_ones(tmp_path):
     dataset = replace(get_dataset("swarm"), n_rows=400 * 16)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path)
-    for row in compare(ref):
+    for row in compare_with_published(ref):
         near = np.abs(np.array(row["simulated"][3:6]) - row["published"][3:6]) <= 0.5 * row["published"][1]
         # The published headings lean to a side, those of the simulation to none.
         assert near.all() or row["column"] in ("xA1", "yA1", "xC1", "yC1", "yVel1"), row

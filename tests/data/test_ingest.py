@@ -18,7 +18,7 @@ from data.datasets import get_dataset, housing
 from data.errors import CorruptSource, CorruptTable, DataError, Unreachable
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
-from data.fetch.tables import check_bounds, store_table, table_digest, typed
+from data.fetch.tables import check_bounds, store_table, table_digest, with_registry_types
 from data.store.references import Repair, read_table
 
 SENTINEL = "123456.789"
@@ -299,7 +299,7 @@ def test_tables_of_statsmodels_are_brought_without_mirror_and_network(tmp_path, 
 def test_stand_ins_keep_to_the_registered_columns_and_bounds(name):
     dataset = get_dataset(name)
     frame = datasets.load(name).stand_in(500, np.random.default_rng(0))
-    table, repairs = typed(frame, dataset)
+    table, repairs = with_registry_types(frame, dataset)
     check_bounds(table, dataset)
     assert not repairs
 

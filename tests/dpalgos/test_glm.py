@@ -10,7 +10,7 @@ from dpalgos.accounting.composition import certified_epsilon, spending, total_mu
 from dpalgos.accounting.events import ApproximateEvent, GaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.central.dp_glm import DPGLMParams
-from dpalgos.hardened_release import plan_release
+from dpalgos.hardened_release import rehearse_release
 from dpalgos.models.families import family_names
 from tests.dpalgos.silence import estimated, silent
 
@@ -304,4 +304,4 @@ def test_a_mechanism_known_as_a_whole_adds_its_epsilon_and_delta():
 def test_objective_perturbation_has_no_hardened_noise():
     keywords = {"family": "logistic", "covariate_bound": 2.0, **BUDGET}
     with pytest.raises(dpalgos.InputError, match="minimum has no hardened sampler"):
-        plan_release("objective_perturbation_glm", 200, 4, keywords)
+        rehearse_release("objective_perturbation_glm", 200, 4, keywords)

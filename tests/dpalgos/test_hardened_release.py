@@ -4,7 +4,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, PureEvent
-from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.hardened_release import draw_release, rehearse_release
 from dpalgos.release.hardened_noise import SecureTranscript, grid_step
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
@@ -29,7 +29,7 @@ def data(name, n=2000, d=4):
 @pytest.mark.parametrize("name", RELEASABLE)
 def test_a_release_proves_what_was_asked(name):
     X, y = data(name)
-    plan = plan_release(name, *X.shape, {**BUDGET, **RELEASABLE[name]})
+    plan = rehearse_release(name, *X.shape, {**BUDGET, **RELEASABLE[name]})
     assert 0.999 * 0.5 <= plan.cost.epsilon(BUDGET["delta"]) <= 0.5
     answer = draw_release(plan, Sample(X, y))
     assert answer.estimate.shape == (4,)
@@ -41,7 +41,7 @@ def test_a_release_proves_what_was_asked(name):
 
 def test_hardened_noise_is_little_more_than_needed():
     X, _ = data("dp_mean", n=200, d=2000)  # 30,000 draws: 3 % are seven standard errors
-    plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
+    plan = rehearse_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
     draws = np.array([draw_release(plan, Sample(X)).estimate for _ in range(15)])
     std = np.std(draws - X.mean(axis=0))
     seeded = estimated("dp_mean", X, **BUDGET, value_bound=1.0)
@@ -52,7 +52,7 @@ def test_hardened_noise_is_little_more_than_needed():
 
 def test_answers_lie_on_the_public_grid():
     X, _ = data("dp_mean")
-    plan = plan_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
+    plan = rehearse_release("dp_mean", *X.shape, {**BUDGET, **RELEASABLE["dp_mean"]})
     step = grid_step(plan.events[0].l2_sensitivity * 1000 / len(X), 4)
     index = draw_release(plan, Sample(X)).estimate / step
     np.testing.assert_array_equal(index, np.rint(index))
@@ -64,7 +64,7 @@ def test_what_is_spent_of_many_rows_is_what_was_planned(streamed):
     X, y = data("preconditioned_regression", n=5000, d=2)
     budget = {"epsilon": 8.0, "delta": 1e-6}  # two whitenings, where a plan for 1,000 rows has one
     sample = Sample(StreamedRows(lambda: [(X, y)])) if streamed else Sample(X, y)
-    plan = plan_release("preconditioned_regression", 5000, 2, budget, streamed=streamed)
+    plan = rehearse_release("preconditioned_regression", 5000, 2, budget, streamed=streamed)
     assert "second moments of whitened rows" in {event.label for event in plan.events}
     drawn = draw_release(plan, sample).events
     assert [event.label for event in drawn] == [event.label for event in plan.events]
@@ -88,12 +88,12 @@ def test_what_is_spent_of_many_rows_is_what_was_planned(streamed):
 )
 def test_refused_plans(name, changes, message):
     with pytest.raises(dpalgos.InputError, match=message):
-        plan_release(name, 100, 3, {**BUDGET, **changes})
+        rehearse_release(name, 100, 3, {**BUDGET, **changes})
 
 
 def test_an_answer_whose_events_differ_is_withheld():
     X, _ = data("dp_mean")
-    plan = plan_release("dp_mean", *X.shape, {**BUDGET, "value_bound": 1.0})
+    plan = rehearse_release("dp_mean", *X.shape, {**BUDGET, "value_bound": 1.0})
     cheaper = type(plan)(**{**vars(plan), "cost": Spending(rho=plan.cost.rho / 2)})
     with pytest.raises(dpalgos.InputError, match="withheld"):
         draw_release(cheaper, Sample(X))

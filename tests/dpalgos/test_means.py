@@ -4,7 +4,7 @@ import pytest
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.mechanisms.noisy_iht import unmet_conditions
-from dpalgos.steps.denoising import prune
+from dpalgos.steps.denoising import prune_noise
 from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
@@ -93,7 +93,7 @@ def test_sparse_mean_reference_errors():
 def test_pruning_drops_what_noise_explains():
     rng = np.random.default_rng(0)
     values = np.concatenate([np.full((5, 400), 10.0), np.zeros((15, 400))]) + rng.standard_normal((20, 400))
-    kept = prune(values, 1.0) != 0
+    kept = prune_noise(values, 1.0) != 0
     assert kept[:5].all()
     assert kept[5:].any(axis=0).mean() < 0.1
     X, _ = gaussian_rows(4000, 60, rng, s=5)

@@ -20,10 +20,10 @@ ESTIMATOR_FAULTS = {
         "a released mean leaks the mean": Fault("dp_mean", call("gaussian", "({all} + {0}) / 2"), replayed("dp_mean: private quantiles-tight")),
         "a sensitivity is that of the largest row": Fault("dp_mean", argument("full", 1, "2 * min({all} / 2, sample.rows.largest)", nth=0), witness("dp_mean-tight")),
     },
-    "dpalgos/central/dp_sparse_glm.py": {"an entry of the gradient moves by half of it": Fault("gradient_sensitivity", returns("{all} / 2"), neighbors("dp_sparse_linear_regression: residual_bound=0.8-tight"))},
+    "dpalgos/central/dp_sparse_glm.py": {"an entry of the gradient moves by half of it": Fault("entry_sensitivity", returns("{all} / 2"), neighbors("dp_sparse_linear_regression: residual_bound=0.8-tight"))},
     "dpalgos/central/dp_sparse_mean.py": {
         "an entry moves by R/n": Fault("entry_sensitivity", returns("{all} / 2"), neighbors("dp_sparse_mean-tight", "dp_sparse_mean-paper")),
-        "what is pruned depends on the true means": Fault("sparse_mean", argument("prune", 0, "np.take_along_axis(_means(sample, params, transcript), {of}.support, axis=0)"), replayed("dp_sparse_mean: s by noise level-tight")),
+        "what is pruned depends on the true means": Fault("sparse_mean", argument("prune_noise", 0, "np.take_along_axis(_means(sample, params, transcript), {of}.support, axis=0)"), replayed("dp_sparse_mean: s by noise level-tight")),
     },
     "dpalgos/central/preconditioned_regression.py": {"an answer that is mostly noise is not shrunk": Fault("_TOO_FEW", value("1e-9"), "test_an_answer_about_very_few_rows_is_near_zero")},
     "dpalgos/comparators/adassp.py": {"the exact moments are solved": Fault("adassp", call("release_gram", "({0}, {all}[1])"), replayed("adassp-tight"))},

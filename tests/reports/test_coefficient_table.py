@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from reports.pages.coefficient_table import FORMATS, Model, render, table_of
+from reports.pages.coefficient_table import FORMATS, Model, render_coefficients, table_of
 
 
 def row(term, estimate, low=None, high=None, **more):
@@ -32,7 +32,7 @@ LOGISTIC = Model(title="sick & tired", rows=RATIOS, level=0.95, facts={"rows": "
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("models", [[LINEAR], [LOGISTIC], [LINEAR, LOGISTIC], [LINEAR, LINEAR]])
 def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
-    content = render(models, form)
+    content = render_coefficients(models, form)
     if form == "docx":
         from docx import Document
 
@@ -68,12 +68,12 @@ def test_models_of_the_same_name_are_numbered():
 
 
 def test_numbers_in_csv_are_not_rounded():
-    (first, *_) = csv.DictReader(io.StringIO(render([LINEAR], "csv").decode()))
+    (first, *_) = csv.DictReader(io.StringIO(render_coefficients([LINEAR], "csv").decode()))
     assert float(first["std_error"]) == 2 / 3.92
 
 
 def test_latex_is_escaped():
-    tex = render([LINEAR, LOGISTIC], "tex").decode()
+    tex = render_coefficients([LINEAR, LOGISTIC], "tex").decode()
     assert r"sick \\& tired" not in tex
     assert "sick \\& tired" in tex
     assert "region=s\\_1" in tex

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from tasks.rules import RuleError, evaluate, evaluate_all, whole
+from tasks.rules import RuleError, evaluate_all, evaluate_rule, whole
 
 SIZES = {"n": 1000, "d": 20, "s": 5}
 
@@ -23,11 +23,11 @@ SIZES = {"n": 1000, "d": 20, "s": 5}
     ],
 )
 def test_arithmetic_in_sizes(rule, value):
-    assert evaluate(rule, SIZES) == value
+    assert evaluate_rule(rule, SIZES) == value
 
 
 def test_whole_numbers_stay_whole():
-    assert isinstance(evaluate("2*s", SIZES), int)
+    assert isinstance(evaluate_rule("2*s", SIZES), int)
     assert whole("n/3", SIZES, what="d") == 333
     with pytest.raises(RuleError, match="d must be at least 1, got 's/10', which is 0"):
         whole("s/10", SIZES, what="d")
@@ -61,7 +61,7 @@ WRONG = {
 @pytest.mark.parametrize("rule", WRONG)
 def test_all_else_is_refused_in_one_sentence(rule):
     with pytest.raises(RuleError) as refused:
-        evaluate(rule, SIZES, what="value_bound")
+        evaluate_rule(rule, SIZES, what="value_bound")
     assert str(refused.value).startswith("value_bound must be made of numbers, n, d, s,")
     assert str(refused.value).find(WRONG[rule]) > 0
     assert "\n" not in str(refused.value)
@@ -69,7 +69,7 @@ def test_all_else_is_refused_in_one_sentence(rule):
 
 def test_a_size_that_is_not_there_is_named():
     with pytest.raises(RuleError, match="'s' has no value here"):
-        evaluate("s", {"n": 10})
+        evaluate_rule("s", {"n": 10})
 
 
 def test_only_rules_among_keywords_are_evaluated():

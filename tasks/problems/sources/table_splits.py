@@ -11,7 +11,7 @@ import numpy as np
 from data.datasets import get_dataset
 from data.prepare.frame_features import stream_frames
 from data.prepare.table_design import PreparedTable, draw_training_rows
-from data.simulations.flock import SOURCE, compare
+from data.simulations.flock import SOURCE, compare_with_published
 from data.store.references import FramesRef
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTable
@@ -131,7 +131,7 @@ def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) ->
     }
     if ref.data_source == "real":
         return shown
-    return {**shown, "summary": compare(ref), "film": _film(ref)}
+    return {**shown, "summary": compare_with_published(ref), "film": _film(ref)}
 
 
 def _film(ref: FramesRef) -> list[dict[str, Any]]:

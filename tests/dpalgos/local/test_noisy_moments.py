@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.local.noisy_moments import isometric, least_noise
+from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from dpalgos.local.rounds import heavy_tail_level, public_groups
 from tests.dpalgos.local.local_problems import BUDGET, errors, estimate, people, without_noise
 
@@ -14,7 +14,7 @@ SHAPES = [(1, 1.0), (2, 0.7), (3, 1.0), (5, 0.6), (5, 3.0), (12, 0.4)]
 @pytest.mark.parametrize(("d", "part"), SHAPES)
 def test_no_clipped_row_is_longer_than_the_scaled_products_allow(d, part):
     row, rng = part * np.sqrt(d), np.random.default_rng(0)
-    gram = least_noise(d, row, 1.0)
+    gram = least_noise_scaling(d, row, 1.0)
     X = rng.uniform(-1, 1, (4000, d)) * (rng.random((4000, d)) < rng.random((4000, 1)))
     X[:2000] = np.sign(X[:2000])
     X *= np.minimum(1, row / np.maximum(np.linalg.norm(X, axis=1), 1e-9))[:, None]
@@ -28,7 +28,7 @@ def test_no_clipped_row_is_longer_than_the_scaled_products_allow(d, part):
 @pytest.mark.parametrize(("d", "part"), SHAPES)
 def test_scaled_products_are_read_back(d, part):
     X = np.random.default_rng(1).uniform(-0.3, 0.3, (7, d))
-    for gram in (least_noise(d, part * np.sqrt(d), 1.0), isometric(d, 1.0)):
+    for gram in (least_noise_scaling(d, part * np.sqrt(d), 1.0), isometric(d, 1.0)):
         np.testing.assert_allclose(
             gram.matrices(gram.vectors(X).T), X[:, :, None] * X[:, None, :], atol=1e-12
         )
@@ -38,7 +38,9 @@ def test_the_scaling_makes_the_noise_of_a_regression_smaller():
     def error(gram):
         return gram.largest_norm**2 + (gram.n_features - 1) * gram.off_diagonal**2
 
-    gains = [error(least_noise(d, np.sqrt(d), 1.0)) / error(isometric(d, np.sqrt(d))) for d in (2, 5, 10)]
+    gains = [
+        error(least_noise_scaling(d, np.sqrt(d), 1.0)) / error(isometric(d, np.sqrt(d))) for d in (2, 5, 10)
+    ]
     np.testing.assert_allclose(np.sqrt(gains), [0.606, 0.771, 0.868], atol=2e-3)
 
 

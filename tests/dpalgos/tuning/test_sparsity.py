@@ -7,7 +7,7 @@ import dpalgos
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.api import build_params
 from dpalgos.central.dp_sparse_linear_regression import _fitted
-from dpalgos.hardened_release import draw_release, plan_release
+from dpalgos.hardened_release import draw_release, rehearse_release
 from dpalgos.rows.sample import Sample
 from dpalgos.tuning.sparsity import LABEL, N_FOLDS, ResponseLoss, fold, fold_losses
 from tests.dpalgos.silence import estimated
@@ -179,7 +179,7 @@ def test_a_tuned_answer_can_be_released(name, choice):
     rng = np.random.default_rng(0)
     X, y, _ = sparse_problem(name, 200, 20, rng)
     options = {**BOUNDS[name], "n_iterations": 2} if y is not None else BOUNDS[name]
-    plan = plan_release(name, 200, 20, {**BUDGET, **options, "sparsity_choice": choice})
+    plan = rehearse_release(name, 200, 20, {**BUDGET, **options, "sparsity_choice": choice})
     assert plan.cost.epsilon(BUDGET["delta"]) <= BUDGET["epsilon"]
     released = draw_release(plan, Sample(X, y))
     assert (released.estimate != 0).sum() <= 16

@@ -8,11 +8,11 @@ from data.simulations.paper_models import gaussian_mean
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.audit.lower_bound import audit_estimator
-from dpalgos.hardened_release import plan_release
+from dpalgos.hardened_release import rehearse_release
 from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.tuning.truncation import COLUMNS_SHARE, LABEL, RESPONSE_SHARE, interval_of
+from dpalgos.tuning.truncation import COLUMNS_SHARE, LABEL, RESPONSE_SHARE, truncation_interval
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}
 REGRESSION = {"covariate_bound": 2.0, "response_bound": 3.0, "coef_bound": 2.0}
@@ -58,7 +58,7 @@ def test_no_truncation_is_refused_where_something_is_to_be_proved(name):
     ):
         estimate(name, truncation="none")
     with pytest.raises(dpalgos.InputError, match="truncation must be"):
-        plan_release(name, 100, 3, {**BUDGET, **BOUNDS[name], "truncation": "none"})
+        rehearse_release(name, 100, 3, {**BUDGET, **BOUNDS[name], "truncation": "none"})
 
 
 @pytest.mark.parametrize("name", ["dp_mean", "dp_linear_regression"])
@@ -96,7 +96,7 @@ def test_replicates_ask_about_columns_of_their_own():
 
 
 def test_reversed_and_equal_quantiles_become_an_interval_of_a_public_width():
-    lower, upper = interval_of(np.array([[[1.0], [-2.0]], [[3.0], [3.0]], [[4.0], [4.0]]]), 4.0)
+    lower, upper = truncation_interval(np.array([[[1.0], [-2.0]], [[3.0], [3.0]], [[4.0], [4.0]]]), 4.0)
     assert (lower < upper).all()
     assert (np.abs([lower, upper]) <= 4.0).all()
     assert (lower[0, 0], upper[0, 0]) == (-2.0, 1.0)
@@ -113,4 +113,4 @@ def test_quantiles_help_symmetric_rows_and_bias_skewed_ones():
 
 def test_no_hardened_quantiles():
     with pytest.raises(dpalgos.InputError, match="quantiles has no hardened sampler"):
-        plan_release("dp_mean", 100, 3, {**BUDGET, "value_bound": 1.0, "truncation": "private_quantiles"})
+        rehearse_release("dp_mean", 100, 3, {**BUDGET, "value_bound": 1.0, "truncation": "private_quantiles"})

@@ -33,7 +33,7 @@ def ask(reports):
     def ask(
         path, base="http://127.0.0.1:4200", folder=reports, site=reports / "site", method="GET", **headers
     ):
-        guarded = app.guarded(prefect, folder, "dpcost:right", HOSTS, site)
+        guarded = app.guarded_app(prefect, folder, "dpcost:right", HOSTS, site)
         client = TestClient(guarded, base_url=base, follow_redirects=False, raise_server_exceptions=True)
         return client.request(method, path, headers=headers)
 
@@ -83,7 +83,9 @@ def browser(reports):
     async def prefect(scope, receive, send):
         await PlainTextResponse("yes")(scope, receive, send)
 
-    return TestClient(app.guarded(prefect, reports, "dpcost:right", HOSTS), base_url="http://127.0.0.1:4200")
+    return TestClient(
+        app.guarded_app(prefect, reports, "dpcost:right", HOSTS), base_url="http://127.0.0.1:4200"
+    )
 
 
 @pytest.mark.parametrize("password", ["right", "dpcost:right"])
@@ -185,7 +187,7 @@ def test_a_sign_in_of_any_size_is_not_read_to_its_end(reports):
     async def send(message):
         sent.append(message)
 
-    guarded = app.guarded(None, reports, "dpcost:right", HOSTS)
+    guarded = app.guarded_app(None, reports, "dpcost:right", HOSTS)
     about = {"type": "http", "method": "POST", "path": "/sign-in", "query_string": b""}
     about |= {"headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1)}
     asyncio.run(guarded(about, receive, send))
@@ -198,7 +200,7 @@ def test_after_many_wrong_passwords_none_is_looked_at_for_a_minute(reports, monk
 
     clock = [0.0]
     monkeypatch.setattr(app.time, "monotonic", lambda: clock[0])
-    guarded = app.guarded(prefect, reports, "dpcost:right", HOSTS)
+    guarded = app.guarded_app(prefect, reports, "dpcost:right", HOSTS)
 
     def sign_in(address, password):
         client = TestClient(guarded, base_url="http://127.0.0.1:4200", client=(address, 1))
@@ -236,7 +238,7 @@ def test_a_browser_is_told_that_the_server_is_starting_and_programs_are_served(r
         await PlainTextResponse("yes")(scope, receive, send)
 
     left = ["the deployments are being registered"]
-    guarded = app.guarded(prefect, reports, "dpcost:right", HOSTS, starting=lambda: "".join(left))
+    guarded = app.guarded_app(prefect, reports, "dpcost:right", HOSTS, starting=lambda: "".join(left))
     client = TestClient(guarded, base_url="http://127.0.0.1:4200")
     page = {"accept": "text/html,*/*"}
     told = client.get("/deployments", headers=page)
