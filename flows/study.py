@@ -17,7 +17,7 @@ from flows.studies.prefect_tasks import PrefectTasks
 from flows.studies.results import folder_of_run, judged, rebuild_reports, rerun_options
 from flows.studies.steps import StudySteps, bring_datasets, dropped_rows
 from flows.studies.stored import NotStored, StoredResults
-from tasks.faults import guarded
+from tasks.errors import guarded
 from tasks.run.resources import run_at_most
 from tasks.run_options import OF_LAST_RUN, RunOptions, with_options
 

@@ -30,7 +30,7 @@ from data.store.shared import (
     shared_address,
     write_shared,
 )
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 Record = dict[str, Any]
 

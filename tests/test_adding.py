@@ -38,8 +38,8 @@ from flows.server.deployments import deployments
 from flows.studies.find_study import find_study, study_names
 from data.store.folders import REPORTS
 from tasks.cache import UNCACHED
-from tasks.bring import fetch
-from tasks.bring import parquet
+from tasks.ingest import fetch
+from tasks.ingest import parquet
 from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report

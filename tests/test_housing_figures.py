@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from tasks.bring import fetch, parquet
+from tasks.ingest import fetch, parquet
 from tasks.run.block import compute_block
 from tasks.run.headline import deletion_limit
 from tests.tasks.blocks import prepared_data

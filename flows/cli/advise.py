@@ -36,7 +36,7 @@ def advise(
     from flows.studies.find_study import find_study
     from tasks.advice.forecasts import advise as foresee
     from tasks.advice.releases import release_costs, risk_of_advice
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     if error is not None and not (math.isfinite(error) and error > 0):
         raise SpecError(f"--error must be a positive number, got {error:g}")

@@ -67,7 +67,7 @@ def audit(
 
     With --callable, a mechanism of anybody, against the ε and δ that it claims.
     """
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs an estimator, or --callable MODULE:FUNCTION, and not both")
@@ -93,7 +93,7 @@ def audit(
 
 def _settings(given: list[str]) -> dict[str, Any]:
     """Return settings NAME=VALUE with values as in a release file, or as text."""
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     settings: dict[str, Any] = {}
     for each in given:
@@ -165,7 +165,7 @@ def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any], as
 
 def _imported(name: str) -> Callable[..., Any]:
     """Import a function by MODULE:FUNCTION, from the current folder or an installed package."""
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     module, _, attribute = name.partition(":")
     if not module or not attribute:

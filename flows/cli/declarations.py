@@ -48,7 +48,7 @@ def from_codebook(file: Path) -> Declarations:
     SpecError
         With the line and the column of the codebook.
     """
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     try:
         with file.open(encoding="utf-8-sig", newline="") as handle:
@@ -136,7 +136,7 @@ def check(
     file: Annotated[Path, typer.Argument(help="A study file or a release file.")],
 ) -> None:
     """List all that is missing or wrong in a study or release file, in one go; reads no row."""
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
     from tasks.release.request import checked_request
     from tasks.study.study_file import checked_study, read_toml
 
@@ -160,7 +160,7 @@ def show_private(
     that the codebook knows, and don't publish what you see.
     """
     from data.tables.declared import undeclared_texts
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
     from tasks.study.study_file import load_study
 
     table = load_study(study).analyst_table

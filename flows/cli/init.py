@@ -93,7 +93,7 @@ def init(
     from data.store.folders import home
     from data.tables.declared import count_users, table_schema
     from dpalgos.formula.terms import terms_of
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
     from tasks.release.table import known_as
 
     files = _files(name, force=force)
@@ -153,7 +153,7 @@ def init(
 def _files(name: str, *, force: bool) -> list[Path]:
     """Return the files to write; refuse a name that a study cannot have, and files that are there."""
     from flows.studies.find_study import SCORECARD, study_names
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
@@ -171,7 +171,7 @@ def _columns(
     data: Path, schema: Mapping[str, str], response: str, user_id: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return response and covariates with their types, and what is left out by its name with the reason."""
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     present = {column: kind for column, kind in schema.items() if kind != "empty" and column != user_id}
     left_out = {
@@ -257,7 +257,7 @@ def _of_formula(
     """Return the response's column and the covariates' columns; refuse one that is not in the file."""
     from dpalgos import InputError
     from dpalgos.formula.terms import columns_named
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     if response:
         raise SpecError(f"--formula names the response itself, got --response {response}; leave it out")
@@ -289,7 +289,7 @@ def _no_covariate(column: str, kind: str) -> str:
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:
     """Return the name of the model that the options ask for."""
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     if family not in ("", *_FAMILIES):
         raise SpecError(f"--family must be {', '.join(_FAMILIES[:-1])} or {_FAMILIES[-1]}, got {family!r}")

@@ -24,9 +24,9 @@ from flows.server.prefect_server import home_tag, prefect_server, wait_until_rec
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
 from flows.studies.results import folder_of_run, reports_of_scorecard
 from flows.studies.stored import run_from_store
-from tasks.bring import analyst_parquet
 from tasks.cache import records_folder
-from tasks.faults import MENDABLE, SpecError
+from tasks.errors import MENDABLE, SpecError
+from tasks.ingest import analyst_parquet
 from tasks.run_options import RunOptions
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"

@@ -135,7 +135,7 @@ def explained(error: Exception) -> tuple[str, int]:
     from httpx import HTTPError
 
     from flows.server.prefect_server import wrong_setting
-    from tasks.faults import MENDABLE, NO_MEMORY
+    from tasks.errors import MENDABLE, NO_MEMORY
 
     if isinstance(error, MENDABLE):
         return str(error), 2
@@ -176,7 +176,7 @@ def fail(sentence: str, status: int = 2) -> NoReturn:
 
 def _internal(error: Exception) -> str:
     """Log an error that nobody foresaw, without its message, and return what to do about it."""
-    from tasks.faults import without_message
+    from tasks.errors import without_message
 
     fault = without_message(error)
     try:

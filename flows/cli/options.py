@@ -85,7 +85,7 @@ def use_plugins(files: list[Path], engine: str = "local") -> None:
     if not files:
         return
     from dpalgos.plugins import FILES, outside_plugins
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     if engine != "local":
         raise SpecError(

@@ -62,7 +62,7 @@ def figure(
     given.use_plugins(plugins or [])
     from flows.studies.results import file_of_report, stored_page
     from reports.charts.figure import FigureChoice, FigureError, draw_figure
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     study = file_of_report(study, reports)
     page, results = stored_page(study, reports)
@@ -103,7 +103,7 @@ def publish(
     out: str | None,
 ) -> None:
     """Collect the pages, tables and manifests of finished studies into a static site."""
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
     from tasks.report.publish import publish as write_site
 
     others = merge or []
@@ -189,7 +189,7 @@ def _chosen(method: list[str] | None, table: list[str] | None) -> tuple[list[Any
     """Return the methods and the names of the tables that the options choose, all by default."""
     from flows.league.tables import declarations
     from flows.league.worker_process import all_methods
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     methods, tables = all_methods(), list(declarations())
     for what, asked, known in (

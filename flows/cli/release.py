@@ -142,7 +142,7 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
         return nullcontext()
     from data.tables.reading import is_folder
     from flows.cli.launch import check_engine, check_scheduler, workers_of
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     check_engine(engine)
     if not is_folder(source):
@@ -166,7 +166,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.record.progress import say
     from tasks.advice.releases import forecast_release, what_would_help
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     request = plan.request
     if request.study is None or not plan.keywords.get("interval"):
@@ -192,7 +192,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
 
 def _is_confirmed(question: str) -> bool:
     """Ask at a terminal, or take the answer that is piped in; refuse where there is neither."""
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     try:
         if sys.stdin.isatty() or select.select([sys.stdin], [], [], _SECONDS_FOR_AN_ANSWER)[0]:

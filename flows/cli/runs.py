@@ -110,7 +110,7 @@ def compare(
 ) -> None:
     """Compare runs of a study, beyond their error bars."""
     from reports.analysis.results import compare_results, describe_differences
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
     from tasks.run.collect import read_results
 
     if len(runs) < 2:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from flows.record.progress import say
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 
 def interpreter(requirements: tuple[str, ...], folder: Path) -> Path:

@@ -19,7 +19,7 @@ from flows.league.scale import MeanScale, RegressionScale
 from flows.league.tables import LeagueTable
 from flows.league.worker_process import MOST_SECONDS, Method, Worker
 from flows.record.progress import say
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 EPSILONS = (1.0, 0.1, 10.0, 0.5, 3.0)  # in this order, if time is short
 QUICK, QUICK_REPETITIONS, REPETITIONS = 0.1, 20, 5  # quick: fits of less than so many seconds

@@ -26,7 +26,7 @@ from flows.league.scale import scale_of
 from flows.league.tables import LeagueTable, load, means_of
 from flows.league.worker_process import Method
 from flows.record.progress import say
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.report.manifest import commit
 
 Row = dict[str, Any]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tasks.strict import Strict, read_strictly
+from tasks.file_schema import Strict, read_strictly
 
 Name = Annotated[str, Field(pattern=r"^[\w .,:+/()=-]{1,200}$")]
 Text = Annotated[str, Field(max_length=10_000)]

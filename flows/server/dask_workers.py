@@ -17,7 +17,7 @@ from data.store.folders import atomic_write, close_home, home
 from data.store.shared import VARIABLE, check_shared_store, shared_address
 from flows.server import Say, ServerError
 from flows.server.prefect_server import watched
-from tasks.faults import MENDABLE, SpecError
+from tasks.errors import MENDABLE, SpecError
 from tasks.run.resources import on_cluster
 
 _distributed: Any = distributed  # without types

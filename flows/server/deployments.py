@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.studies.schedules import SCHEDULES, listed, own_studies
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 UNLISTED_AT = "0 6 * * 1"  # when studies run that the file does not list, UTC
 

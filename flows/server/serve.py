@@ -31,7 +31,7 @@ from flows.server.prefect_server import (
     prefect_server,
     wrong_setting,
 )
-from tasks.faults import MENDABLE
+from tasks.errors import MENDABLE
 
 _STOPPED = "stopped: server, schedules and runs"
 

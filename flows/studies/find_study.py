@@ -9,7 +9,7 @@ from pathlib import Path
 from data.errors import DataError
 from dpalgos import get_estimator
 from dpalgos.catalog import from_outside
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.run_options import PROFILES, Profile
 from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec

@@ -21,7 +21,7 @@ from data.store.folders import REPORTS
 from flows.record.journal import from_server
 from flows.studies.find_study import SCORECARD, study_names
 from flows.studies.schedules import own_studies
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.run_options import PROFILES, Option, TaskName
 
 _LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any

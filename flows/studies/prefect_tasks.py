@@ -19,8 +19,8 @@ from data.fetch.raw_files import RawFile
 from flows.record.artifacts import ProgressArtifact
 from flows.record.progress import progress, say
 from flows.studies.steps import Job
-from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import Record, at_hand, find_record, shared_record
+from tasks.ingest import analyst_parquet, fetch, parquet
 from tasks.problems.problem import Block
 from tasks.run.resources import listening
 

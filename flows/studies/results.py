@@ -23,7 +23,7 @@ from flows.studies.steps import Outcome, Tasks
 from reports.charts.picture import NO_SPACE, can_draw
 from reports.page import StudyPage
 from tasks.cache import cache_key
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.report.manifest import now
 from tasks.report.write import page_of, share_report, write_index, write_report
 from tasks.run.collect import read_results

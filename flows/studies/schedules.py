@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 SCHEDULES = Path(__file__).resolve().parents[1] / "schedules.toml"
 

@@ -14,8 +14,9 @@ from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from flows.record.inventory import clear_leftovers
 from reports.charts.picture import NO_SPACE, can_draw
-from tasks.bring import analyst_parquet, fetch, parquet
 from tasks.cache import CacheKey, Record, at_hand, cache_key, located, records_folder, stored_record
+from tasks.cells import Cell
+from tasks.ingest import analyst_parquet, fetch, parquet
 from tasks.problems.problem import Block, DatasetSource, modules_of
 from tasks.report.manifest import earlier_contents, now
 from tasks.report.write import render, share_report, write_index
@@ -25,7 +26,6 @@ from tasks.run.headline import audit, data_limit, exhibit, headline_block
 from tasks.run_options import Profile, RunOptions
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
-from tasks.work_units import Cell
 
 Tables = dict[str, DatasetRef]  # by dataset
 Designs = dict[str, Record | None]  # by panel; None where data are simulated

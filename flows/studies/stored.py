@@ -16,8 +16,8 @@ from flows.record.progress import blocks, say
 from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.results import folder_of_run, judged
 from flows.studies.steps import Job, Outcome, StudySteps
-from tasks.bring import fetch
 from tasks.cache import Record, at_hand, find_record
+from tasks.ingest import fetch
 from tasks.run_options import RunOptions
 
 

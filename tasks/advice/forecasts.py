@@ -21,7 +21,7 @@ from reports.analysis.ranking import first_below
 from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
 from tasks.advice.made_up_tables import TABLES, MadeUpTable, MadeUpTables, middle_and_ends, with_least_noise
-from tasks.rules import delta_at
+from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec
 from tasks.study.spec import StudySpec
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from dpalgos import InputError, Result
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from tasks.faults import SpecError
+from tasks.cells import Cell, Replicates
+from tasks.errors import SpecError
 from tasks.problems.problem import Draw, DrawsFromPopulation, Problem
 from tasks.run.resources import one_blas_thread
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
-from tasks.work_units import Cell, Replicates
 
 TABLES = 12  # made up; half of them are fitted with intervals
 LEVEL = 0.95  # of intervals

@@ -15,7 +15,7 @@ from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from tasks.advice.forecasts import Forecast, range_of
 from tasks.advice.made_up_tables import TABLES, MadeUpTables, middle_and_ends, with_least_noise
 from tasks.release.spending import spending_of
-from tasks.rules import delta_at
+from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, structure_of
 from tasks.study.spec import StudySpec
 

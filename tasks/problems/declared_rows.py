@@ -17,7 +17,7 @@ import scipy
 from pydantic import Field
 
 from data.dataset import Column
-from tasks.strict import Strict
+from tasks.file_schema import Strict
 
 Guess = Annotated[float, Field(allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -21,9 +21,9 @@ from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.store.references import DatasetRef
 from reports.analysis.results import PUBLIC_ALONE
+from tasks.cells import Cell, Replicates, replicate_generator
+from tasks.file_schema import Strict
 from tasks.run_options import Profile
-from tasks.strict import Strict
-from tasks.work_units import Cell, Replicates, replicate_generator
 
 if TYPE_CHECKING:
     from reports.page import Finding

@@ -15,8 +15,8 @@ from pydantic import Field
 from data.errors import DataError
 from data.tables.declared import read_declared
 from data.tables.reading import load_numbers, opened_table
+from tasks.file_schema import Strict
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
-from tasks.strict import Strict
 
 PUBLIC_SHAPE = "public_shape"  # the diagnostic of an estimator: 1 where it used the public rows, else 0
 FloatArray = npt.NDArray[np.float64]

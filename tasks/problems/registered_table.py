@@ -31,12 +31,12 @@ from data.prepare.table_design import (
 from data.store.references import DatasetRef, FramesRef, read_table
 from dpalgos.models.families import family_class, get_family
 from dpalgos.models.risk import Risk, minimize
+from tasks.cells import Cell, Replicates
+from tasks.file_schema import DISTINCT
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.problem import DatasetSource, Draw
 from tasks.problems.public_rows import PublicRows
-from tasks.strict import DISTINCT
-from tasks.work_units import Cell, Replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,7 +21,7 @@ from dpalgos.accounting.risk import risk_of_events
 from dpalgos.hardened_release import ReleasePlan, check_data
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.release.request import ReleaseRequest, public_keywords
 from tasks.release.table import AT_CENTERS, ReleaseRows
 from tasks.run.resources import map_on_cluster

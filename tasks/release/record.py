@@ -19,7 +19,7 @@ from typing import Any
 
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.release.plan import EVENT_FIELDS
 from tasks.release.release import Release
 from tasks.release.request import is_bound

@@ -12,10 +12,10 @@ from data.errors import numbered
 from dpalgos import InputError, get_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.params import check_settings, describe_keywords
-from tasks.faults import SpecError
+from tasks.errors import SpecError
+from tasks.file_schema import Strict, field_fault
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.public_rows import PublicTable
-from tasks.strict import Strict, field_fault
 from tasks.study.formula import FormulaColumns, declared_alone, expand_formula
 from tasks.study.panel import INTERCEPT, OFFSET, takes_public_rows
 from tasks.study.spec import StudySpec

@@ -34,7 +34,7 @@ from data.tables.reading import (
 )
 from dpalgos.intervals.half_widths import WHY, along
 from dpalgos.typing import FloatArray
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows, refuse_private_file
 from tasks.release.request import ReleaseRequest

@@ -14,7 +14,7 @@ from reports.analysis.results import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
 from tasks.problems.problem import FindsMembers
 from tasks.report.manifest import released_events
-from tasks.rules import delta_at
+from tasks.size_rules import delta_at
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 

@@ -25,7 +25,7 @@ from reports.writing import num
 from tasks.problems.problem import DatasetSource, DrawsFromPopulation, Problem
 from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import released_events
-from tasks.rules import delta_at
+from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 

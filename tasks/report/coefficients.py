@@ -13,9 +13,9 @@ from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
 from dpalgos.formula.design import INTERCEPT
 from reports.pages.coefficient_table import FORMATS, Model, render_coefficients
 from reports.writing import num
-from tasks.faults import SpecError
+from tasks.errors import SpecError
+from tasks.file_schema import read_strictly
 from tasks.release.table import AT_CENTERS
-from tasks.strict import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
 Number = Annotated[float, Field(allow_inf_nan=False)]

@@ -19,8 +19,8 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from tasks.cache import Record
 from tasks.problems.problem import BringsPublicRows
-from tasks.rules import delta_at
 from tasks.run_options import Profile, RunOptions
+from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 from data.store.folders import atomic_write, exchange, read_small, sha256_file
 from reports.pages.index import Card
 from reports.pages.site import arranged, broken_links, render_site
-from tasks.faults import SpecError
-from tasks.strict import read_strictly
+from tasks.errors import SpecError
+from tasks.file_schema import read_strictly
 
 _COPIED = ("report.html", "report.md", "results.parquet", "summary.csv", "manifest.json", "card.json")
 _ALSO = ("history.html", "history.json", "data-*.html", "figures/*")

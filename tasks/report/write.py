@@ -33,7 +33,7 @@ from reports.page import StudyPage
 from reports.pages.history import MOST, Entry, render_history
 from reports.pages.index import Card, render_index
 from tasks.cache import UNCACHED, CacheKey, Record, cache_key, located, written
-from tasks.faults import guarded
+from tasks.errors import guarded
 from tasks.report.build_page import build_page
 from tasks.report.manifest import build_manifest
 from tasks.study.spec import StudySpec

@@ -19,11 +19,11 @@ from data.store.references import DatasetRef
 from dpalgos.accounting.amplification import CENTRAL_NOTES
 from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
 from tasks.cache import CacheKey, Record, brought, written
-from tasks.faults import guarded
+from tasks.cells import Cell
+from tasks.errors import guarded
 from tasks.problems.problem import Block, DatasetSource, Draw, Problem
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.run.resources import computed, one_blas_thread, room_for, shares_of
-from tasks.work_units import Cell
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows

@@ -7,7 +7,7 @@ import pandas as pd
 from data.store.folders import open_regular
 from reports.analysis.results import ResultsError, timings_path, to_parquet_bytes, validate_results
 from tasks.cache import CacheKey, Record, brought, written
-from tasks.faults import SpecError, guarded
+from tasks.errors import SpecError, guarded
 
 _SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "delta_rule", "n", "s"]
 

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from reports.analysis.results import timings_path
+from tasks.cells import Cell
 from tasks.problems.problem import Block
 from tasks.run.block import compute_block
-from tasks.work_units import Cell
 
 _FEW = 6  # replicates, at most, beyond the first
 _DATA, _BYTES = "data", "bytes"  # what is measured in addition to kinds of cells

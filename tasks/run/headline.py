@@ -22,11 +22,11 @@ from reports.analysis.results import (
     validate_results,
 )
 from tasks.cache import CacheKey, Record, brought, located, written
-from tasks.faults import guarded
+from tasks.cells import Cell, derive_seed
+from tasks.errors import guarded
 from tasks.problems.problem import Block, DeletesRows, HeadlineRun
 from tasks.run.block import load_prepared
 from tasks.run.resources import computed, one_blas_thread, room_for
-from tasks.work_units import Cell, derive_seed
 
 _WITHOUT_PRIVACY = {
     **dict.fromkeys(COLUMNS, np.nan),

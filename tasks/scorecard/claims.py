@@ -17,9 +17,9 @@ import scipy
 from pydantic import Field, ValidationError, model_validator
 
 from reports.writing import num, setting, span, words
-from tasks.faults import SpecError
-from tasks.rules import evaluate_rule
-from tasks.strict import Strict, field_fault
+from tasks.errors import SpecError
+from tasks.file_schema import Strict, field_fault
+from tasks.size_rules import evaluate_rule
 from tasks.study.spec import StudySpec
 
 CONFIDENCE = 0.99

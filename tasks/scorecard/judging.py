@@ -15,10 +15,10 @@ from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.words.tables import summary_csv
 from tasks.cache import UNCACHED, CacheKey, Record, written
-from tasks.faults import guarded
-from tasks.rules import delta_at
+from tasks.errors import guarded
 from tasks.run.collect import read_results
 from tasks.scorecard.claims import NO_RUN, OPEN, Claim, Evidence, Judgment, Scorecard, load_scorecard
+from tasks.size_rules import delta_at
 from tasks.study.spec import StudySpec
 
 NAME = "scorecard"

@@ -6,8 +6,8 @@ from typing import Any
 from data.collections import collections
 from data.datasets import get_dataset
 from data.errors import DataError
-from tasks.faults import SpecError
-from tasks.rules import whole
+from tasks.errors import SpecError
+from tasks.size_rules import whole
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dpalgos.formula.design import (
     NumberColumn,
     design_of,
 )
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 
 

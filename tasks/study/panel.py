@@ -12,10 +12,10 @@ from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings, describe_keywords
 from reports.analysis.results import PUBLIC_ALONE
+from tasks.cells import Cell
+from tasks.file_schema import DISTINCT, Strict
 from tasks.problems.kinds import AnyKind
-from tasks.rules import delta_at, evaluate_all
-from tasks.strict import DISTINCT, Strict
-from tasks.work_units import Cell
+from tasks.size_rules import delta_at, evaluate_all
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
 OFFSET = "offset_bounds"  # the keyword which says that the first column is an offset, within these bounds

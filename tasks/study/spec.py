@@ -10,7 +10,9 @@ import dpalgos
 from data.dataset import Dataset
 from data.errors import DataError
 from data.store.references import DatasetRef
-from tasks.faults import SpecError
+from tasks.cells import Cell, Replicates
+from tasks.errors import SpecError
+from tasks.file_schema import Strict
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.problem import (
@@ -22,7 +24,6 @@ from tasks.problems.problem import (
 )
 from tasks.problems.public_rows import PublicRows, PublicTable
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
-from tasks.strict import Strict
 from tasks.study.panel import (
     Count,
     Counts,
@@ -35,7 +36,6 @@ from tasks.study.panel import (
     with_public_rows,
     with_structure,
 )
-from tasks.work_units import Cell, Replicates
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 

@@ -13,12 +13,12 @@ from pydantic_core import ErrorDetails
 
 from data.errors import DataError, numbered
 from data.store.folders import read_small
-from tasks.faults import SpecError
+from tasks.errors import SpecError
+from tasks.file_schema import field_fault
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import kinds
 from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
-from tasks.strict import field_fault
 from tasks.study.collection import with_collections, with_lists
 from tasks.study.formula import FormulaColumns, expand_formula
 from tasks.study.panel import EstimatorSpec, Grid, Panel

@@ -22,10 +22,10 @@ from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
 from tasks.advice.forecasts import advise
 from tasks.advice.made_up_tables import LEVEL
+from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
-from tasks.work_units import Cell, Replicates
 from tests.bench.goals import Goal, Measurement
 from tests.tasks.analyst_tables import initialized
 from tests.tasks.blocks import prepared_data

@@ -14,8 +14,8 @@ import numpy as np
 from data.tables.declared import declared_to_parquet
 from tasks.advice.made_up_tables import LEVEL
 from tasks.advice.releases import ReleaseForecast, forecast_release
+from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses
-from tasks.work_units import Cell, Replicates
 from tests.bench.advice import TABLES, frame_of, study_of
 from tests.bench.goals import Goal, Measurement
 from tests.tasks.blocks import prepared_data

@@ -9,11 +9,11 @@ import pytest
 
 from flows.studies.find_study import find_study, study_names
 from reports.analysis.results import validate_results
-from tasks.bring import fetch, parquet
+from tasks.cells import Replicates
+from tasks.ingest import fetch, parquet
 from tasks.problems.kinds import kinds
 from tasks.problems.problem import Block, DatasetSource, Draw
 from tasks.run.block import compute_block
-from tasks.work_units import Replicates
 
 _STAND_IN_ROWS = 1000
 

@@ -7,7 +7,7 @@ from data.formats.canonical import MISSING
 from data.ledger import open_ledger
 from data.tables.declared import undeclared_texts
 from flows.studies.find_study import find_study
-from tasks.bring import analyst_parquet
+from tasks.ingest import analyst_parquet
 from tasks.release.request import checked_request, read_request
 from tasks.release.table import read_rows
 from tasks.study.study_file import checked_study

@@ -9,7 +9,7 @@ from small_project import sentence
 
 import dpalgos
 from flows.cli.launch import launch
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from reports.pages.study import render_study
-from tasks.bring import analyst_parquet
+from tasks.ingest import analyst_parquet
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.release import release

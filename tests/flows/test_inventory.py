@@ -18,7 +18,7 @@ from flows.record import inventory
 from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, prune_shared
 from flows.studies.prefect_tasks import ByKey
 from tasks.cache import SERIALIZER, UNCACHED, CacheKey, written
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 
 def store(home, name, record):

@@ -17,7 +17,7 @@ from flows.cli.launch import (
 )
 from flows.server import ServerError
 from flows.server import dask_workers as dask_engine
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.report.write import write_index
 from tests.tasks.analyst_tables import initialized
 

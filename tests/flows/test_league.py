@@ -12,7 +12,7 @@ from flows.league.worker import Table as WorkerTable
 from flows.league.worker_process import Worker, all_methods
 from reports.analysis.league import comparisons, ratios_of
 from reports.pages.league import render_league
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 METHODS = """
 import time

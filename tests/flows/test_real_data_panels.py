@@ -6,7 +6,7 @@ from data.fetch.raw_files import RawFile
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from flows.studies.steps import bring_tables
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 DATASET, PANEL = "snp_gse106818", "average and low iq"
 

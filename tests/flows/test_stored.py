@@ -15,7 +15,7 @@ from flows.studies import stored
 from flows.studies.find_study import find_study
 from flows.studies.steps import StudySteps
 from flows.studies.stored import NotStored, StoredResults, run_from_store
-from tasks.bring import fetch
+from tasks.ingest import fetch
 from tasks.run_options import RunOptions
 from tests.plain_tasks import PlainTasks
 

@@ -18,8 +18,8 @@ from dpalgos.accounting.events import (
     SampledGaussianEvent,
 )
 from flows.studies.find_study import find_study, study_names
-from tasks.bring import fetch, parquet
 from tasks.cache import UNCACHED, located
+from tasks.ingest import fetch, parquet
 from tasks.problems.problem import DatasetSource
 from tasks.run.block import prepare
 from tests.independent.accountant import epsilon_of

@@ -14,7 +14,7 @@ APPLICATION_FAULTS = {
     "data/ledger/book.py": {"an edited charge is not seen": Fault("_hash", returns("row['hash']"), "test_chain"), "an edited answer is not seen": Fault("_seal", returns("row['seal']"), "test_chain"), "charges that were cut off are not missed": Fault("Book.problems", condition("last_of", "False"), "test_chain")},
     "data/ledger/database.py": {"a message quotes what is stored": Fault("SQLiteDatabase._advice", returns("str(error.orig)"), "test_chain")},
     "data/ledger/ledger.py": {
-        "a charge is made without room for its answer": Fault("Ledger.charge", without("reserve"), "tests/data/ledger/test_faults.py"),
+        "a charge is made without room for its answer": Fault("Ledger.charge", without("reserve"), "tests/data/ledger/test_errors.py"),
         "a renamed copy gets a budget of its own": Fault("_require_content", condition("names", "False", nth=1), "test_a_renamed_copy_gets_no_new_budget"),
         "another process stores the answer to a charge": Fault("_require_open", condition("is_this_process", "False"), "test_nobody_else_may_answer"),
         "a charge that was made again is answered twice": Fault("_require_open", condition("PENDING", "charge.state != PENDING"), "test_a_charge_of_another_machine_counts_as_lost_after_a_while"),
@@ -87,5 +87,5 @@ APPLICATION_FAULTS = {
     "tasks/run/block.py": {"a private preparation is taken for granted": Fault("compute_block", name(".protected", "True"), "test_block")},
     "tasks/run/collect.py": {"half of the rows are dropped": Fault("collect", call("concat", "{all}.iloc[::2]", nth=0), "test_tasks")},
     "tasks/scorecard/claims.py": {"a claim holds at twice its epsilon": Fault("Guarantee.judge", number(1e-9, 1), "test_claims")},
-    "tasks/work_units.py": {"a cell's settings override its budget": Fault("Cell.keywords", returns("{all} | dict(self.params)"), "test_work_units")},
+    "tasks/cells.py": {"a cell's settings override its budget": Fault("Cell.keywords", returns("{all} | dict(self.params)"), "test_cells")},
 }

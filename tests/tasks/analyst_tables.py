@@ -11,9 +11,9 @@ import pytest
 from data.errors import DataError
 from flows.cli.init import init
 from flows.studies.find_study import find_study
-from tasks.bring import analyst_parquet
 from tasks.cache import UNCACHED
-from tasks.faults import SpecError
+from tasks.errors import SpecError
+from tasks.ingest import analyst_parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
 from tasks.run.block import prepare, run_block

@@ -8,6 +8,7 @@ import dpalgos
 from flows.studies.find_study import STUDIES, find_study
 from reports.analysis.results import COLUMNS
 from tasks.cache import UNCACHED
+from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds
 from tasks.problems.problem import Block, DatasetSource
 from tasks.report.manifest import build_manifest
@@ -15,7 +16,6 @@ from tasks.report.write import write_report
 from tasks.run.block import run_block
 from tasks.run.collect import collect
 from tasks.run_options import RunOptions
-from tasks.work_units import Cell, Replicates
 
 SMALLER = (
     ("n = [5000, 10000, 20000, 40000, 60000, 80000, 100000]", "n = [200, 20000]"),

@@ -6,8 +6,8 @@ import pytest
 import dpalgos
 from data.prepare.table_design import PreparedTable
 from reports.analysis.results import validate_results
+from tasks.cells import derive_seed
 from tasks.run.block import compute_block
-from tasks.work_units import derive_seed
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 PRIVATE = {"covariate_bound": 3.0, "response_bound": 2.0}

@@ -77,7 +77,7 @@ data/datasets/housing.py | housing table | swarm table, swarm zero
 data/simulations/paper_models.py | glm_lowdim dp_glm | housing ols, snp zero
 data/ledger/book.py | | housing ols, housing table, housing page
 tasks/run/block.py | housing ols, swarm zero, housing design, audits, results | housing table
-tasks/work_units.py | housing ols, swarm iht_glm | housing table
+tasks/cells.py | housing ols, swarm iht_glm | housing table
 tasks/problems/problem.py | housing ols, snp zero, swarm zero | housing table
 tasks/problems/sources/table_rows.py | housing ols, housing design | swarm zero, snp zero
 tasks/problems/measures/membership.py | tracing_attack dp_mean | housing ols, snp zero

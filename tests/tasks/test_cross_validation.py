@@ -8,7 +8,7 @@ import dpalgos
 from data.collections import wang2018
 from flows.studies.find_study import find_study
 from reports.exhibits import printed_errors
-from tasks.bring import fetch, parquet
+from tasks.ingest import fetch, parquet
 from tasks.problems.sources.table_folds import OVER_PRINTED
 from tasks.run.block import compute_block
 from tasks.scorecard.claims import Evidence, load_scorecard

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tasks.faults import MENDABLE
+from tasks.errors import MENDABLE
 from tests.tasks.analyst_tables import completed, computed, init_study
 
 SECRET = 31337.625  # a number that only the data hold

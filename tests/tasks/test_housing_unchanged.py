@@ -5,9 +5,9 @@ import hashlib
 import pytest
 
 from flows.studies.find_study import find_study
-from tasks.bring import fetch, parquet
+from tasks.cells import derive_seed
+from tasks.ingest import fetch, parquet
 from tasks.run.block import compute_block
-from tasks.work_units import derive_seed
 from tests.tasks.blocks import prepared_data
 
 SEED = 20191112

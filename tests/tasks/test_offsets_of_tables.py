@@ -10,7 +10,7 @@ from data.ledger import open_ledger
 from dpalgos.hardened_release import HardenedAnswer
 from flows.studies.find_study import find_study
 from tasks.advice.releases import forecast_release
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.release.record import record_of
 from tasks.release.release import release
 from tests.tasks.analyst_tables import computed, edited, reported, study_of

@@ -150,7 +150,7 @@ def test_a_plugin_that_cannot_be_used_is_refused(theirs, options, named):
     from pathlib import Path
 
     from flows.cli.options import use_plugins
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     chosen = dict(zip(options[::2], options[1::2], strict=True))
     with pytest.raises(SpecError, match=named):

@@ -11,10 +11,10 @@ from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
 from reports.analysis.results import validate_results
+from tasks.cells import derive_seed
 from tasks.problems.problem import DatasetSource
 from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.block import compute_block
-from tasks.work_units import derive_seed
 from tests.tasks.blocks import made_block, made_cell, made_problem, refused_study
 
 MEAN = made_problem("simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})

@@ -9,7 +9,7 @@ from data.ledger import open_ledger
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.analysis.results import PUBLIC_ALONE
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import ReferenceAnswer, partial_draw
 from tasks.release.record import record_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reports.pages.index import Card
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.report.publish import MARK, finished_reports, publish
 from tasks.report.write import entries_of, history_files, with_this_run
 

@@ -23,7 +23,7 @@ from tasks.cache import (
     stored_record,
     written,
 )
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 CONTEXT = Mock()
 

@@ -3,9 +3,9 @@ import math
 import pytest
 
 from flows.studies.find_study import STUDIES, find_study, study_names
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.problems.sources.simulated_rows import SimulatedRows
-from tasks.rules import delta_at
+from tasks.size_rules import delta_at
 from tasks.study.study_file import load_study
 from tests.tasks.blocks import refused_study
 

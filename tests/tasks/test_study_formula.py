@@ -3,7 +3,7 @@
 import pytest
 
 from dpalgos.formula.basis import FitColumn
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 from tasks.study.formula import declared_alone, expand_formula
 

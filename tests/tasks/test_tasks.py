@@ -14,8 +14,8 @@ from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import timings_path
 from reports.pages.index import Card
-from tasks.bring import fetch, parquet
 from tasks.cache import UNCACHED, intact
+from tasks.ingest import fetch, parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_index
 from tasks.run.block import prepare, run_block

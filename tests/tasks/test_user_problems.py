@@ -9,7 +9,7 @@ from data.prepare.table_design import PreparedTable
 from reports.exhibits import selection_rules, user_spread
 from tasks.problems.problem import HeadlineRun
 from tasks.problems.sources.map_users import GriddedTable
-from tasks.rules import RuleError
+from tasks.size_rules import RuleError
 from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem
 
 SIMULATED = made_problem("user_simulation", users="2*n", samples=25, d=3)

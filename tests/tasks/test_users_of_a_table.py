@@ -10,7 +10,7 @@ from data.store.references import UserTableRef
 from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.release.release import release
 from tasks.release.request import checked_request, public_keywords, read_request
 from tasks.release.table import AT_CENTERS

@@ -16,10 +16,10 @@ from data.simulations import Simulated
 from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.tracing import Attack, BoundedMeanAttack, LinearModelAttack, MeanAttack
 from dpalgos.models.families import get_family
+from tasks.cells import Replicates
 from tasks.problems.problem import Draw
 from tasks.problems.sources.genotypes import GenotypeSource
 from tasks.problems.sources.simulated_rows import Simulation
-from tasks.work_units import Replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

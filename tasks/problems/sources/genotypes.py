@@ -26,8 +26,8 @@ from data.prepare.genotype_groups import (
 )
 from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.deletion_shifts import difference_deletion_shifts
+from tasks.cells import Replicates
 from tasks.problems.problem import DatasetSource, Draw, HeadlineRun
-from tasks.work_units import Replicates
 
 _DECIMALS = 6
 

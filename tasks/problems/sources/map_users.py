@@ -11,9 +11,9 @@ from pydantic import Field
 import dpalgos
 from data.prepare.table_design import PreparedTable, prepare_table, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
+from tasks.cells import Replicates
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTable, weighted_answer
-from tasks.work_units import Replicates
 
 _USER = "user"
 _SHUFFLES = 20

@@ -12,9 +12,9 @@ import dpalgos
 from data.simulations import Simulated, half_width, models, simulator
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
 from dpalgos.theory import dense_rates, local_rates, sparse_rates
+from tasks.cells import Replicates
 from tasks.problems.problem import Draw, HeadlineRun, RowSource
-from tasks.rules import RuleError, evaluate_all, whole
-from tasks.work_units import Replicates
+from tasks.size_rules import RuleError, evaluate_all, whole
 
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
 _SMOKE_BYTES = 300e6

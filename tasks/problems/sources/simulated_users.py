@@ -8,9 +8,9 @@ from pydantic import Field
 
 import dpalgos
 from dpalgos.theory import user_floor, user_mean_rate
+from tasks.cells import Replicates
 from tasks.problems.problem import Draw, RowSource
-from tasks.rules import RuleError, whole
-from tasks.work_units import Replicates
+from tasks.size_rules import RuleError, whole
 
 
 class SimulatedUsers(RowSource):

@@ -15,8 +15,8 @@ from pydantic import Field
 import dpalgos
 from data.prepare.table_design import PreparedTable, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
+from tasks.cells import Cell, Replicates
 from tasks.problems.problem import DatasetSource, Draw, HeadlineRun
-from tasks.work_units import Cell, Replicates
 
 FOLDS = 10
 OVER_PRINTED = "over_printed"  # the error over the least that the paper printed of a private method at this ε

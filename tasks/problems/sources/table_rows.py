@@ -11,9 +11,9 @@ from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from dpalgos.theory import dense_rates
 from reports.analysis.results import SIGNS
+from tasks.cells import Cell, Replicates
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTable, partial_draw
-from tasks.work_units import Cell, Replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

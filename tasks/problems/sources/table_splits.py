@@ -13,10 +13,10 @@ from data.prepare.frame_features import stream_frames
 from data.prepare.table_design import PreparedTable, draw_training_rows
 from data.simulations.flock import SOURCE, compare_with_published
 from data.store.references import FramesRef
+from tasks.cells import Replicates
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTable
 from tasks.run_options import Profile
-from tasks.work_units import Replicates
 
 SMOKE_ROWS = 1600
 

@@ -2,7 +2,7 @@ import pytest
 
 from flows.server.deployments import deployments
 from flows.studies import find_study
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 OTHERS = ["ingest", "scorecard", "report", "rerun"]
 

@@ -6,7 +6,7 @@ from jsonschema import Draft202012Validator
 from flows.studies import parameters
 from flows.studies.parameters import check_studies, reports_folder, run_name
 from flows.study import run_ingest, run_part, run_report, run_scorecard, run_study
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 HOUSING = {"study": "housing"}
 CELL = HOUSING | {"task": "run_block"}

@@ -9,7 +9,7 @@ import pytest
 from flows.server.deployments import deployments
 from flows.studies import parameters, schedules
 from flows.studies.parameters import check_studies
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tests.tasks.analyst_tables import initialized
 
 

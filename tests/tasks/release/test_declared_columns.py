@@ -14,7 +14,7 @@ from dpalgos.hardened_release import HardenedAnswer
 from flows.cli.release import _lines
 from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.release.record import record_of
 from tasks.release.release import release
 from tasks.release.table import AT_CENTERS, table_as_declared

@@ -7,7 +7,7 @@ import pytest
 from data.errors import DataError, LedgerError
 from data.ledger import open_ledger
 from dpalgos import InputError
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 from tasks.release.release import release
 
 SECRET = 987654.321

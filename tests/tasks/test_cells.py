@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tasks.work_units import Cell, Replicates, derive_seed, replicate_generator
+from tasks.cells import Cell, Replicates, derive_seed, replicate_generator
 
 CELL = Cell(
     estimator="adassp",

@@ -4,8 +4,8 @@ import pytest
 
 from data.errors import StoreError, Unreachable
 from dpalgos import InputError
-from tasks.faults import Fault, SpecError, guarded, without_message
-from tasks.rules import delta_at
+from tasks.errors import Fault, SpecError, guarded, without_message
+from tasks.size_rules import delta_at
 
 
 @guarded
@@ -31,7 +31,7 @@ def test_a_file_that_cannot_be_used_leaves_as_it_is():
 def test_any_other_leaves_without_its_message_and_its_cause(error):
     with pytest.raises(Fault) as left:
         raising(error)
-    assert str(left.value).startswith(f"{type(error).__name__} in tests/tasks/test_faults.py:")
+    assert str(left.value).startswith(f"{type(error).__name__} in tests/tasks/test_errors.py:")
     assert "raising" in str(left.value)
     assert left.value.__suppress_context__
     assert "secret" not in repr(left.value) + str(left.value.frames)

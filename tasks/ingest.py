@@ -9,7 +9,7 @@ from data.fetch.raw_files import fetch as fetch_raw
 from data.store.folders import close_home, home, mirror_from_environment
 from data.store.references import DatasetRef
 from data.tables.declared import declared_to_parquet
-from tasks.faults import guarded
+from tasks.errors import guarded
 from tasks.problems.analyst_table import AnalystTable
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from tasks.rules import RuleError, evaluate_all, evaluate_rule, whole
+from tasks.size_rules import RuleError, evaluate_all, evaluate_rule, whole
 
 SIZES = {"n": 1000, "d": 20, "s": 5}
 

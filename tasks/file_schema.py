@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, Validat
 from pydantic_core import ErrorDetails
 
 from data.store.folders import read_small
-from tasks.faults import SpecError
+from tasks.errors import SpecError
 
 T = TypeVar("T")
 _SHOWN = 60  # characters of a value that is wrong
