@@ -7,7 +7,7 @@ whose data the page computes as its reader chooses (`reports/templates/explorer.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 MARGIN, LINE_HEIGHT = 16, 15  # between the plot and the names of lines; of a name, in pixels
+NARROW = 300  # pixels of a plot on a phone
+_EDGE_HEIGHT = 14  # pixels of a number above the plot
 LAYERS = ("points", "guides", "leaders", "labels", "edges", "failed", "flagged")
 
 
@@ -59,6 +61,7 @@ class Frame:
     width: int = 640
     height: int = 400
     steps: bool = False  # lines rise in steps
+    names_on_top: bool = False  # of lines, in their order from above, where there is no room at their ends
     marks: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)  # more data, by layer
 
     def pixel(self, x: float, y: float) -> tuple[float, float]:
@@ -123,12 +126,22 @@ def drawn(lines: Sequence[Line], frame: Frame, guides: Sequence[Reference] = ())
         inside = [(x, y) for x, y in guide.points if low <= y <= high]
         if inside and guide.label:
             wanted.append((guide.label, palette.MUTED, frame.pixel(*inside[-1])))
+    if frame.names_on_top:
+        data["labels"] = list(_names_on_top(wanted, _EDGE_HEIGHT * bool(data["edges"])))
+        return data
     places = spread([at for _, _, (_, at) in wanted], LINE_HEIGHT, frame.height + 8)
     for key, ((text, color, (x, y)), place) in enumerate(zip(wanted, places, strict=True)):
         data["labels"].append({"px": frame.width + MARGIN, "py": place, "text": text, "c": color})
         for i, (px, py) in enumerate([(x + 4, y), (frame.width + 2, y), (frame.width + MARGIN - 2, place)]):
             data["leaders"].append({"px": px, "py": py, "key": key, "i": i, "c": color})
     return data
+
+
+def _names_on_top(
+    wanted: Sequence[tuple[str, str, tuple[float, float]]], above: float
+) -> Iterator[dict[str, Any]]:
+    for k, (text, color, _) in enumerate(sorted(wanted, key=lambda each: each[2][1])):
+        yield {"px": 0, "py": LINE_HEIGHT * (k - len(wanted)) - above, "text": f"● {text}", "c": color}
 
 
 def spread(wanted: Sequence[float], height: float, below: float) -> list[float]:

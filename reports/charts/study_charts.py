@@ -87,6 +87,7 @@ def _figure(view: View, series: Sequence[Series], width: int, height: int) -> Dr
         x_ticks=sizes,
         width=width,
         height=height,
+        names_on_top=width < 400,
         marks={
             "flagged": [{"x": flagged[0] / 1.05, "x2": flagged[-1] * 1.05}] if flagged else [],
             "failed": list(_failed(series, high)),

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
+from dpalgos.formula.design import INTERCEPT
 from reports.writing import num, spreadsheet_text
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
+INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
 _TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from reports.charts.line_chart import Frame, Line, line_chart
+from reports.charts.line_chart import NARROW, Frame, Line, line_chart
 from reports.charts.picture import picture
 from reports.pages.text import render_html
 from reports.palette import look
 from reports.writing import error_bar, num, when
 
+_COLUMNS = ("Run", "value", "", "headline", "profile, repetitions", "commit", "data")
 _CLEAR = 3.0  # standard errors of a difference
 MOST = 500  # entries that are kept
 
@@ -64,10 +65,10 @@ def render_history(title: str, metric: str, entries: Sequence[Entry]) -> bytes:
             if entry.error > 0
             else num(entry.value),
             "moved beyond its error" if has_moved else "",
+            entry.headline,
             f"{entry.profile}, {entry.replicates}" if entry.replicates else entry.profile,
             entry.commit[:12],
             ", ".join(each[:8] for each in entry.data) or "simulated",
-            entry.headline,
         )
         for entry, has_moved in zip(entries, beyond, strict=True)
     ]
@@ -76,13 +77,16 @@ def render_history(title: str, metric: str, entries: Sequence[Entry]) -> bytes:
         f"{title}: over time",
         f"The headline of {title} at each run",
         study=title,
-        rows=rows[::-1],
+        columns=_COLUMNS,
+        rows=[list(zip(_COLUMNS, row, strict=True)) for row in rows[::-1]],
         n_moved=sum(beyond),
         chart=_chart(metric, entries, beyond),
+        narrow=_chart("", entries, beyond, width=NARROW),
+        metric=metric,
     )
 
 
-def _chart(metric: str, entries: Sequence[Entry], beyond: Sequence[bool]) -> Any:
+def _chart(metric: str, entries: Sequence[Entry], beyond: Sequence[bool], width: int = 640) -> Any:
     """Draw the values of the profile that ran last, by day, with bars of two standard errors."""
     profile = entries[-1].profile
     shown = [(e, b) for e, b in zip(entries, beyond, strict=True) if e.profile == profile]
@@ -102,6 +106,8 @@ def _chart(metric: str, entries: Sequence[Entry], beyond: Sequence[bool]) -> Any
         y=(min(ends) - room, max(ends) + room),
         x_log=False,
         y_log=False,
+        x_ticks=(days[0], days[-1]) if width == NARROW else (),
+        width=width,
         height=300,
         marks={
             "failed": [

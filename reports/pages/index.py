@@ -13,7 +13,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from reports.analysis.cost import cost_at
 from reports.analysis.series import View
-from reports.charts.line_chart import Frame, Line, Reference, line_chart
+from reports.charts.line_chart import NARROW, Frame, Line, Reference, line_chart
 from reports.charts.picture import Picture, inline, picture
 from reports.charts.safe_svg import safe_svg
 from reports.page import StudyPage
@@ -119,7 +119,7 @@ def relative_errors(view: View) -> list[tuple[float, float, float]]:
     return sorted(found)
 
 
-def overview(cards: Sequence[Card]) -> Picture | None:
+def overview(cards: Sequence[Card], *, narrow: bool = False) -> Picture | None:
     """Draw the cost of privacy against ε, a line per study on real data, with bars of two standard errors."""
     shown = [card for card in cards if card.costs]
     if not shown:
@@ -132,11 +132,13 @@ def overview(cards: Sequence[Card]) -> Picture | None:
     low = max(min([1.0, *ratios]), 0.5)
     frame = Frame(
         x_title="ε",
-        y_title="times the error without privacy (lower is better; 1: privacy is free)",
+        y_title="" if narrow else "times the error without privacy (lower is better; 1: privacy is free)",
         x=ends,
         y=(low / 1.3, max(ratios) * 1.3),
         x_ticks=epsilons,
-        height=340,
+        width=NARROW if narrow else 640,
+        height=260 if narrow else 340,
+        names_on_top=narrow,
     )
     lines = [
         Line(
@@ -202,6 +204,7 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
         filters=filters,
         sources=_SOURCES,
         overview=overview(ordered),
+        narrow=overview(ordered, narrow=True),
         useless=[card for card in ordered if card.is_compared and not card.costs],
     )
     return {"index.html": page}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpalgos.coefficients import CENTERED, SHRUNK
+import numpy as np
+
+from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
 from reports.charts.line_chart import Frame, Line, Reference, line_chart
 from reports.charts.picture import Picture, picture
+from reports.pages.coefficient_table import INTERCEPTS, Model, PrintedTable, table_of
 from reports.pages.text import render_html
 from reports.palette import look
 from reports.writing import num
@@ -23,10 +26,7 @@ def render_release(record: Mapping[str, Any]) -> bytes:
         deployment=_fields(deployment),
         release=release,
         question=_question(deployment, release),
-        answer=[
-            [each["name"], num(_center(each)), *(_end(each[side]) for side in ("lower", "upper"))]
-            for each in release["answer"] or ()
-        ],
+        answer=_answer(release),
         shown=CENTERED if any(each["lower"] is not None for each in release["answer"] or ()) else SHRUNK,
         beliefs=_beliefs(release["risk"]["posterior"]),
         calibration=_calibration(release.get("binned_fit", {})),
@@ -44,10 +44,22 @@ def _question(deployment: Mapping[str, Any], release: Mapping[str, Any]) -> str:
     return " · ".join(filter(None, asked))
 
 
-def _center(each: Mapping[str, Any]) -> float:
-    """Return the center of an interval, and the answer where there is none."""
-    ends = each["lower"], each["upper"]
-    return float(each["estimate"] if None in ends else sum(ends) / 2)
+def _answer(release: Mapping[str, Any]) -> PrintedTable | None:
+    """Return the answer as the table for publication has it, without its footnotes."""
+    answer, level = release["answer"] or (), release["level"]
+    if not answer:
+        return None
+    names = [each["name"] for each in answer]
+    ends = [[each[side] for each in answer] for side in ("lower", "upper")]
+    table = CoefficientTable(
+        terms=names,
+        estimate=np.array([each["estimate"] for each in answer], dtype=float),
+        interval=None if level is None else np.array(ends, dtype=float),
+        level=level,
+        family=release.get("model", {}).get("family", ""),
+        intercept=next((name for name in INTERCEPTS if name in names), ""),
+    )
+    return table_of([Model(title="", rows=table.rows(), level=level, facts={}, footnote="")])
 
 
 def _calibration(bins: Mapping[str, Sequence[float | None]]) -> tuple[Picture, str] | None:
@@ -61,7 +73,9 @@ def _calibration(bins: Mapping[str, Sequence[float | None]]) -> tuple[Picture, s
     ends = [value for p, o, se, _ in known for value in (p, o - 2 * se, o + 2 * se)]
     room = 0.05 * (max(ends) - min(ends))
     both = min(0.0, min(ends) - room), max(0.0, max(ends) + room)
-    frame = Frame("mean prediction", "mean response", both, both, x_log=False, y_log=False, height=360)
+    frame = Frame(
+        "mean prediction", "mean response", both, both, x_log=False, y_log=False, width=400, height=360
+    )
     band = [(o - 2 * se, o + 2 * se) for _, o, se, _ in known]
     line = Line("", [(p, o) for p, o, *_ in known], look("private", 1), band)
     chart = line_chart([line], frame, [Reference("", [(end, end) for end in both])], bars=True)
@@ -87,10 +101,6 @@ def _fields(deployment: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, st
             rows.append((name.replace("_", " "), str(value)))
         found.append((_PARTS.get(part, part.replace("_", " ").capitalize()), rows))
     return found
-
-
-def _end(value: float | None) -> str:
-    return "none" if value is None else num(value)
 
 
 def _beliefs(posterior: Mapping[str, float]) -> tuple[str, list[tuple[str, str]]]:

@@ -10,12 +10,10 @@ from pydantic import BaseModel, Field
 from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
-from dpalgos.formula.design import INTERCEPT
-from reports.pages.coefficient_table import FORMATS, Model, render_coefficients
+from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
 from reports.writing import num
 from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
-from tasks.release.table import AT_CENTERS
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -111,7 +109,7 @@ def _model(record: Mapping[str, Any]) -> Model:
         interval=np.array(ends, dtype=float) if level is not None else None,
         level=level,
         family=about.get("family", ""),
-        intercept=next((name for name in (INTERCEPT, AT_CENTERS) if name in names), ""),
+        intercept=next((name for name in INTERCEPTS if name in names), ""),
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
     more = [about.get("missing_cells", ""), f"Reference levels: {against}." if against else ""]

@@ -16,6 +16,7 @@ from tasks.advice.made_up_tables import LEVEL
 from tasks.advice.releases import ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses
+from tasks.study.panel import structure_of
 from tests.bench.advice import TABLES, frame_of, study_of
 from tests.bench.goals import Goal, Measurement
 from tests.tasks.blocks import prepared_data
@@ -133,16 +134,16 @@ def released(name: str, replicates: int) -> Released:
             estimator=estimator,
             panel=panel.name,
             n=n,
-            params={**params, "interval": LEVEL},
+            params={**structure_of(estimator, None), **params, "interval": LEVEL},
             delta_rule="1/n^2",
             calibration="tight",
             epsilon=_EPSILON,
             delta=n**-2.0,
         )
-        same = {"study": spec.name, "panel": panel.name, "n": n, "n_cells": 1, "seed": 5}
+        same = {"study": spec.name, "panel": panel.name, "n": n, "n_cells": 1, "first": 0, "count": 1}
         ends = []
-        for first in range(replicates):
-            drawn = Replicates(**same, first=first, count=1, of=replicates)
+        for seed in range(replicates):
+            drawn = Replicates(**same, of=1, seed=seed)
             draw = next(iter(panel.problem.draws(drawn, prepared)))
             ends.append(draw.answer(cell, drawn).interval[:, : len(panel.problem.covariates)])
         guessed = spec.model_copy(update={"guesses": Guesses(**TABLES[name]["guesses"])})

@@ -15,8 +15,11 @@ import uvicorn
 
 from flows.server import app
 from reports.charts.explorer import packed
+from reports.pages.history import Entry, render_history
 from reports.pages.index import Card, render_index
+from reports.pages.release_page import render_release
 from reports.pages.study import render_study
+from tests.reports.test_release_page import RECORD
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +36,13 @@ const clipped = shown.flatMap((svg) => [...svg.querySelectorAll("text")].filter(
 }).map((text) => text.textContent));
 return {
   scroll: page.documentElement.scrollWidth, width: view.innerWidth, clipped, figures: shown.length,
+  outside: [...page.querySelectorAll(".card")].flatMap((card) => [...card.querySelectorAll("text")]
+    .filter((text) => text.getBoundingClientRect().right > card.getBoundingClientRect().right)
+    .map((text) => text.textContent)),
+  small: shown.flatMap((svg) => [...svg.querySelectorAll("text")].filter((text) => {
+    const scale = text.getScreenCTM().a;
+    return scale > 0 && parseFloat(view.getComputedStyle(text).fontSize) * scale < 8;
+  }).map((text) => text.textContent)),
   background: view.getComputedStyle(page.body).backgroundColor,
   ink: view.getComputedStyle(page.body).color,
   line: view.getComputedStyle(page.querySelector("svg text")).fill,
@@ -169,10 +179,55 @@ def test_dark_mode_changes_page_and_figures(files, tmp_path):
         assert by_day[part] != by_night[part]
 
 
-def test_index_fits_a_phone(files, tmp_path):
-    seen = look(render_index([Card.from_json(files["card.json"])])["index.html"].decode(), 360, tmp_path)
-    assert seen["scroll"] <= 360
+def index_page(files):
+    card = Card.from_json(files["card.json"])
+    costs = [(0.5, 3.0, 0.2), (2.0, 1.5, 0.1)]
+    longer = replace(card, name="a_second_study_with_a_long_name", title="W" * 60, costs=costs)
+    return render_index([replace(card, costs=costs), longer])["index.html"].decode()
+
+
+def history_page(files):
+    told = "Privacy makes the answer 2.5 times less exact, like having 690 to 12,000 rows."
+    same = {"profile": "standard", "replicates": 30, "results": "ab" * 32, "data": ("cd" * 32,)}
+    same |= {"commit": "ef" * 20, "headline": told, "error": 0.1}
+    runs = [
+        Entry(finished=f"2026-11-{day}T08:00:00+00:00", value=value, **same)
+        for day, value in ((10, 1.0), (11, 1.1), (20, 0.5))
+    ]
+    return render_history("A study", "error per standard deviation of a column", runs).decode()
+
+
+def release_page(files):
+    terms = ["Intercept", "C(insurance, Treatment('basic'))[T.none]:age", "age", "a_column_of_numbers" * 4]
+    answer = [{"name": name, "estimate": -123.456, "lower": -234.5, "upper": -12.3} for name in terms]
+    bins = {name: [0.1 * k for k in range(1, 11)] for name in ("predicted", "observed", "std_error")}
+    more = {"rows": [100.0] * 10, "clipped_share": [0.01] * 10, "residual_std": [1.0] * 10}
+    release = {"answer": answer, "model": {"family": "poisson", "n": 1000, "formula": " + ".join(terms)}}
+    release |= {"interval_note": "", "binned_fit": {**bins, **more}}
+    return render_release({**RECORD, "release": {**RECORD["release"], **release}}).decode()
+
+
+PAGES = {
+    "report": lambda files: files["report.html"].decode(),
+    "index": index_page,
+    "history": history_page,
+    "release": release_page,
+}
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_every_kind_of_page_fits_a_phone_and_can_be_read_there(kind, files, tmp_path):
+    seen = look(PAGES[kind](files), 390, tmp_path)
+    assert seen["scroll"] <= 390
     assert seen["clipped"] == []
+    assert seen["outside"] == []
+    assert seen["small"] == []
+
+
+def test_a_chart_is_there_before_scripts_run(files):
+    page = files["report.html"].decode()
+    figure = page[page.index('class="static-only"') :]
+    assert figure.index("<svg") < figure.index("<figcaption")
 
 
 PLANTED = "<img src=x onerror=\"document.title='ran'\"><script>document.title='ran'</script>"
@@ -263,4 +318,4 @@ def test_a_strangers_card_runs_nothing(served, files, picture):
 
 def test_our_own_pictures_are_shown(files):
     card = Card.from_json(files["card.json"])
-    assert render_index([card])["index.html"].count(b"<svg") == 2
+    assert render_index([card])["index.html"].count(b"<svg") == 3  # the overview in two widths, and its own
