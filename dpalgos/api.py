@@ -236,17 +236,31 @@ def estimate(
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
         _warn_of_units(transcript)
-    delta = getattr(params, "delta", float("nan"))
-    interval = interval_of(released, transcript)
+    delta = getattr(params, "delta", math.nan)
+    proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
+    return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
+
+
+def result_of(
+    released: FloatArray,
+    transcript: Transcript,
+    estimator: Estimator,
+    params: Params,
+    sample: Sample,
+    *,
+    certified_epsilon: float,
+) -> Result:
+    """Return the result of a run: of one replicate without their axis."""
+    single, interval = released.shape[-1] == 1, interval_of(released, transcript)
     return Result(
-        estimate=released[..., 0] if replicates == 1 else released,
-        interval=interval[..., 0] if replicates == 1 and interval is not None else interval,
-        certified_epsilon=certified_epsilon(transcript.events, delta) if estimator.private else float("nan"),
-        delta=delta,
+        estimate=released[..., 0] if single else released,
+        interval=interval[..., 0] if single and interval is not None else interval,
+        certified_epsilon=certified_epsilon,
+        delta=getattr(params, "delta", math.nan),
         events=tuple(transcript.events),
         diagnostics=transcript.diagnostics,
         about=AnswerFacts(
-            estimator=name,
+            estimator=estimator.name,
             n=_n_units(estimator, sample),
             epsilon=getattr(params, "epsilon", math.nan),
             unit=estimator.unit_of_privacy,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,55 @@ class CoefficientTable:
         """Return the table as a pandas data frame, a row per term."""
         return frame_of(self.columns())
 
+    def conf_int(self) -> Any:
+        """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
+        frame = self.to_frame().set_index("term")[["ci_low", "ci_high"]]
+        return frame.set_axis([0, 1], axis=1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Summary:
+    """Coefficients with their facts and what they promise: text when printed, HTML in notebooks."""
+
+    title: str
+    coefficients: CoefficientTable
+    remarks: Sequence[str]
+
+    def to_frame(self) -> Any:
+        """Return the coefficients as a pandas data frame, a row per term."""
+        return self.coefficients.to_frame()
+
+    def as_text(self) -> str:
+        head, *rows = self._cells
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+            for row in (head, *rows)
+        ]
+        rule = "-" * max(map(len, lines))
+        return "\n".join([self.title, rule, lines[0], rule, *lines[1:], rule, *self.remarks])
+
+    def _repr_html_(self) -> str:
+        head, *rows = ([escape(cell) for cell in row] for row in self._cells)
+        top = "".join(f"<th>{cell}</th>" for cell in head)
+        body = "".join(
+            f"<tr><th>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+            for name, *cells in rows
+        )
+        remarks = "<br>".join(map(escape, self.remarks))
+        return f"<table><caption>{escape(self.title)}</caption><tr>{top}</tr>{body}</table><p>{remarks}</p>"
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    @property
+    def _cells(self) -> list[list[str]]:
+        """A head and a row per term; without intervals terms and estimates alone."""
+        columns = self.coefficients.columns()
+        names = [*columns] if self.coefficients.interval is not None else ["term", "estimate"]
+        rows = zip(*(columns[name] for name in names), strict=True)
+        return [["", *names[1:]], *([_short(value) for value in row] for row in rows)]
+
 
 def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
     """Return names of d coefficients: the given ones, or x0, x1, …"""
@@ -165,6 +215,12 @@ def series_of(terms: Sequence[str], values: FloatArray, name: str) -> Any:
     import pandas as pd  # only for those who ask for a series
 
     return pd.Series(values, index=list(terms), name=name)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "?" if np.isnan(value) else f"{value:.4g}"
 
 
 def _plain(value: Any) -> Any:

@@ -16,14 +16,13 @@ import scipy
 
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent, Relation
-from dpalgos.api import build_params, check_users, interval_of, run
+from dpalgos.api import Result, build_params, check_users, result_of, run
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
-from dpalgos.typing import FloatArray
 
 _LARGEST_LOG_INFLATION = float(np.log(100.0))
 
@@ -37,16 +36,6 @@ class ReleasePlan:
     inflation: float  # the factor on the noise that the estimator was calibrated with
     events: tuple[Event, ...]
     cost: Spending  # which proves at most the requested ε at the requested δ
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HardenedAnswer:
-    """A private answer: the estimate, and its interval if requested."""
-
-    estimate: FloatArray
-    interval: FloatArray | None
-    events: tuple[Event, ...]
-    diagnostics: dict[str, Any]
 
 
 def rehearse_release(
@@ -115,7 +104,7 @@ def check_data(estimator: Estimator, params: Params, sample: Sample) -> None:
         estimator.check_data(sample, params)
 
 
-def draw_release(plan: ReleasePlan, sample: Sample) -> HardenedAnswer:
+def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
     """Draw the answer of a plan that has been charged, on data that were validated before the charge.
 
     An answer whose events cost anything but what was charged is withheld.
@@ -126,13 +115,8 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> HardenedAnswer:
         raise InputError(
             "the events drawn differ from the events charged, so the answer is withheld; report this"
         )
-    interval = interval_of(released, transcript)
-    return HardenedAnswer(
-        estimate=released[..., 0],
-        interval=None if interval is None else interval[..., 0],
-        events=tuple(transcript.events),
-        diagnostics=transcript.diagnostics,
-    )
+    proved = plan.cost.epsilon(getattr(plan.params, "delta", 0.0))
+    return result_of(released, transcript, plan.estimator, plan.params, sample, certified_epsilon=proved)
 
 
 def made_up_rows(

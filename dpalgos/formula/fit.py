@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from dpalgos.api import Result, estimate
-from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, frame_of, series_of
+from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, Summary, frame_of, series_of
 from dpalgos.errors import InputError
 from dpalgos.formula.basis import Basis, basis_of
 from dpalgos.formula.design import (
@@ -27,23 +26,6 @@ from dpalgos.typing import FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
 _FAMILIES["poisson"] = "preconditioned_glm"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A table with its facts and what it promises: text when printed, HTML in notebooks."""
-
-    text: str
-    html: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        return self.html
-
-    def as_text(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,8 +107,7 @@ class FormulaResult:
 
     def conf_int(self) -> Any:
         """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
-        frame = self.coefficients.to_frame().set_index("term")[["ci_low", "ci_high"]]
-        return frame.set_axis([0, 1], axis=1)
+        return self.coefficients.conf_int()
 
     def glance(self) -> Any:
         """Return the facts of the fit as a data frame of one row; see :meth:`dpalgos.Result.glance`."""
@@ -150,17 +131,13 @@ class FormulaResult:
 
     def summary(self) -> Summary:
         """Return the table with its facts, what was promised, and what the intervals cover."""
-        table, facts = self.table(), self._facts
-        text = "\n".join([self.design.formula, table.to_string(index=False, float_format="%.4g"), *facts])
-        html = table.to_html(index=False, float_format="%.4g")
-        notes = "".join(f"<p>{escape(fact)}</p>" for fact in facts)
-        return Summary(text, f"<p>{escape(self.design.formula)}</p>{html}{notes}")
+        return Summary(title=self.design.formula, coefficients=self.coefficients, remarks=self._facts)
 
     def _repr_html_(self) -> str:
-        return self.summary().html
+        return self.summary()._repr_html_()
 
     def __repr__(self) -> str:
-        return self.summary().text
+        return self.summary().as_text()
 
     @property
     def _facts(self) -> list[str]:

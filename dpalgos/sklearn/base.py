@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from html import escape
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,10 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dpalgos.accounting.risk import AttackRisk
 from dpalgos.api import Result, estimate
 from dpalgos.catalog import get_estimator
-from dpalgos.coefficients import CoefficientTable
+from dpalgos.coefficients import CoefficientTable, Summary, promise
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
 from dpalgos.sklearn.guards import check_callers
@@ -26,91 +24,6 @@ _OF_X = ("bounds", "center", "scale")
 _OF_Y = ("y_bounds", "y_center", "y_scale")
 _OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval", "levels", *_OF_X, *_OF_Y)
 _OF_A_LEVEL = {"bounds": (0, 1), "center": 0.5, "scale": 0.5}
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ReleaseSummary:
-    """A table of what was released, what it cost, and what was taken as public, in the manner of statsmodels.
-
-    It is text when printed, and HTML in notebooks.
-    ``interval`` (2, k) holds lower and upper ends, NaN where there is no honest interval, which
-    ``interval_note`` explains; ``unit`` is what one neighbor differs in, ``risk`` what an attacker can learn
-    of one.
-    """
-
-    title: str
-    names: tuple[str, ...]
-    estimate: FloatArray
-    interval: FloatArray | None = None
-    level: float | None = None
-    interval_note: str = ""
-    interval_about: str = ""
-    epsilon: float
-    delta: float
-    unit: str
-    public: tuple[str, ...]
-    risk: AttackRisk | None = None
-
-    def to_frame(self) -> Any:
-        """Return the table as a pandas data frame, a row per coordinate."""
-        import pandas as pd  # only for those who ask for a frame
-
-        return pd.DataFrame(self._numbers, index=list(self.names), columns=list(self._columns))
-
-    def __str__(self) -> str:
-        width = max(len(name) for name in self.names)
-        head = f"{'':<{width}}" + "".join(f"  {each:>12}" for each in self._columns)
-        lines = [
-            f"{name:<{width}}" + "".join(f"  {cell:>12}" for cell in cells) for name, cells in self._rows
-        ]
-        wide = max(len(head), *map(len, lines))
-        rule = "=" * wide
-        return "\n".join([self.title, rule, head, "-" * wide, *lines, rule, *self._remarks])
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(each)}</th>" for each in ("", *self._columns))
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-            for name, cells in self._rows
-        )
-        remarks = "<br>".join(map(escape, self._remarks))
-        return f"<table><caption>{escape(self.title)}</caption><tr>{head}</tr>{rows}</table><p>{remarks}</p>"
-
-    @property
-    def _columns(self) -> tuple[str, ...]:
-        if self.interval is None or self.level is None:
-            return ("estimate",)
-        tail = (1 - self.level) / 2
-        return ("estimate", f"[{tail:.4g}", f"{1 - tail:.4g}]")
-
-    @property
-    def _numbers(self) -> FloatArray:
-        ends = np.zeros((0, len(self.names))) if self.interval is None else self.interval
-        return np.vstack([self.estimate, ends]).T
-
-    @property
-    def _rows(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [
-            (name, tuple("?" if np.isnan(cell) else f"{cell:.6g}" for cell in cells))
-            for name, cells in zip(self.names, self._numbers, strict=True)
-        ]
-
-    @property
-    def _remarks(self) -> list[str]:
-        remarks = [
-            f"({self.epsilon:.4g}, {self.delta:.4g})-differentially private under replacing one {self.unit}",
-            *([self.risk.sentence] if self.risk else []),
-            f"public: {', '.join(self.public)}",
-        ]
-        if self.interval is not None and self.level is not None:
-            remarks.append(
-                f"{self.level:.0%} intervals count sampling error and noise; the same ε paid for them"
-            )
-        if self.interval_about:
-            remarks.append(self.interval_about)
-        if self.interval_note:
-            remarks.append(f"?: {self.interval_note}")
-        return remarks
 
 
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -187,8 +100,9 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     def _rows(self) -> list[tuple[str, float]]:
         raise NotImplementedError
 
-    def table(self) -> Any:
-        """Return the coefficients as a data frame, a row per term; see :meth:`dpalgos.Result.table`."""
+    @property
+    def _coefficients(self) -> CoefficientTable:
+        check_is_fitted(self)
         names, values = zip(*self._rows(), strict=True)
         return CoefficientTable(
             terms=names,
@@ -197,38 +111,36 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
             level=self.interval,
             family=self._family,
             intercept="intercept",
-        ).to_frame()
+        )
+
+    def table(self) -> Any:
+        """Return the coefficients as a data frame, a row per term; see :meth:`dpalgos.Result.table`."""
+        return self._coefficients.to_frame()
 
     def conf_int(self) -> Any:
         """Return the ends of the intervals as a data frame (d, 2) by term, NaN where there is none."""
-        frame = self.table().set_index("term")[["ci_low", "ci_high"]]
-        return frame.set_axis([0, 1], axis=1)
+        return self._coefficients.conf_int()
 
-    def summary(self) -> ReleaseSummary:
+    def summary(self) -> Summary:
         """Return a table of what was released, what it cost and what was taken as public."""
-        check_is_fitted(self)
-        epsilon, delta = self.privacy_spent_
+        coefficients = self._coefficients
+        unit = get_estimator(self._estimator).unit_of_privacy
         settings = {name: value for name, value in self.get_params().items() if value is not None}
         units = [name for name in settings if name in (*_OF_X, *_OF_Y)]
-        names, values = zip(*self._rows(), strict=True)
-        return ReleaseSummary(
-            title=f"{type(self).__name__} ({self._estimator})",
-            names=names,
-            estimate=np.array(values),
-            interval=self.interval_,
-            level=self.interval,
-            interval_note=self._interval_note,
-            interval_about=self._interval_about,
-            epsilon=epsilon,
-            delta=delta,
-            unit=get_estimator(self._estimator).unit_of_privacy,
-            risk=self.risk_,
-            public=(
-                "the shape of X",
-                f"units ({', '.join(units)})" if units else "units",
-                *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
-            ),
-        )
+        public = [
+            "the shape of X",
+            f"units ({', '.join(units)})" if units else "units",
+            *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
+        ]
+        remarks = [
+            promise(unit, self.epsilon, self.delta, self.interval),
+            self.risk_.sentence,
+            f"public: {', '.join(public)}",
+            *([self._interval_about] if self._interval_about else []),
+            *([f"?: {self._interval_note}"] if self._interval_note else []),
+        ]
+        title = f"{type(self).__name__} ({self._estimator})"
+        return Summary(title=title, coefficients=coefficients, remarks=remarks)
 
     def __getattr__(self, name: str) -> Any:
         if name == "partial_fit":

@@ -15,10 +15,10 @@ import numpy as np
 import dpalgos
 from data.ledger import PrivacyCost, Question
 from data.tables.reading import PartitionedTable, StreamedTable
-from dpalgos import Sample, hardened_release
+from dpalgos import Sample
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
-from dpalgos.hardened_release import ReleasePlan, check_data
+from dpalgos.hardened_release import ReleasePlan, check_data, rehearse_release
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.errors import SpecError
@@ -106,7 +106,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
     shape, table = (rows.n_rows, len(rows.units.names)), rows.X
     if isinstance(table, PartitionedTable | StreamedTable):
         try:
-            plan = hardened_release.rehearse_release(name, *shape, keywords, streamed=True)
+            plan = rehearse_release(name, *shape, keywords, streamed=True)
             if isinstance(table, PartitionedTable):
                 return plan, Sample(PartitionedRows(table.partitions, map_on_cluster))
             return plan, Sample(StreamedRows(table, rows.n_rows))
@@ -116,7 +116,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
                     f"{name} with these parameters needs all rows in memory, so --data must be one file, "
                     "got a folder; choose an estimator that passes over the rows, or write them into one file"
                 ) from None
-    plan = hardened_release.rehearse_release(name, *shape, keywords, n_users=rows.n_users)
+    plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users)
     X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
     return plan, Sample(X, y, user_ids=rows.users, moved=rows.moved)
 

@@ -14,9 +14,10 @@ import numpy as np
 from data.errors import DataError
 from data.ledger import Charge, Ledger, TotalBudget
 from data.tables.reading import Source
+from dpalgos.api import Result
 from dpalgos.coefficients import covered
-from dpalgos.goodness import binned, goodness, in_units
-from dpalgos.hardened_release import HardenedAnswer, draw_release
+from dpalgos.goodness import binned, in_units
+from dpalgos.hardened_release import draw_release
 from dpalgos.intervals.half_widths import why_none
 from dpalgos.typing import FloatArray
 from tasks.problems.public_rows import PUBLIC_SHAPE
@@ -190,13 +191,13 @@ def draw(plan: PlannedRelease) -> dict[str, Any]:
     return answer
 
 
-def _fit(plan: PlannedRelease, drawn: HardenedAnswer) -> dict[str, Any]:
+def _fit(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
     """Return how well the model fits, as far as it was released, in the units of the response."""
-    names, level = plan.rows.units.names, plan.keywords.get("interval")
+    names = plan.rows.units.names
     has_intercept = names[-1] == AT_CENTERS
     unit, center = (plan.rows.units.factor[-1], plan.rows.units.offset[-1]) if has_intercept else (1.0, 0.0)
     ones = len(names) - 1 if has_intercept else None
-    released = goodness(drawn.diagnostics, drawn.estimate, plan.rows.n_units, level, ones)
+    released = drawn.goodness(ones)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}
     return {

@@ -337,9 +337,9 @@ def test_a_summary_becomes_a_data_frame():
     X, *_ = raw_table(500)
     model = DPMean(**ASKED, value_bound=1.0, **UNITS, interval=0.9, random_state=0).fit(X)
     frame = model.summary().to_frame()
-    assert list(frame.index) == ["x0", "x1", "x2"]
-    np.testing.assert_array_equal(frame["estimate"], model.mean_)
-    np.testing.assert_array_equal(frame.to_numpy()[:, 1:].T, model.interval_)
+    assert list(frame["term"]) == ["x0", "x1", "x2"]
+    np.testing.assert_allclose(frame["estimate"], model.mean_)
+    np.testing.assert_array_equal(frame[["ci_low", "ci_high"]].to_numpy().T, model.interval_)
 
 
 def test_a_result_is_shown_in_one_short_line():

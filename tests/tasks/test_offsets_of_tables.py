@@ -7,7 +7,6 @@ import statsmodels.formula.api as smf
 
 import dpalgos
 from data.ledger import open_ledger
-from dpalgos.hardened_release import HardenedAnswer
 from flows.studies.find_study import find_study
 from tasks.advice.releases import forecast_release
 from tasks.errors import SpecError
@@ -34,13 +33,7 @@ study = study_of(patients, bounds=BOUNDS, categories=CATEGORIES, formula=FORMULA
 
 def drawn_from_a_seed(plan, sample):
     """Draw research noise instead of the operating system's."""
-    found = dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **vars(plan.params))
-    return HardenedAnswer(
-        estimate=found.estimate,
-        interval=found.interval,
-        events=tuple(found.events),
-        diagnostics=found.diagnostics,
-    )
+    return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **vars(plan.params))
 
 
 def asked(folder, home, monkeypatch, estimator="preconditioned_glm"):

@@ -10,7 +10,6 @@ from data.errors import DataError
 from data.ledger import open_ledger
 from data.tables.declared import table_schema
 from dpalgos import InputError
-from dpalgos.hardened_release import HardenedAnswer
 from flows.cli.release import _lines
 from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
@@ -54,13 +53,7 @@ def drawn_from_a_seed(plan, sample):
     """Draw research noise instead of the operating system's, some of whose draws are far off."""
     assert plan.params.intercept  # the constant is the last column
     asked = {"epsilon": plan.params.epsilon, "delta": plan.params.delta, "interval": plan.params.interval}
-    found = dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **asked)
-    return HardenedAnswer(
-        estimate=found.estimate,
-        interval=found.interval,
-        events=tuple(found.events),
-        diagnostics=found.diagnostics,
-    )
+    return dpalgos.estimate(plan.estimator.name, sample, rng=np.random.default_rng(0), **asked)
 
 
 def test_a_regression_comes_back_in_the_units_of_the_file(tmp_path, ledger, monkeypatch):

@@ -216,9 +216,9 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     def dearer(name, n_rows, n_features, keywords, **others):
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
 
-    plan = dpalgos.hardened_release.plan_release
+    plan = tasks.release.plan.rehearse_release
     opened(dpcost)
-    monkeypatch.setattr(dpalgos.hardened_release, "plan_release", dearer)
+    monkeypatch.setattr(tasks.release.plan, "rehearse_release", dearer)
     status, out, err = ask(dpcost, data, config())
     assert status == 1
     assert "internal error, AssertionError in tasks/release/plan.py" in err
