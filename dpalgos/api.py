@@ -84,16 +84,30 @@ class Result:
         """
         return self.coefficients(names).to_frame()
 
-    def coefficients(self, names: Sequence[str] | None = None) -> CoefficientTable:
-        """Return the coefficients with their intervals; refuse answers with classes or replicates."""
+    def coefficients(
+        self,
+        names: Sequence[str] | None = None,
+        *,
+        combinations: FloatArray | None = None,
+        shift: FloatArray | float = 0.0,
+        intercept: str = "",
+    ) -> CoefficientTable:
+        """Return the coefficients with their intervals; refuse answers with classes or replicates.
+
+        With linear ``combinations`` (k, d) they are those of :meth:`along`, plus ``shift``.
+        """
         if self.estimate.ndim != 1:
             raise InputError("a table is of one answer without classes; pick a replicate or a class first")
+        estimate, interval = self.estimate, self.interval
+        if combinations is not None:
+            estimate, interval = self.along(combinations)
         return CoefficientTable(
-            terms=coefficient_names(names, len(self.estimate)),
-            estimate=self.estimate,
-            interval=self.interval,
+            terms=coefficient_names(names, len(estimate)),
+            estimate=estimate + shift,
+            interval=None if interval is None else interval + shift,
             level=self.about.level,
             family=self.about.family,
+            intercept=intercept,
         )
 
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:

@@ -261,22 +261,17 @@ def _fitted(
         rng=rng,
         **keywords,
     )
-    coef, ends = result.along(response[1] * basis.back)
-    moved = basis.shift(response[0])
-    table = CoefficientTable(
-        terms=design.terms,
-        estimate=coef + moved,
-        interval=None if ends is None else ends + moved,
-        level=interval,
-        family=family,
+    table = result.coefficients(
+        design.terms,
+        combinations=response[1] * basis.back,
+        shift=basis.shift(response[0]),
         intercept=INTERCEPT,
     )
-    if ends is not None:
-        warn_of_none(
-            ends,
-            result.diagnostics.get(WHY, np.zeros((0, 1))),
-            [column.name for column in basis.columns] + ["Intercept"] * basis.constant,
-        )
+    warn_of_none(
+        table.interval,
+        result.diagnostics.get(WHY, np.zeros((0, 1))),
+        [column.name for column in basis.columns] + ["Intercept"] * basis.constant,
+    )
     return FormulaResult(
         design=design,
         basis=basis,

@@ -192,7 +192,7 @@ def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
     first = sizes.index(xs[0])
     if len(xs) > 2 and list(xs) == list(sizes[first : first + len(xs)]):
         return f"{setting(xs[0])} to {setting(xs[-1])}"
-    return words(setting(x) for x in xs)
+    return words([setting(x) for x in xs])
 
 
 def data_sentence(page: StudyPage) -> str:

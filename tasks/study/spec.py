@@ -281,7 +281,7 @@ class StudySpec(Strict):
         """Return the modules of the problems and estimators, on which the numbers depend."""
         names: set[str] = set()
         for panel in self.panels:
-            names.update(modules_of(panel.problem, (item.name for item in self.estimators_of(panel))))
+            names.update(modules_of(panel.problem, [item.name for item in self.estimators_of(panel)]))
         return sorted(names)
 
     def panel(self, name: str) -> Panel:
