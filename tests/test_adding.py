@@ -19,6 +19,7 @@ NEW = {
     "data/datasets/heights.py",
     "flows/studies/heights.toml",
     "tasks/problems/sources/contaminated_rows.py",
+    "tasks/problems/measures/relative_errors.py",
     "flows/studies/outliers.toml",
     "reports/exhibits/contamination.py",
     "flows/claims.toml",
@@ -38,8 +39,10 @@ from flows.server.deployments import deployments
 from flows.studies.find_study import find_study, study_names
 from data.store.folders import REPORTS
 from tasks.cache import UNCACHED
+from tasks.cells import Replicates
 from tasks.ingest import fetch
 from tasks.ingest import parquet
+from tasks.problems.kinds import kinds
 from tasks.problems.problem import DatasetSource
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
@@ -62,6 +65,14 @@ y = np.random.default_rng(2).binomial(2, 1 / (1 + np.exp(-X[:, 0])))
 fit = dpalgos.estimate("glm", X, y, family="two_trials", rng=rng)
 assert abs(fit.estimate[0] - 1) < 0.3
 assert {"heights", "outliers"} <= set(study_names())
+settings = {"model": "gaussian_mean", "d": 3}
+problem, absolute = (kinds()[kind](kind=kind, **settings) for kind in ("relative_simulation", "simulation"))
+assert {"contaminated_mean", "contaminated_intervals"} <= set(kinds())
+n = Replicates(study="mine", panel="one", n=50, first=0, count=1, of=1, n_cells=1, seed=1)
+draw, = problem.draws(n, None)
+answer = dpalgos.estimate("sample_mean", draw.sample, rng=rng)
+length = np.linalg.norm(draw.target)
+np.testing.assert_allclose(length * problem.measure(draw, answer), absolute.measure(draw, answer))
 assert {"heights", "outliers"} <= {each.name for each in deployments("home")}
 assert "A-guarantee-outliers" in {claim.id for claim in load_scorecard().claims}
 for name in ("heights", "outliers"):
