@@ -52,13 +52,18 @@ def _fill_open(data: dict[str, Any]) -> set[str]:
     """Fill what is open in the table's keys and columns, in place; return the columns that were open."""
     keys = {key for key, value in data.items() if value in OPEN}
     data.update({key: _OF_TABLE.get(key, "?") for key in keys})
-    columns = [each for each in _columns(data) if any(value in OPEN for value in each.values())]
+    columns = [each for each in _columns(data) if any(_is_open(*item) for item in each.items())]
     for column in columns:
         numbers = {key: column[key] for key in ("lower", "upper") if isinstance(column.get(key), int | float)}
         lower = numbers.get("lower", numbers.get("upper", 1) - 1)
         stand_ins = {"lower": lower, "upper": numbers.get("upper", lower + 1), "categories": ["a", "b"]}
-        column.update({key: stand_ins.get(key, "?") for key, value in column.items() if value in OPEN})
+        column.update({key: stand_ins.get(key, "?") for key, value in column.items() if _is_open(key, value)})
     return keys | {str(column.get("name", "")) for column in columns}
+
+
+def _is_open(key: str, value: Any) -> bool:
+    """Whether a column's declaration is yet to be made; "?" may stand for a missing cell in its file."""
+    return value in OPEN and not (key == "missing" and isinstance(value, list))
 
 
 def _replace(tables: dict[str, Any], location: tuple[int | str, ...]) -> str:

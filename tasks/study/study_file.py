@@ -43,6 +43,7 @@ _PARTS: dict[str, type[BaseModel]] = {
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
 # A declaration that its owner has yet to make: "?" stands in its place.
 _UNDECLARED_LINE = re.compile(r"""^\s*([^\s#=][^#=]*?)\s*=\s*\[?\s*(?:"\?"|'\?')\s*\]?\s*(?:#\s*(.*))?$""")
+_MARKER_LINE = re.compile(r"\s*missing\s*=\s*\[")  # "?" is what stands for a missing cell there
 
 
 def load_study(path: Path) -> StudySpec:
@@ -225,7 +226,7 @@ def open_lines(text: str) -> list[str]:
     lines: dict[str, list[str]] = defaultdict(list)
     hints: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        if match := _UNDECLARED_LINE.match(line):
+        if (match := _UNDECLARED_LINE.match(line)) and not _MARKER_LINE.match(line):
             lines[match[1]].append(str(number))
             hints.setdefault(match[1], f" ({match[2].strip()})" if match[2] else "")
     listed = "; ".join(

@@ -164,3 +164,14 @@ def test_a_corrected_codebook_wins_over_what_was_written_before(tmp_path):
         *(0, 5000),
     )
     assert spec.analyst_table.privacy_unit == "one row, a guest"
+
+
+def test_a_question_mark_may_stand_for_a_missing_cell(tmp_path, home, command_line):
+    table = people()
+    table.loc[:9, "sex"] = "?"
+    file = study(tmp_path, table, response="cost")
+    edited(file, "categories = ['female', 'male']", "categories = ['female', 'male']\nmissing = [\"?\"]")
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    assert command_line("check", file)[0] == 0
+    spec = find_study(str(file))
+    assert analyst_parquet(spec.name, spec.analyst_table).n_units == 90
