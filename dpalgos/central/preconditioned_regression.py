@@ -7,16 +7,16 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: every released quantity is clipped to a level that is public or itself released. What
 should be public are *units* in which columns and response are of order one; they affect accuracy only. Where
-nμ ≥ 140 the response needs none, and with ``intercept`` columns and response need no origin.
+nμ ≥ 140 the response needs none, nor columns where nμ ≥ 300 √d; with ``intercept`` no origin matters.
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
 ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
 and the shrinkage use released quantities only. All releases, with their shares of what the forms below leave:
 
     quantity                              sensitivity  share       made in             forms
-    values above a level                  √(d + 1)     .05 left    private_units       private units
-    values above a candidate center       1, √(d − 1)  up to .16   _medians            intercept
-    means about the medians               3 √d/n       up to .05   _means              intercept
+    values above a candidate center       1, √d        to .08      _medians            intercept
+    values by power of two                √(2 d), √(2 d + 2)  to .05  _units           private units
+    means about the medians               3 √d/n       to .05      _means              intercept
     rows above a level                    1            .0175 left  search_level        not public levels
     second moments                        √2 C_A²/n    .2 left     private_whitening   all
     whitened rows above a level           1            .017        search_level        whitened twice
@@ -36,20 +36,19 @@ level is searched by four counts, of equal shares, for gradients at each of the 
 means of clip(u_i r_i, C), opposite rows of norm C.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
-released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Where nμ ≥ 140, y
-is taken in a released unit s (:mod:`dpalgos.mechanisms.private_origin`), z = [x, y/s], for .01 to .08 of what
-is left, from counts of y alone, of sensitivity 1; ``units="private"`` counts columns as well. With
-``intercept`` z is centered first (:mod:`dpalgos.mechanisms.private_origin`); the answer is for the columns
-as given. Shares, steps and the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.scored_steps`).
-The combination follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). A second
-whitening, inside the first's coordinates, resolves directions that the first's noise hides;
-``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein factor; directions that two
-whitenings leave unresolved have each its own. At last θ̄ is made no longer than the released second moment of
-y allows, or than 1 where noise hides that. ``public_X``, public rows without responses
-(:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where public numbers say that it
-may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings. ``clip``
-(:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"`` has constants found on the
-California housing data; a pair ``(C_A, C)`` is public.
+released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Before, z is taken
+about released centers (with ``intercept``) and in released units (:mod:`dpalgos.mechanisms.private_origin`):
+y where nμ ≥ 140, of sensitivity 1 or √2 alone, columns where nμ allows it; ``units="private"`` asks at any
+nμ. The answer is for the columns as given. Shares, steps and the levels of few rows follow from nμ
+(:mod:`dpalgos.mechanisms.scored_steps`). The combination follows from the released gradients and their noise
+(:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves directions
+that the first's noise hides; ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein
+factor; directions that two whitenings leave unresolved have each its own. At last θ̄ is made no longer than
+the released second moment of y allows, or than 1 where noise hides that. ``public_X``, public rows without
+responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where public numbers
+say that it may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings.
+``clip`` (:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"`` has constants
+found on the California housing data; a pair ``(C_A, C)`` is public.
 
 An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
 combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
@@ -113,7 +112,7 @@ class PreconditionedRegressionParams(public.PublicRowsParams, BinnedFitParams, R
     shrinkage: str | None = shrinkage_choice("james_stein")
     units: str | None = choice(
         "'declared'; 'private': released for response and columns (with clip='private'); or None: released "
-        "for the response alone where nμ(ε, δ) is at least 140",
+        "for the response where nμ(ε, δ) is at least 140, and for columns where it is at least 300 √d",
         (None, "declared", "private"),
         default=None,
     )
@@ -169,6 +168,7 @@ def witnesses(
     """
     axes, zero, large = 1e6 * np.eye(d), np.zeros(1), np.full(1, 1e6)
     one, other, first = axes[:1], axes[-1:], axes[:1]
+    narrow = np.array([[*np.ones(d - 1), 1e-6]])
     wide = np.array([[*np.full(d - 1, 1e20), 1e15]])  # far from its last entry times any center
     moments = next((each[:, :1] for each in published if len(each) > 1), None)  # counts come first
     if moments is not None and params.n_whitenings == 2:
@@ -176,7 +176,7 @@ def witnesses(
         one, other = 1e6 * vectors[:, :1].T, 1e6 * vectors[:, -1:].T
     return {
         public.PUBLIC_SHAPE: public.public_witness(params, d),
-        UNITS: (wide, wide[0, :1], 0 * first, zero),
+        UNITS: (wide, wide[0, :1], narrow, narrow[0, :1]),
         MEDIANS: (wide, wide[0, :1], -wide, -wide[0, :1]),
         MEANS: (first, zero, -first, zero),
         "rows above a level": (first, large, 0 * first, zero),
@@ -225,7 +225,7 @@ def preconditioned_regression(
     levels = RegressionLevels(
         sample, schedule.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
     )
-    origin = private_origin(transcript, sample, budget, units_of_columns=schedule.units_of_columns)
+    origin = private_origin(transcript, sample, budget, schedule.origin_columns)
     levels.response_unit, coordinates = origin.units[-1], origin.before(coordinates)
     row_level = levels.rows(with_response, coordinates)
     white = first = private_whitening(

@@ -62,28 +62,27 @@ def search_level(
     return np.asarray(levels[found, replicate])
 
 
-def counts_above_places(
-    sample: Sample, places: Callable[[Group], IntArray], shape: tuple[int, int, int]
+def counts_in_bins(
+    sample: Sample, bins: Callable[[Group], IntArray], shape: tuple[int, int, int]
 ) -> FloatArray:
-    """Return how many rows lie at higher places than each of m, (m, p, R), in a single pass over the rows.
+    """Return how many rows lie in each of m bins of each of p columns, (m, p, R), in one pass over the rows.
 
-    ``places`` returns those of a group's rows, 0 to m, for p searches: (n_group, p, R_group), or (…, 1).
+    ``bins`` returns those of a group's rows, 0 to m − 1: (n_group, p, R_group), or (…, 1).
     """
-    m, *searches = shape
+    m, p, _ = shape
+    weighted = sample.row_mask is not None
 
     def part(group: Group, found: IntArray) -> FloatArray:
-        return np.array(
-            [
-                [
-                    np.bincount(column, weights=weights, minlength=m + 1)
-                    for column, weights in zip(*np.broadcast_arrays(own.T, group.weights.T), strict=True)
-                ]
-                for own in found.swapaxes(0, 1)
-            ]
-        ).transpose(2, 0, 1)
+        places = found + m * np.arange(p)[:, None]
+        n_own = max(found.shape[-1], group.weights.shape[-1] if weighted else 1)
+        weights = [np.repeat(each, p) for each in group.weights.T] if weighted else [None]
+        counts = [
+            np.bincount(places[..., r % places.shape[-1]].ravel(), weights[r % len(weights)], m * p)
+            for r in range(n_own)
+        ]
+        return np.array(counts, dtype=float).reshape(n_own, p, m).T
 
-    in_each = sample.grouped(places).total((m + 1, *searches), part)
-    return np.asarray(in_each[::-1].cumsum(axis=0)[-2::-1])
+    return sample.grouped(bins).total(shape, part)
 
 
 def search_by_counts(

@@ -1,32 +1,36 @@
-"""Units and centers of rows [x, y], released: an estimator then works with (z_j − c_j x_d) / s_j.
+"""Centers and units of rows [x, y], released: an estimator then works with (z_j − c_j x_d) / s_j.
 
-    s_j = 2^(k − 1),  2^k the lowest power of two that about a quarter of the magnitudes exceed
     c_j = the mean about the median, where the last column of X is the constant, x_d = 1
+    s_j = the root mean square of z_j − c_j x_d, by a histogram of its powers of two
 
-Units are found by a search of six counts for each of p columns at once, of which replacing a row moves every
-count by 1. Of normal values of standard deviation 1 the quarter lies at 1.15, so that s is 1, and nothing
-changes where the declared unit was right; s = 1/2 counts as right, too. Columns get a unit, up to 256, only
-if they are more than four times too large: where most values are small the others may be large but rare (an
-indicator), and a smaller unit would have them clipped.
+Centered rows have the same regressions, with another constant. Medians are found for all columns at once by
+a search of eleven counts among all numbers of five binary digits, so that they need no unit. Means are those
+of rows about the medians, in units, clipped to norm 1.5√p: opposite rows, 3√p/n; each is shrunk by its noise.
+
+Units come from the numbers of rows with 2^k ≤ |z_j − c_j x_d| < 2^(k+1), in which replacing a row moves two
+numbers by one for each column. Only numbers that stand out of the noise count, for 4^(k + ½) a row; of a
+column rows too close to the median to be told from it do not. A column whose root mean square is more than
+three times the declared unit gets it: then no row is farther than it was. One that is less than a third
+gets a unit as well, but rows that do not stand out might be rare and large, and would be huge in that unit.
+So the mean is over the rows that stand out alone (a rare category is as far as it was declared), and as
+many rows as noise can hide count as if they were four times as far as the farthest.
+
+The response has a center and a unit where nμ ≥ 140, columns a center where nμ ≥ 70√p, too, and a unit where
+nμ ≥ 300√p: below that counts say too little.
 
 The constant of a generalized linear model follows from the mean response: numbers up to 1, indicators of
 classes, or counts cut at a level that a search of four counts finds, about 3 % of them exceed it. With an
 offset it follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
-
-Centered rows have the same regressions, with another constant. Medians are found among public candidates by
-such a search: for the response all numbers of four binary digits, so that it needs no unit, for columns odd
-numbers up to 63 of their units. Means are those of rows about the medians, in units, clipped to norm 1.5√p:
-opposite rows, 3√p/n. A median within one unit of 0 counts as 0, and a mean is shrunk by its noise. The
-response is centered where nμ ≥ 140, columns where nμ ≥ 70√p, too: below that counts say too little.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import (
-    counts_above_places,
+    counts_in_bins,
     counts_needed,
     search_by_counts,
     search_level,
@@ -46,25 +50,29 @@ _LARGE_COUNTS, _MOST_LARGE, _TOLD = 0.03, 0.25, 4.0  # of the rows; and times th
 # Shares of μ²: a number over nμ, squared; at least and at most.
 _MEAN_SHARE, _LEVEL_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
 
-UNITS = "values above a level"
-_POWERS = np.arange(-24, 40)
-UNIT_COUNTS = counts_needed(len(_POWERS))
-_ABOVE = 0.25  # of the rows
-_TOO_LARGE, _LARGEST = 4.0, 256.0  # the unit from which a column gets it; larger ones would cost digits
-_SURE_OF_UNITS = 16.0  # the rows over the noise of a count: errors are then four standard deviations away
-_UNIT_SHARES = (0.01, 0.08)
-
-MEDIANS, MEANS = "values above a candidate center", "means about the medians"
-RESPONSE_MEDIAN, COLUMN_MEDIANS = "response median", "column medians"
-_SIZES = (2.0 ** np.arange(-24, 40)[:, None] * (1 + np.arange(8) / 8)).ravel()
-_OF_RESPONSE = np.concatenate([-_SIZES[::-1], _SIZES])
-_OF_COLUMNS = np.arange(-63.0, 64.0, 2.0)
-_RESPONSE_COUNTS, _COLUMN_COUNTS = counts_needed(len(_OF_RESPONSE)), counts_needed(len(_OF_COLUMNS))
+MEDIANS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about the medians"
+_LOWEST, _N_POWERS, _DIGITS = -24, 64, 4  # the least power of two; how many; binary digits after the first
+_N_SIZES = _N_POWERS << _DIGITS
+_SIZES = (
+    2.0 ** (_LOWEST + np.arange(_N_POWERS)[:, None]) * (1 + np.arange(1 << _DIGITS) / (1 << _DIGITS))
+).ravel()
+_CENTERS = np.concatenate([-_SIZES[::-1], _SIZES])
+_N_COUNTS = counts_needed(len(_CENTERS))
+# The place of a number among powers of two, and among centers, by its first bits: sign, exponent, digits.
+_EXPONENTS = np.arange(1 << 11) - 1023 - _LOWEST + 1
+_POWER_PLACES = np.clip(np.concatenate([_EXPONENTS, _EXPONENTS]), 0, _N_POWERS)
+_SIZE_PLACES = np.clip(np.arange(1 << 11 + _DIGITS) - ((1023 + _LOWEST) << _DIGITS) + 1, 0, _N_SIZES)
+_CENTER_PLACES = _N_SIZES + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
+_OFF, _LARGEST = 3.0, 1024.0  # from which on a column gets its unit; larger ones would cost digits
+_MOST = 0.5  # of the rows, have to stand out where a unit is smaller than declared
+_STANDS_OUT = 5.0  # standard deviations of the noise
 _REACH = 1.5  # times √p, of rows about their medians
-_ENOUGH, _ENOUGH_PER_ROOT = 140.0, 70.0  # the nμ from which centers are released, the second times √p
-_SURE_OF_MEDIANS = 10.0  # the rows over the noise of a count: a median is found within a tenth of the rows
+# The nμ from which centers and units are released, the last two times √p.
+_ENOUGH, _ENOUGH_PER_ROOT, _ENOUGH_FOR_UNITS = 140.0, 70.0, 300.0
+_SURE_OF_MEDIANS = 8.0  # the rows over the noise of a count: a median is found within an eighth of the rows
+_HIDDEN = 0.06  # of the rows, that do not stand out
 _MEAN_STD = 0.15  # of a mean, in units
-_MEDIAN_SHARES, _MEAN_SHARES = (0.005, 0.08), (0.02, 0.05)
+_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.05)}  # at least and at most
 
 
 def counts_sensitivity(n_columns: int) -> float:
@@ -72,10 +80,12 @@ def counts_sensitivity(n_columns: int) -> float:
     return float(np.sqrt(n_columns))
 
 
-def units_share(size: float) -> float:
-    """Return the share of μ² at which counts of responses are sure where ``size`` is nμ; 0: too much."""
-    share = UNIT_COUNTS * (_SURE_OF_UNITS / size) ** 2
-    return 0.0 if share > _UNIT_SHARES[1] else float(max(share, _UNIT_SHARES[0]))
+def powers_sensitivity(n_columns: int) -> float:
+    """Return √(2p): in each of p columns replacing a row takes one from a number and adds one to another.
+
+    Attained where both rows have a power of two, and different ones, in each column.
+    """
+    return float(np.sqrt(2 * n_columns))
 
 
 def constant_shares(size: float, *, has_offset: bool) -> dict[str, float]:
@@ -167,64 +177,28 @@ def private_typical_offset(transcript: Transcript, sample: Sample, budget: Split
     return np.asarray(high + np.log(np.clip(released, np.minimum(least, 1), 1)))
 
 
-def private_units(
-    transcript: Transcript,
-    sample: Sample,
-    centers: FloatArray | None,
-    *,
-    with_columns: bool,
-    noise_multiplier: float,
-) -> FloatArray:
-    """Release units of the columns of X, if wanted, and of y: (d + 1, R), 1 where none was released.
+def released_columns(size: float, n_features: int, *, intercept: bool, by_name: bool) -> dict[str, int]:
+    """Return how many of the last columns of [x, y] have centers and units where ``size`` is nμ.
 
-    ``centers`` (d + 1, R) times the last column of X are subtracted first.
+    All of them, but the constant; the response alone; or none. ``by_name`` releases all at any nμ.
     """
-    first = 0 if with_columns else sample.n_features
-    p, n_levels = sample.n_features + 1 - first, len(_POWERS)
-
-    def powers(group: Group) -> IntArray:
-        """Return the place among the levels of the lowest power of two that is not exceeded."""
-        values = group.y[:, None, None] if p == 1 else with_response(group)[:, first:, None]
-        if centers is not None:
-            values = values - group.X[:, -1, None, None] * centers[first:, group.replicates]
-        mantissa, exponent = np.frexp(np.abs(values))
-        lowest = np.where(mantissa == 0, _POWERS[0], exponent - (mantissa == 0.5))
-        return np.asarray(np.clip(lowest - _POWERS[0], 0, n_levels))
-
-    above = counts_above_places(sample, powers, (n_levels, p, transcript.n_replicates))
-    found = search_by_counts(
-        transcript,
-        lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
-        above.shape,
-        _ABOVE * sample.n_rows,
-        l2_sensitivity=counts_sensitivity(p),
-        noise_multiplier=noise_multiplier,
-        label=UNITS,
-    )
-    units = np.ones((sample.n_features + 1, transcript.n_replicates))
-    # At the lowest level most values are 0, which says nothing of the others.
-    units[first:] = np.where(found > 0, 2.0 ** (_POWERS[found] - 1), 1.0)
-    units[units == 0.5] = 1.0
-    columns = units[:-1]
-    columns[columns <= _TOO_LARGE] = 1.0
-    columns[:] = np.minimum(columns, _LARGEST)
-    return units
+    p = n_features + (not intercept)
+    least = {MEDIANS: _ENOUGH_PER_ROOT, UNITS: _ENOUGH_FOR_UNITS, MEANS: _ENOUGH_PER_ROOT}
+    columns = {part: int(size >= _ENOUGH) for part in least}
+    columns |= {part: p for part, each in least.items() if by_name or size >= max(_ENOUGH, each * np.sqrt(p))}
+    if columns[MEANS] == 1:
+        columns[MEANS] = 0
+    return columns if intercept else {UNITS: columns[UNITS]}
 
 
-def center_shares(size: float, n_columns: int, *, by_name: bool) -> dict[str, float]:
-    """Return the shares of μ² that centers of p columns of [x, y] take where ``size`` is nμ; empty: too few.
-
-    With p = 1 only the response has a center; ``by_name`` releases centers at any nμ.
-    """
-    counts = {RESPONSE_MEDIAN: _RESPONSE_COUNTS, COLUMN_MEDIANS: _COLUMN_COUNTS * (n_columns - 1)}
-    found = {
-        part: float(np.clip(number * (_SURE_OF_MEDIANS / size) ** 2, *_MEDIAN_SHARES))
-        for part, number in counts.items()
+def origin_shares(size: float, columns: Mapping[str, int]) -> dict[str, float]:
+    """Return the shares of μ² that centers and units of so many columns take where ``size`` is nμ."""
+    needed: dict[str, Callable[[int], float]] = {
+        MEDIANS: lambda p: _N_COUNTS * p * (_SURE_OF_MEDIANS / size) ** 2,
+        UNITS: lambda p: (_STANDS_OUT * powers_sensitivity(p) / (_HIDDEN * size)) ** 2,
+        MEANS: lambda p: (mean_std(p, size) / _MEAN_STD) ** 2,
     }
-    mean = float(np.clip((mean_std(n_columns, size) / _MEAN_STD) ** 2, *_MEAN_SHARES))
-    if n_columns > 1 and (by_name or size >= max(_ENOUGH, _ENOUGH_PER_ROOT * np.sqrt(n_columns))):
-        return found | {MEANS: mean}
-    return {RESPONSE_MEDIAN: found[RESPONSE_MEDIAN]} if by_name or size >= _ENOUGH else {}
+    return {part: float(np.clip(needed[part](p), *_SHARES[part])) for part, p in columns.items() if p}
 
 
 def mean_std(n_columns: int, size: float) -> float:
@@ -261,64 +235,109 @@ class Origin:
 
 
 def private_origin(
-    transcript: Transcript, sample: Sample, budget: SplitBudget, *, units_of_columns: bool
+    transcript: Transcript, sample: Sample, budget: SplitBudget, columns: Mapping[str, int]
 ) -> Origin:
-    """Release the centers and units that the budget has shares for."""
+    """Release the centers and units that the budget has shares for, of the last columns of [x, y]."""
     d, shape = sample.n_features, (sample.n_features + 1, transcript.n_replicates)
-    centers: FloatArray = np.zeros(shape)
-    units: FloatArray = np.ones(shape)
-    for part, columns, candidates in (
-        (RESPONSE_MEDIAN, slice(d, d + 1), _OF_RESPONSE),
-        (COLUMN_MEDIANS, slice(0, d - 1), _OF_COLUMNS),
-    ):
-        if part in budget.shares:
-            multiplier = budget.gaussian_multiplier(part, counts_needed(len(candidates)))
-            centers[columns] = _medians(transcript, sample, columns, candidates, multiplier)
-    if "units" in budget.shares:
-        units = private_units(
-            transcript,
-            sample,
-            centers,
-            with_columns=units_of_columns,
-            noise_multiplier=budget.gaussian_multiplier("units", UNIT_COUNTS),
-        )
-    centers[np.abs(centers) <= units] = 0
-    origin = Origin(centers, units)
-    if MEANS not in budget.shares:
-        return origin
-    return Origin(_means(transcript, sample, origin, budget.gaussian_multiplier(MEANS)), units)
+    origin, widths = Origin(np.zeros(shape), np.ones(shape)), np.zeros(shape)
+    every = np.arange(d + 1)
+    if MEDIANS in budget.shares:
+        every = every[every != d - 1]
+        chosen = every[len(every) - columns[MEDIANS] :]
+        multiplier = budget.gaussian_multiplier(MEDIANS, _N_COUNTS)
+        origin.centers[chosen], widths[chosen] = _medians(transcript, sample, chosen, multiplier)
+    if UNITS in budget.shares:
+        chosen = every[len(every) - columns[UNITS] :]
+        multiplier = budget.gaussian_multiplier(UNITS)
+        origin.units[chosen] = _units(transcript, sample, chosen, origin.centers, widths, multiplier)
+    origin.centers[np.abs(origin.centers) <= origin.units] = 0
+    if MEANS in budget.shares:
+        origin.centers[every] += _means(transcript, sample, origin, budget.gaussian_multiplier(MEANS))
+    return origin
+
+
+def _places(values: FloatArray, table: IntArray) -> IntArray:
+    """Return what a table says of each value's sign, exponent and first binary digits."""
+    kept = len(table).bit_length() - 1
+    return np.asarray(table[np.ascontiguousarray(values, dtype=float).view(np.int64) >> (64 - kept)])
+
+
+def _chosen(group: Group, columns: IntArray) -> FloatArray:
+    return group.y[:, None] if len(columns) == 1 else with_response(group)[:, columns]
 
 
 def _medians(
-    transcript: Transcript, sample: Sample, columns: slice, candidates: FloatArray, noise_multiplier: float
-) -> FloatArray:
-    """Release between which candidates the medians of some columns of [x, y] lie: their middle, (p, R)."""
-    m, p = len(candidates), columns.stop - columns.start
-
-    def places(group: Group) -> IntArray:
-        if columns.start == sample.n_features:
-            return np.searchsorted(candidates, group.y)[:, None, None]
-        step = candidates[1] - candidates[0]  # of a regular grid, in less time than a search
-        found = np.ceil((group.X[:, columns] - candidates[0]) / step)
-        return np.asarray(np.clip(found, 0, m), dtype=np.intp)[..., None]
-
-    above = counts_above_places(sample, places, (m, p, transcript.n_replicates))
+    transcript: Transcript, sample: Sample, columns: IntArray, noise_multiplier: float
+) -> tuple[FloatArray, FloatArray]:
+    """Release between which candidates medians of columns of [x, y] lie: the middle, and half the width."""
+    counts = counts_in_bins(
+        sample,
+        lambda group: _places(_chosen(group, columns), _CENTER_PLACES)[..., None],
+        (len(_CENTERS) + 1, len(columns), transcript.n_replicates),
+    )
+    above = counts[::-1].cumsum(axis=0)[-2::-1]
     found = search_by_counts(
         transcript,
         lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
         above.shape,
         0.5 * sample.n_rows,
-        l2_sensitivity=counts_sensitivity(p),
+        l2_sensitivity=counts_sensitivity(len(columns)),
         noise_multiplier=noise_multiplier,
         label=MEDIANS,
     )
-    return np.asarray((candidates[found] + candidates[np.maximum(found - 1, 0)]) / 2)
+    low, high = _CENTERS[np.maximum(found - 1, 0)], _CENTERS[found]
+    return (low + high) / 2, (high - low) / 2
+
+
+def _units(
+    transcript: Transcript,
+    sample: Sample,
+    columns: IntArray,
+    centers: FloatArray,
+    widths: FloatArray,
+    noise_multiplier: float,
+) -> FloatArray:
+    """Release the powers of two of columns of [x, y], and return the units that follow, (p, R)."""
+    p, n_replicates = len(columns), transcript.n_replicates
+    own: FloatArray = centers[columns]
+
+    def places(group: Group) -> IntArray:
+        values = _chosen(group, columns)[..., None]
+        if own.any():
+            values = values - group.X[:, -1, None, None] * own[:, group.replicates]
+        return _places(values, _POWER_PLACES)
+
+    counts = counts_in_bins(sample, places, (_N_POWERS + 1, p, n_replicates))[1:]
+    released = transcript.gaussian(
+        counts.reshape(-1, n_replicates),
+        l2_sensitivity=powers_sensitivity(p),
+        noise_multiplier=noise_multiplier,
+        label=UNITS,
+    ).reshape(counts.shape)
+    hidden = _STANDS_OUT * noise_multiplier * powers_sensitivity(p)
+    powers = 2.0 ** (_LOWEST + np.arange(_N_POWERS)[:, None, None])
+    standing = np.where(released > hidden, released, 0)
+    number = standing * (powers > 1.01 * widths[columns])
+    squares = 2 * powers**2
+    sums = (number * squares).sum(axis=0)
+    largest = np.where(number > 0, squares, 0).max(axis=0)
+    whole = np.sqrt(sums / sample.n_rows)
+    alone = np.sqrt((sums + hidden * 16 * largest) / np.maximum(number.sum(axis=0), 1))
+    units: FloatArray = np.where(whole > _OFF, whole, np.where(alone < 1 / _OFF, alone, 1.0))
+    units = np.clip(units, 1 / _LARGEST, _LARGEST)
+    response = (standing * squares)[:, -1].sum(axis=0) / np.maximum(standing[:, -1].sum(axis=0), 1)
+    units[-1] = 2.0 ** np.round(np.log2(np.maximum(response, np.finfo(float).tiny)) / 2)
+    units[-1, np.abs(np.log2(units[-1])) == 1] = 1.0  # of the response a half and two count as right
+    number[:, -1] = standing[:, -1]
+    # Where no number stands out nothing is known, and little where those that do are few.
+    known = number.sum(axis=0) > np.where(units < 1, _MOST, 0) * sample.n_rows
+    return np.where(known, units, 1.0)
 
 
 def _means(transcript: Transcript, sample: Sample, origin: Origin, noise_multiplier: float) -> FloatArray:
-    """Release means of rows [x, y] about their medians, and return the centers that follow, (d + 1, R)."""
+    """Release means of rows [x, y] about their medians, all but the constant's; shrunk by noise, (d, R)."""
     n_rows, p = sample.n_rows, sample.n_features
-    others = np.arange(p + 1) != p - 1  # all but the constant
+    others = np.arange(p + 1) != p - 1
     level = np.full(transcript.n_replicates, _REACH * np.sqrt(p))
     maps = origin.maps * others
 
@@ -334,6 +353,4 @@ def _means(transcript: Transcript, sample: Sample, origin: Origin, noise_multipl
     )
     noise = transcript.noise_std(sensitivity, noise_multiplier, p)
     kept = np.maximum(1 - noise**2 / np.maximum(released**2, np.finfo(float).tiny), 0)
-    moved = origin.centers.copy()
-    moved[others] += origin.units[others] * kept * released
-    return moved
+    return np.asarray(origin.units[others] * kept * released)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import N_COUNTS, GLMLevels, RegressionLevels, WantedRows, few_rows_levels
-from dpalgos.mechanisms.private_origin import center_shares, units_share
+from dpalgos.mechanisms.private_origin import MEANS, UNITS, origin_shares, released_columns
 from dpalgos.models.normal_curvature import newton_step
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
@@ -24,7 +24,6 @@ from dpalgos.typing import FloatArray
 
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
 _FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
-_UNITS_SHARE = 0.05  # of units that are asked for by name
 _WANTED = WantedRows(rows=120)
 
 
@@ -44,21 +43,20 @@ class Schedule:
     whitened_share: float = 0.0
     wanted: WantedRows = _WANTED
     shrinks_start: bool = False
-    units_share: float = 0.0
-    units_of_columns: bool = False
-    center_shares: Mapping[str, float] = field(default_factory=dict)
+    origin_columns: Mapping[str, int] = field(default_factory=dict)  # that have centers and units
+    origin_shares: Mapping[str, float] = field(default_factory=dict)
     clip: str | tuple[float, float] = "private"
 
     def step_shares(self) -> FloatArray:
         weights = self.growth ** np.arange(self.n_steps)
-        rest = 1 - self.level_share - self.moment_share - self.whitened_share - self.units_share
-        return np.asarray((rest - sum(self.center_shares.values())) * weights / weights.sum())
+        rest = 1 - self.level_share - self.moment_share - self.whitened_share
+        return np.asarray((rest - sum(self.origin_shares.values())) * weights / weights.sum())
 
     def shares(self) -> dict[str, float]:
         """Return the shares of μ² by part, without empty ones."""
         shares = {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
         shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
-        shares |= {"levels": self.level_share, "units": self.units_share, **self.center_shares}
+        shares |= {"levels": self.level_share, **self.origin_shares}
         return {part: share for part, share in shares.items() if share}
 
     def count_multiplier(self, budget: SplitBudget) -> float:
@@ -92,12 +90,13 @@ def schedule_of(
         n_whitenings is None and size >= _TWO_WHITENINGS and not public_rows
     )
     chosen = _TWICE if whitens_twice else _ONCE
-    if intercept:
-        centered = center_shares(size, 1 if public_rows else n_features, by_name=units == "private")
-        chosen = replace(chosen, center_shares=centered)
-    if units == "private":
-        return replace(chosen, units_share=_UNITS_SHARE, units_of_columns=not public_rows)
-    return chosen if units == "declared" else replace(chosen, units_share=units_share(size))
+    columns = released_columns(size, n_features, intercept=intercept, by_name=units == "private")
+    if public_rows:
+        columns = {part: int(p > 0 and part != MEANS) for part, p in columns.items()}
+    if units == "declared":
+        columns.pop(UNITS)
+    shares = origin_shares(size, columns)
+    return replace(chosen, origin_columns=columns, origin_shares=shares)
 
 
 def gradient_steps(

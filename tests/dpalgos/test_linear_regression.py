@@ -1,4 +1,4 @@
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -225,31 +225,51 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
         found = dpalgos.estimate(
             "preconditioned_regression", X, scale * y, rng=np.random.default_rng(9), replicates=40, **ask
         )
-        assert "values above a level" in {event.label for event in found.events}
+        assert "values by power of two" in {event.label for event in found.events}
         errors[scale] = np.linalg.norm(found.estimate / scale - [[1.0], [-0.5], [0.3], [0.0]], axis=0).mean()
     assert errors[unit] < 1.3 * errors[1.0] < 0.3
     one = dpalgos.estimate("preconditioned_regression", X, unit * y, rng=np.random.default_rng(1), **ask)
     assert one.goodness()["residual_std"] == pytest.approx(unit, rel=0.3)
 
 
-def test_a_column_that_is_far_too_large_gets_a_unit_and_an_indicator_keeps_its_own():
-    rng = np.random.default_rng(8)
-    X = np.column_stack([rng.standard_normal((5000, 2)), rng.random(5000) < 0.1, np.ones(5000)])
-    coef, ask = (
-        np.array([1.0, -0.5, 0.3, 0.2]),
-        {"epsilon": 1.0, "delta": 1e-6, "replicates": 20, "units": "private"},
+def units_of(X, y, **keywords):
+    found = dpalgos.estimate(
+        "preconditioned_regression", X, y, rng=np.random.default_rng(9), replicates=20, **keywords
     )
-    y = X @ coef + rng.standard_normal(5000)
+    coordinates = found.diagnostics.get("coordinates")
+    return found.estimate, 1 if coordinates is None else 1 / np.diagonal(coordinates, axis1=1, axis2=2)
+
+
+@pytest.mark.parametrize(
+    ("scale", "intercept"), [*product([100.0, 10.0, 0.1, 0.01], [False, True]), ("far", True)]
+)
+def test_a_column_needs_neither_unit_nor_origin_and_an_indicator_keeps_its_own(scale, intercept):
+    rng = np.random.default_rng(8)
+    X = np.column_stack([rng.standard_normal((20_000, 2)), rng.random(20_000) < 0.1, np.ones(20_000)])
+    coef = np.array([1.0, -0.5, 0.3, 0.2])
+    y = X @ coef + rng.standard_normal(20_000)
+    moved = X + np.array([20, 0, 0, 0]) if scale == "far" else X * [scale, 1, 1, 1]
     errors = []
-    for scale in (1.0, 100.0):
-        wide = X * [scale, 1, 1, 1]
-        found = dpalgos.estimate("preconditioned_regression", wide, y, rng=np.random.default_rng(9), **ask)
-        known = found.estimate * [[scale], [1], [1], [1]]
-        errors.append(np.linalg.norm(known - coef[:, None], axis=0).mean())
-        units = 1 / np.diag(found.diagnostics["coordinates"][0])
-        np.testing.assert_array_equal(units[1:4], 1.0)
-        assert units[0] == 1.0 if scale == 1 else 32 <= units[0] <= 128
-    assert errors[1] < 1.3 * errors[0] < 0.5
+    for rows in (X, moved):
+        found, units = units_of(rows, y, epsilon=1.0, delta=1e-8, intercept=intercept)
+        errors.append(np.mean((rows @ found - (X @ coef)[:, None]) ** 2))
+    assert errors[1] < 1.5 * errors[0] < 0.01
+    if not intercept:
+        np.testing.assert_array_equal(units[:, 1:4], 1.0)
+        assert (np.abs(np.log2(units[:, 0] / scale)) < 1.5).all()
+
+
+def test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far():
+    rng = np.random.default_rng(8)
+    n = 20_000
+    bulk = np.column_stack([0.1 * rng.standard_normal(n), rng.standard_normal(n)])
+    y = bulk[:, 1] + rng.standard_normal(n)
+    for epsilon, enlarged in ((0.05, False), (3.0, True)):
+        _, units = units_of(bulk, y, epsilon=epsilon, delta=1e-8, units="private")
+        assert (np.broadcast_to(units, (20, 3))[:, 0] < 1).all() == enlarged
+    rare = np.column_stack([np.where(rng.random(n) < 2e-4, 60.0, 0.0), bulk[:, 1]])
+    _, units = units_of(rare, y, epsilon=1.0, delta=1e-8, units="private")
+    np.testing.assert_array_equal(units, 1)
 
 
 def shifted_errors(n, d, epsilon, shifts):
