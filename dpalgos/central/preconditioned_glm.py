@@ -40,10 +40,11 @@ rows of a rare group are clipped, curvature is larger than H says, and full step
 answer; the combination (:func:`dpalgos.steps.denoising.combined_steps`) is the one whose released scores are
 small. T is 6, and 8 in logistic models: where events are rare, six steps from zero end too early.
 
-With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by twice its factor. Models
-of counts are about a released mean (:mod:`dpalgos.mechanisms.private_origin`), with more of μ² the fewer rows
-there are, and take eight shorter steps from twice that, of which those that moved far count less. Where nμ <
-15 √d (25 √d for counts) and levels are private the answer is the constant alone, from all of μ².
+With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by 1.5 times its factor.
+Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_origin`), with more of μ² the
+fewer rows there are, and take eight shorter steps from twice that, of which those that moved far count less
+(in other models, too). Where nμ < 15 √d (25 √d for counts) and levels are private the answer is the
+constant alone, from all of μ².
 
 The clip levels
     ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows,
@@ -112,7 +113,9 @@ _N_CENTERED = 3  # steps at which an interval is centered
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
 _EXPOSURE_OF_FEW = 0.25  # next to the constant's other parts
 _ABOVE_MEAN, _LEAST_START = 2.0, 0.6  # of counts, where steps start
-_RIDGE, _LONGER_RIDGE, _OWN_VARIANCE = 0.5, 1.5, 0.05  # the last two of steps of counts
+_RIDGE, _LONGER_RIDGE = 0.5, 1.5  # the second of steps of counts
+_LEAST_PART = 0.1  # of the way that a step goes
+_OWN_VARIANCE, _OWN_OF_COUNTS = 0.02, 0.05  # of steps that are not linear
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -302,7 +305,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         one, _ = whitening.ridge_start()
         start = np.linalg.solve(whitening.matrix, one)[..., 0].T
         theta = start * (np.log(levels.typical_response()) - offset)
-    ridge, own = (_LONGER_RIDGE, _OWN_VARIANCE) if params.starts_at_mean else (_RIDGE, 0.0)
+    ridge, own = (_LONGER_RIDGE, _OWN_OF_COUNTS) if params.starts_at_mean else (_RIDGE, _OWN_VARIANCE)
     steps, full = scored_steps(
         transcript, budget, scores, levels, center, theta, params.n_steps, _STEP_SIZE, ridge
     )
@@ -311,8 +314,15 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)
         params.note_known_interval(transcript)
 
-    known, before = np.ones((sample.n_replicates, 1)), full.noise_stds[-_N_COMBINED - 1] ** 2
-    combined, variance = combined_steps(full.last(_N_COMBINED), _STEP_SIZE, known, before, own)
+    # A step goes the part h/(h + λ) of the way: of noise in earlier ones the rest stays.
+    lost = 0.0 if family.is_linear else ridge * np.sqrt(d)
+    known = np.maximum(1 - lost * full.noise_stds, _LEAST_PART)
+    before = np.zeros(sample.n_replicates)
+    for part, std in zip(known[:-_N_COMBINED], full.noise_stds, strict=False):
+        before = (1 - _STEP_SIZE * part) ** 2 * before + (_STEP_SIZE * std) ** 2
+    combined, variance = combined_steps(
+        full.last(_N_COMBINED), _STEP_SIZE, known[-1:].T, before, own * (not family.is_linear)
+    )
     if params.shrinkage == "james_stein" and params.intercept and not family.classes:
         combined = shrunk_slopes(combined, variance[0], one)
     elif params.shrinkage == "james_stein":

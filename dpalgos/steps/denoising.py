@@ -66,14 +66,14 @@ def james_stein(released: FloatArray, noise_variance: float | FloatArray) -> Flo
 def shrunk_slopes(released: FloatArray, variance: FloatArray, one: FloatArray) -> FloatArray:
     """Return white coefficients (d, R), shrunk where they are orthogonal to those of the constant, ``one``.
 
-    By twice the James–Stein factor: noise of the slopes counts fully, and that of their rows' means as well.
+    By 1.5 times the James–Stein factor: noise of the slopes counts fully, and some of that of means.
     """
     direction = one / np.linalg.norm(one, axis=0)
     constant = direction * (direction * released).sum(axis=0)
     slopes = released - constant
     squares = np.maximum((slopes**2).sum(axis=0), np.finfo(float).tiny)
     return np.asarray(
-        constant + slopes * np.maximum(0.0, 1 - 2 * max(len(released) - 3, 0) * variance / squares)
+        constant + slopes * np.maximum(0.0, 1 - 1.5 * max(len(released) - 3, 0) * variance / squares)
     )
 
 

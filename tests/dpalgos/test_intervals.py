@@ -360,7 +360,7 @@ def test_the_parametric_bootstrap_covers_gaussian_rows_and_has_no_flags():
 def test_coefficients_of_collinear_columns_have_no_interval(name):
     rng = np.random.default_rng(0)
     X, y = regression(rng, 20_000)
-    X = np.column_stack([X, X[:, 2] + 0.01 * rng.standard_normal(len(X))])
+    X = np.column_stack([X, X[:, 2] + 0.001 * rng.standard_normal(len(X))])
     asked = {"epsilon": 5.0, "delta": 1e-9, "interval": 0.95, **REGRESSIONS[name]}
     if "covariate_bound" in asked:
         asked["covariate_bound"] = 8.0

@@ -262,11 +262,11 @@ def test_a_column_needs_neither_unit_nor_origin_and_an_indicator_keeps_its_own(s
 def test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far():
     rng = np.random.default_rng(8)
     n = 20_000
-    bulk = np.column_stack([0.1 * rng.standard_normal(n), rng.standard_normal(n)])
+    bulk = rng.standard_normal((n, 2))
     y = bulk[:, 1] + rng.standard_normal(n)
-    for epsilon, enlarged in ((0.05, False), (3.0, True)):
-        _, units = units_of(bulk, y, epsilon=epsilon, delta=1e-8, units="private")
-        assert (np.broadcast_to(units, (20, 3))[:, 0] < 1).all() == enlarged
+    for scale, smaller in ((0.29, False), (0.1, True)):
+        _, units = units_of(bulk * [scale, 1], y, epsilon=1.0, delta=1e-8, units="private")
+        assert ((np.broadcast_to(units, (20, 3))[:, 0] < 1) == smaller).all()
     rare = np.column_stack([np.where(rng.random(n) < 2e-4, 60.0, 0.0), bulk[:, 1]])
     _, units = units_of(rare, y, epsilon=1.0, delta=1e-8, units="private")
     np.testing.assert_array_equal(units, 1)

@@ -207,6 +207,6 @@ def test_models_of_counts_are_better_than_the_constant_wherever_the_mean_lies(co
 def test_slopes_that_noise_explains_are_shrunk_and_the_constant_stays():
     one = np.array([[0.6], [0.8], [0.0], [0.0], [0.0], [0.0]])
     noise = np.array([[0.08], [-0.06], [0.1], [-0.1], [0.1], [0.1]])
-    np.testing.assert_allclose(shrunk_slopes(3 * one + noise, np.array([0.01]), one), 3 * one)
+    np.testing.assert_allclose(shrunk_slopes(3 * one + noise, np.array([0.012]), one), 3 * one)
     far = 3 * one + 100 * noise
     np.testing.assert_allclose(shrunk_slopes(far, np.array([0.01]), one), far, rtol=1e-2)
