@@ -62,15 +62,13 @@ def search_level(
     return np.asarray(levels[found, replicate])
 
 
-def counts_in_bins(
-    sample: Sample, bins: Callable[[Group], IntArray], shape: tuple[int, int, int]
-) -> FloatArray:
+def counts_in_bins(bins: Grouped[IntArray], shape: tuple[int, int, int]) -> FloatArray:
     """Return how many rows lie in each of m bins of each of p columns, (m, p, R), in one pass over the rows.
 
-    ``bins`` returns those of a group's rows, 0 to m − 1: (n_group, p, R_group), or (…, 1).
+    ``bins`` are those of the rows, 0 to m − 1: (n_group, p, R_group), or (…, 1), of each group.
     """
     m, p, _ = shape
-    weighted = sample.row_mask is not None
+    weighted = bins.sample.row_mask is not None
 
     def part(group: Group, found: IntArray) -> FloatArray:
         places = found + m * np.arange(p)[:, None]
@@ -82,7 +80,7 @@ def counts_in_bins(
         ]
         return np.array(counts, dtype=float).reshape(n_own, p, m).T
 
-    return sample.grouped(bins).total(shape, part)
+    return bins.total(shape, part)
 
 
 def search_by_counts(

@@ -38,7 +38,7 @@ from dpalgos.mechanisms.clip_levels import (
 )
 from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.moments import clipped_row_sums
 from dpalgos.typing import FloatArray, IntArray
@@ -240,47 +240,54 @@ def private_origin(
     """Release the centers and units that the budget has shares for, of the last columns of [x, y]."""
     d, shape = sample.n_features, (sample.n_features + 1, transcript.n_replicates)
     origin, widths = Origin(np.zeros(shape), np.ones(shape)), np.zeros(shape)
-    every = np.arange(d + 1)
+    every, rows = np.arange(d + 1), sample.grouped(with_response)
     if MEDIANS in budget.shares:
         every = every[every != d - 1]
         chosen = every[len(every) - columns[MEDIANS] :]
         multiplier = budget.gaussian_multiplier(MEDIANS, _N_COUNTS)
-        origin.centers[chosen], widths[chosen] = _medians(transcript, sample, chosen, multiplier)
+        origin.centers[chosen], widths[chosen] = _medians(transcript, rows, chosen, multiplier)
     if UNITS in budget.shares:
         chosen = every[len(every) - columns[UNITS] :]
         multiplier = budget.gaussian_multiplier(UNITS)
-        origin.units[chosen] = _units(transcript, sample, chosen, origin.centers, widths, multiplier)
+        origin.units[chosen] = _units(transcript, rows, chosen, origin.centers, widths, multiplier)
     origin.centers[np.abs(origin.centers) <= origin.units] = 0
     if MEANS in budget.shares:
-        origin.centers[every] += _means(transcript, sample, origin, budget.gaussian_multiplier(MEANS))
+        origin.centers[every] += _means(transcript, rows, origin, budget.gaussian_multiplier(MEANS))
     return origin
 
 
-def _places(values: FloatArray, table: IntArray) -> IntArray:
-    """Return what a table says of each value's sign, exponent and first binary digits."""
-    kept = len(table).bit_length() - 1
-    return np.asarray(table[np.ascontiguousarray(values, dtype=float).view(np.int64) >> (64 - kept)])
+def _counts(
+    rows: Grouped[FloatArray], columns: IntArray, table: IntArray, centers: FloatArray | None = None
+) -> FloatArray:
+    """Return how many rows [x, y] have each place of a table, by the first bits of numbers, (m, p, R).
 
+    ``centers`` (d + 1, R) times the constant are subtracted first.
+    """
+    n_features, n_replicates = rows.sample.n_features, rows.sample.n_replicates
+    first = n_features if len(columns) == 1 else 0
+    shift = 64 - (len(table).bit_length() - 1)
 
-def _chosen(group: Group, columns: IntArray) -> FloatArray:
-    return group.y[:, None] if len(columns) == 1 else with_response(group)[:, columns]
+    def places(group: Group, values: FloatArray) -> IntArray:
+        own = values[:, first:, None]
+        if centers is not None:
+            own = own - group.X[:, -1, None, None] * centers[first:, group.replicates]
+        return np.asarray(table[np.ascontiguousarray(own, dtype=float).view(np.int64) >> shift])
+
+    shape = int(table.max()) + 1, n_features + 1 - first, n_replicates
+    return counts_in_bins(rows.then(places), shape)[:, columns - first]
 
 
 def _medians(
-    transcript: Transcript, sample: Sample, columns: IntArray, noise_multiplier: float
+    transcript: Transcript, rows: Grouped[FloatArray], columns: IntArray, noise_multiplier: float
 ) -> tuple[FloatArray, FloatArray]:
     """Release between which candidates medians of columns of [x, y] lie: the middle, and half the width."""
-    counts = counts_in_bins(
-        sample,
-        lambda group: _places(_chosen(group, columns), _CENTER_PLACES)[..., None],
-        (len(_CENTERS) + 1, len(columns), transcript.n_replicates),
-    )
+    counts = _counts(rows, columns, _CENTER_PLACES)
     above = counts[::-1].cumsum(axis=0)[-2::-1]
     found = search_by_counts(
         transcript,
         lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
         above.shape,
-        0.5 * sample.n_rows,
+        0.5 * rows.sample.n_rows,
         l2_sensitivity=counts_sensitivity(len(columns)),
         noise_multiplier=noise_multiplier,
         label=MEDIANS,
@@ -291,25 +298,17 @@ def _medians(
 
 def _units(
     transcript: Transcript,
-    sample: Sample,
+    rows: Grouped[FloatArray],
     columns: IntArray,
     centers: FloatArray,
     widths: FloatArray,
     noise_multiplier: float,
 ) -> FloatArray:
     """Release the powers of two of columns of [x, y], and return the units that follow, (p, R)."""
-    p, n_replicates = len(columns), transcript.n_replicates
-    own: FloatArray = centers[columns]
-
-    def places(group: Group) -> IntArray:
-        values = _chosen(group, columns)[..., None]
-        if own.any():
-            values = values - group.X[:, -1, None, None] * own[:, group.replicates]
-        return _places(values, _POWER_PLACES)
-
-    counts = counts_in_bins(sample, places, (_N_POWERS + 1, p, n_replicates))[1:]
+    p, n_rows = len(columns), rows.sample.n_rows
+    counts = _counts(rows, columns, _POWER_PLACES, centers if centers.any() else None)[1:]
     released = transcript.gaussian(
-        counts.reshape(-1, n_replicates),
+        counts.reshape(-1, len(n_rows)),
         l2_sensitivity=powers_sensitivity(p),
         noise_multiplier=noise_multiplier,
         label=UNITS,
@@ -321,7 +320,7 @@ def _units(
     squares = 2 * powers**2
     sums = (number * squares).sum(axis=0)
     largest = np.where(number > 0, squares, 0).max(axis=0)
-    whole = np.sqrt(sums / sample.n_rows)
+    whole = np.sqrt(sums / n_rows)
     alone = np.sqrt((sums + hidden * 16 * largest) / np.maximum(number.sum(axis=0), 1))
     units: FloatArray = np.where(whole > _OFF, whole, np.where(alone < 1 / _OFF, alone, 1.0))
     units = np.clip(units, 1 / _LARGEST, _LARGEST)
@@ -330,23 +329,25 @@ def _units(
     units[-1, np.abs(np.log2(units[-1])) == 1] = 1.0  # of the response a half and two count as right
     number[:, -1] = standing[:, -1]
     # Where no number stands out nothing is known, and little where those that do are few.
-    known = number.sum(axis=0) > np.where(units < 1, _MOST, 0) * sample.n_rows
+    known = number.sum(axis=0) > np.where(units < 1, _MOST, 0) * n_rows
     return np.where(known, units, 1.0)
 
 
-def _means(transcript: Transcript, sample: Sample, origin: Origin, noise_multiplier: float) -> FloatArray:
+def _means(
+    transcript: Transcript, rows: Grouped[FloatArray], origin: Origin, noise_multiplier: float
+) -> FloatArray:
     """Release means of rows [x, y] about their medians, all but the constant's; shrunk by noise, (d, R)."""
-    n_rows, p = sample.n_rows, sample.n_features
+    n_rows, p = rows.sample.n_rows, rows.sample.n_features
     others = np.arange(p + 1) != p - 1
     level = np.full(transcript.n_replicates, _REACH * np.sqrt(p))
     maps = origin.maps * others
 
-    def part(group: Group, rows: FloatArray) -> FloatArray:
+    def part(group: Group, values: FloatArray) -> FloatArray:
         own = maps[group.replicates]
-        weights = np.broadcast_to(group.weights, (len(rows), len(own)))
-        return clipped_row_sums(rows, own, weights, level[group.replicates])
+        weights = np.broadcast_to(group.weights, (len(values), len(own)))
+        return clipped_row_sums(values, own, weights, level[group.replicates])
 
-    total = sample.grouped(with_response).total(origin.centers.shape, part)
+    total = rows.total(origin.centers.shape, part)
     sensitivity = ball_mean_sensitivity(level, n_rows)
     released = transcript.gaussian(
         total[others] / n_rows, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MEANS
