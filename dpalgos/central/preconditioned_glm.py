@@ -315,7 +315,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         params.note_known_interval(transcript)
 
     # A step goes the part h/(h + λ) of the way: of noise in earlier ones the rest stays.
-    lost = 0.0 if family.is_linear else ridge * np.sqrt(d)
+    lost = ridge * np.sqrt(d) * (params.intercept and not family.is_linear)
     known = np.maximum(1 - lost * full.noise_stds, _LEAST_PART)
     before = np.zeros(sample.n_replicates)
     for part, std in zip(known[:-_N_COMBINED], full.noise_stds, strict=False):
