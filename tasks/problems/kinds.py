@@ -36,7 +36,7 @@ KINDS: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "subsamples": ("TableSubsamples", "Estimation", {}),
     "interval_resamples": ("TableResamples", "Intervals", {}),
     "train_test_split": ("TableSplits", "Prediction", {}),
-    "held_out_regression": ("TableSplits", "HeldOut", {}),
+    "held_out_regression": ("TableSplits", "Estimation", {}),
     "cross_validation": ("TableFolds", "Prediction", {}),
     "grid_users": ("MapUsers", "Estimation", {}),
     "group_differences": ("GenotypeGroups", "Estimation", {}),

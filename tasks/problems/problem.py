@@ -97,9 +97,7 @@ class Draw:
 class RowSource(Strict, ABC):
     """The rows of a panel's replicates: their sizes and costs, and how they are drawn."""
 
-    # For reports: what the panels of a study are called, and the symbol of the size.
-    panel_word: ClassVar[str] = "panel"
-    size_symbol: ClassVar[str] = "n"
+    size_symbol: ClassVar[str] = "n"  # in reports
     # Whether all replicates run together, in one block, because they share the rows of a table.
     in_one_block: ClassVar[bool] = False
 
@@ -107,6 +105,11 @@ class RowSource(Strict, ABC):
     @abstractmethod
     def source(self) -> str:
         """Name of the dataset or of the simulation's model."""
+
+    @property
+    def panel_word(self) -> str:
+        """What reports call the panels of a study."""
+        return "panel"
 
     @property
     def task(self) -> str | None:

@@ -1,7 +1,7 @@
 """Errors of estimates: their distance from the truth, and what else a source's rows allow to compare."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -84,27 +84,3 @@ class Estimation(Problem):
         if EXCESS_LOSS in self.errors:
             shown["selection_rules"] = {"metric": EXCESS_LOSS}
         return shown
-
-
-class HeldOut(Estimation):
-    """Distances of a linear regression's coefficients, and how rows that it was not trained on are predicted.
-
-    Errors of coefficients are in standard deviations of the columns; excess risks in squared public units of
-    the response, against least squares on the same n rows.
-    """
-
-    panel_word: ClassVar[str] = "table"
-    errors: ClassVar[tuple[str, ...]] = ("l2_error", EXCESS_RISK)
-
-    @property
-    def measured(self) -> str:
-        return (
-            "In every repetition n of the rows are drawn without return, the same for all estimators, and "
-            "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
-            "left out, from least squares on all rows, each coefficient times the standard deviation of its "
-            "column over that of the response. An excess risk is the mean squared error on the rows left out "
-            "less that of least squares on the same n rows, in squared public units of the response."
-        )
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        return {"performance_profile": {self.metric: "error of coefficients", EXCESS_RISK: "excess risk"}}

@@ -1,7 +1,7 @@
 """How well fits predict rows that they were not trained on."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ CLASSIFICATION = (MISCLASSIFICATION, "auc", *map(_rate_name, FALSE_POSITIVE_RATE
 
 class Prediction(Problem):
     """Losses on the rows that a fit was not trained on: of labels, counts or numbers."""
+
+    errors: ClassVar[tuple[str, ...]] = ()
 
     @property
     def measures(self) -> tuple[str, ...]:

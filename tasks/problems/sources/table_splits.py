@@ -51,13 +51,29 @@ class TableSplits(RegisteredTable):
     """Rows of a table; n of them to train on, the others to test on.
 
     ``groups`` says whether single rows are drawn, or whole groups of alike rows where a dataset knows them
-    (the simulations of a flock's frames). Where errors of coefficients are measured, the truth is the answer
-    of all rows, in standard deviations.
+    (the simulations of a flock's frames). Where errors of coefficients are measured, the truth is least
+    squares on all rows, in standard deviations of the columns.
     """
 
     groups: Literal["rows", "simulations"] = "rows"
 
-    errors: ClassVar[tuple[str, ...]] = ()
+    errors: ClassVar[tuple[str, ...]] = ("l2_error", "excess_risk")
+
+    @property
+    def panel_word(self) -> str:
+        return "table" if self.errors else "panel"
+
+    @property
+    def measured(self) -> str:
+        if not self.errors:
+            return ""
+        return (
+            "In every repetition n of the rows are drawn without return, the same for all estimators, and "
+            "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
+            "left out, from least squares on all rows, each coefficient times the standard deviation of its "
+            "column over that of the response. An excess risk is the mean squared error on the rows left out "
+            "less that of least squares on the same n rows, in squared public units of the response."
+        )
 
     @property
     def task(self) -> str:
@@ -112,7 +128,10 @@ class TableSplits(RegisteredTable):
         yield draw
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return of frames what was selected, how a stand-in compares, and a film."""
+        """Return a profile of errors; of frames what was selected, how a stand-in compares, and a film."""
+        if self.errors:
+            error, excess = self.errors
+            return {"performance_profile": {error: "error of coefficients", excess: "excess risk"}}
         if self.family != "logistic" or not isinstance(run.table, FramesRef):
             return {}
         return {"boids": _flock_exhibit(run.table, run.selected)}
