@@ -1,9 +1,9 @@
 """How often unflagged intervals cover on laws that were written down before any rule was tuned.
 
 Run as ``python -m tests.bench.interval_shapes``, with ``--repetitions 50 --only TEXT --seed 0 --out FILE``. A
-cell is an estimator on rows of one law at one n and ε. The truth is the mean, or the least-squares or
-maximum-likelihood answer, of two million rows of the law. A cell fails if its unflagged coordinates cover
-less than 94 % by more than two standard errors.
+cell is an estimator on rows of one law at one n and ε. The truth is known, or it is the mean, the
+least-squares or maximum-likelihood answer of two million rows of the law. A cell fails if its unflagged
+coordinates cover less than 94 % by more than two standard errors.
 
 Where errors are skewed and depend on the rows, least squares' coefficient is asked for
 (``interval_target="least squares"``): the robust one is another number.
@@ -20,9 +20,43 @@ from typing import Any
 import numpy as np
 
 import dpalgos
+from data.simulations import Simulated
+from data.simulations.hard_shapes import hard_events, hard_mean, hard_regression
 
 Rows = tuple[np.ndarray, np.ndarray | None]
 Law = Callable[[np.random.Generator, int], Rows]
+
+
+@dataclass(frozen=True)
+class HardShape:
+    """A law of the study `intervals`, whose answer is known."""
+
+    model: Callable[..., Simulated]
+    n_columns: int
+    law: str = ""
+
+    def _drawn(self, rng: np.random.Generator, n: int) -> Simulated:
+        return self.model(rng, n, self.n_columns, **({"law": self.law} if self.law else {}))
+
+    def __call__(self, rng: np.random.Generator, n: int) -> Rows:
+        """Return rows and responses."""
+        drawn = self._drawn(rng, n)
+        return drawn.X, drawn.y
+
+    @property
+    def truth(self) -> np.ndarray:
+        """Return the population's answer."""
+        return self._drawn(np.random.default_rng(0), 2).truth
+
+
+def hard(law: str) -> HardShape:
+    return HardShape(hard_regression, 4, law)
+
+
+def hard_means(law: str) -> HardShape:
+    return HardShape(hard_mean, 2, law)
+
+
 _TRUTH_ROWS, _TRUTH_PIECES = 250_000, 8
 
 
@@ -47,41 +81,9 @@ def gaussian(rng, n):
     return _linear(_normal(rng, n), rng.standard_normal(n))
 
 
-def lognormal_log(rng, n):
-    X = np.exp(0.8 * _normal(rng, n, 3))
-    return np.column_stack([X - 1.38, np.ones(n)]), 3 * np.log(X[:, 0]) + rng.standard_normal(n)
-
-
-def exponential_square(rng, n):
-    Z = rng.standard_exponential((n, 3)) - 1
-    return np.column_stack([Z, np.ones(n)]), Z[:, 0] ** 2 / 2 + rng.standard_normal(n)
-
-
-def student_cubic(rng, n):
-    X = rng.standard_t(8, (n, 3)) * np.sqrt(6 / 8)
-    return X, X[:, 0] ** 3 / 3 + rng.standard_normal(n)
-
-
-KNOWN = {student_cubic: (1.5, 0.0, 0.0)}  # its scores have no variance: two million rows err by .04
-
-
-def zero_inflated(rng, n):
-    X = _normal(rng, n, 4)
-    y = (rng.random(n) < 0.15) * np.exp(0.5 * X[:, 0] + rng.standard_normal(n))
-    return np.column_stack([X, np.ones(n)]), y
-
-
-def outliers(share):
-    def law(rng, n):
-        X, y = gaussian(rng, n)
-        return np.column_stack([X, np.ones(n)]), y + 10 * (rng.random(n) < share)
-
-    return law
-
-
-def exponential_response(rng, n):
-    X = _normal(rng, n, 4)
-    return np.column_stack([X, np.ones(n)]), rng.standard_exponential(n) * np.exp(0.4 * X[:, 0])
+def outliers(rng, n):
+    X, y = gaussian(rng, n)
+    return np.column_stack([X, np.ones(n)]), y + 10 * (rng.random(n) < 0.01)
 
 
 def heteroscedastic(rng, n):
@@ -89,19 +91,9 @@ def heteroscedastic(rng, n):
     return _linear(X, rng.standard_normal(n) * (0.2 + X[:, 0] ** 2))
 
 
-def rare_binary(rng, n):
-    X = np.column_stack([_normal(rng, n, 3), rng.random(n) < 0.005, np.ones(n)]).astype(float)
-    return X, X @ [0.5, -0.5, 0.0, 1.0, 0.3] + rng.standard_exponential(n) - 1
-
-
 def correlated_copies(rng, n):
     X = _normal(rng, n, 4)
     return _linear(np.column_stack([X, X[:, 3] + 0.3 * rng.standard_normal(n)]), rng.standard_normal(n))
-
-
-def quantized_counts(rng, n):
-    X = rng.poisson([0.3, 1.0, 3.0], (n, 3)) - np.array([0.3, 1.0, 3.0])
-    return np.column_stack([X, np.ones(n)]), rng.poisson(np.exp(0.3 * X[:, 1])).astype(float)
 
 
 def beta_edge(rng, n):
@@ -113,12 +105,6 @@ def mixture_scale(rng, n):
     scale = np.where(rng.random((n, 1)) < 0.05, 4.0, 1.0)
     X = scale * _normal(rng, n)
     return X, np.tanh(X[:, 0]) + 0.5 * rng.standard_normal(n)
-
-
-def dummies(rng, n):
-    levels = rng.choice(8, n, p=[0.4, 0.25, 0.15, 0.08, 0.05, 0.04, 0.02, 0.01])
-    X = np.column_stack([_normal(rng, n, 2), *[levels == k for k in range(1, 8)], np.ones(n)]).astype(float)
-    return X, 0.3 * X[:, 0] + 0.2 * levels + rng.standard_t(5, n)
 
 
 # Means.
@@ -141,10 +127,6 @@ def normal_mean(rng, n):
 
 def logistic(rng, n):
     return _logistic(rng, _normal(rng, n))
-
-
-def rare_events(rng, n):
-    return _logistic(rng, _normal(rng, n, 3), -4.0)
 
 
 def logistic_skewed(rng, n):
@@ -213,8 +195,8 @@ class Cell:
 @cache
 def truth(law: Law, task: str, family: str) -> np.ndarray:
     """Return the population's answer."""
-    if law in KNOWN:
-        return np.array(KNOWN[law])
+    if isinstance(law, HardShape):
+        return law.truth
     rng = np.random.default_rng(12345)
     pieces = [law(rng, _TRUTH_ROWS) for _ in range(_TRUTH_PIECES)]
     if task == "mean":
@@ -242,7 +224,7 @@ MEANS: tuple[tuple[str, Law, dict[str, dict[str, Any]]], ...] = (
     ),
     (
         "log-normal 1.5 beyond the bound",
-        one_column(lambda rng, s: np.exp(1.5 * rng.standard_normal(s))),
+        hard_means("lognormal"),
         {"dp_mean": {"value_bound": 30.0}, "box_mean": {"lower": 0.0, "upper": 11.8}},
     ),
     (
@@ -257,7 +239,7 @@ MEANS: tuple[tuple[str, Law, dict[str, dict[str, Any]]], ...] = (
     ),
     (
         "Pareto 2.5",
-        one_column(lambda rng, s: rng.pareto(2.5, s)),
+        hard_means("pareto"),
         {
             "dp_mean": {"value_bound": 10.0},
             "clipped_mean": {"mean_bound": 5.0, "std_bounds": (0.5, 2.0)},
@@ -266,7 +248,7 @@ MEANS: tuple[tuple[str, Law, dict[str, dict[str, Any]]], ...] = (
     ),
     (
         "Student 3",
-        one_column(lambda rng, s: 0.5 + rng.standard_t(3, s)),
+        hard_means("student_three"),
         {
             "dp_mean": {"value_bound": 6.0},
             "clipped_mean": {"mean_bound": 5.0, "std_bounds": (0.5, 2.0)},
@@ -274,7 +256,7 @@ MEANS: tuple[tuple[str, Law, dict[str, dict[str, Any]]], ...] = (
     ),
     (
         "2 % at the cap",
-        one_column(lambda rng, s: np.where(rng.random(s) < 0.02, 3.0, rng.uniform(0, 1, s))),
+        hard_means("at_the_cap"),
         {"box_mean": {"lower": 0.0, "upper": 1.0}},
     ),
     (
@@ -284,7 +266,7 @@ MEANS: tuple[tuple[str, Law, dict[str, dict[str, Any]]], ...] = (
     ),
     (
         "0.1 % at 30",
-        one_column(lambda rng, s: np.where(rng.random(s) < 0.001, 30.0, rng.standard_normal(s))),
+        hard_means("outliers"),
         {"dp_mean": {"value_bound": 5.0}, "coinpress_mean": {"mean_bound": 2.0, "std_bound": 1.0}},
     ),
     ("uniform within", one_column(lambda rng, s: rng.random(s)), {"box_mean": {"lower": 0.0, "upper": 1.0}}),
@@ -294,20 +276,20 @@ MEANS: tuple[tuple[str, Law, dict[str, dict[str, Any]]], ...] = (
 _LOGISTIC = {"family": "logistic"}
 REGRESSIONS: tuple[tuple[str, Law, tuple[int, ...]], ...] = (
     ("gaussian", gaussian, (2_000, 20_000)),
-    ("log-normal, y = 3 log x", lognormal_log, (20_000, 100_000)),
-    ("exponential, y = z²/2", exponential_square, (2_000, 20_000, 100_000)),
-    ("Student 8, cubic", student_cubic, (20_000, 100_000)),
-    ("zero-inflated", zero_inflated, (20_000,)),
-    ("1 % outliers", outliers(0.01), (20_000,)),
-    ("0.1 % outliers", outliers(0.001), (20_000,)),
-    ("exponential response", exponential_response, (20_000,)),
+    ("log-normal, y = 3 log x", hard("lognormal"), (20_000, 100_000)),
+    ("exponential, y = z²/2", hard("square"), (2_000, 20_000, 100_000)),
+    ("Student 8, cubic", hard("cubic"), (20_000, 100_000)),
+    ("zero-inflated", hard("zero_inflated"), (20_000,)),
+    ("1 % outliers", outliers, (20_000,)),
+    ("0.1 % outliers", hard("outliers"), (20_000,)),
+    ("exponential response", hard("growing_errors"), (20_000,)),
     ("heteroscedastic", heteroscedastic, (20_000,)),
-    ("rare binary .5 %", rare_binary, (20_000,)),
+    ("rare binary .5 %", hard("rare_column"), (20_000,)),
     ("correlated copies", correlated_copies, (20_000,)),
-    ("counts", quantized_counts, (20_000,)),
+    ("counts", hard("counts"), (20_000,)),
     ("beta near its edge", beta_edge, (20_000,)),
     ("mixture of scales", mixture_scale, (20_000,)),
-    ("dummies", dummies, (20_000,)),
+    ("dummies", hard("dummies"), (20_000,)),
 )
 _SKEWED = {"log-normal, y = 3 log x", "exponential, y = z²/2", "Student 8, cubic", "zero-inflated"}
 _SKEWED |= {"1 % outliers", "0.1 % outliers", "exponential response", "mixture of scales"}
@@ -325,8 +307,8 @@ def cells() -> Iterator[Cell]:
         for n in sizes:
             yield Cell(name, law, "preconditioned_regression", n, 1.0, _target(name))
     name = "log-normal, y = 3 log x"
-    yield Cell(name, lognormal_log, "preconditioned_regression", 20_000, 3.0, _target(name))
-    yield Cell("dummies", dummies, "preconditioned_regression", 20_000, 3.0)
+    yield Cell(name, hard("lognormal"), "preconditioned_regression", 20_000, 3.0, _target(name))
+    yield Cell("dummies", hard("dummies"), "preconditioned_regression", 20_000, 3.0)
     for name, law, _ in REGRESSIONS:
         if name in _OTHER_REGRESSIONS:
             bounds = _BOUNDED | _target(name)
@@ -342,10 +324,17 @@ def cells() -> Iterator[Cell]:
     yield Cell("incomes", incomes, "dp_mean", 10_000, 1.0, {"value_bound": 150.0})
     for p, n in ((0.001, 50_000), (0.01, 10_000)):
         keywords = {"mean_bound": 1.0, "std_bounds": (0.01, 1.0)}
-        yield Cell(f"binary {p:g}", rare(p), "karwa_vadhan_mean", n, 1.0, keywords)
+        yield Cell(
+            f"binary {p:g}",
+            rare(p) if p == 0.01 else hard_means("rare"),
+            "karwa_vadhan_mean",
+            n,
+            1.0,
+            keywords,
+        )
     for name, law in (
         ("normal rows", logistic),
-        ("2–3 % events", rare_events),
+        ("2–3 % events", HardShape(hard_events, 4)),
         ("skewed rows", logistic_skewed),
     ):
         for estimator in ("preconditioned_glm", "objective_perturbation_glm", "dp_glm"):
