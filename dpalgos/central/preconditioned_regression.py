@@ -11,47 +11,62 @@ nμ ≥ 140 the response needs none, nor columns where nμ ≥ 300 √d; with ``
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
 ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
-and the shrinkage use released quantities only. All releases, with their shares of what the forms below leave:
+and the shrinkage use released quantities only. The plain form makes the first four releases; each of the
+others belongs to the forms in its row, described below:
 
     quantity                              sensitivity  share       made in             forms
+    rows above a level                    1            .0175 left  search_level        not public levels
+    second moments                        √2 C_A²/n    .2 left     private_whitening   all
+    gradients above a level               1            .0525 left  search_level        not public levels
+    preconditioned gradient               2C/n         the rest    gradient_steps      all
     values above a candidate center       1, √d        to .08      _medians            intercept
     values by power of two                √(2 d), √(2 d + 2)  to .05  _units           private units
     means about the medians               3 √d/n       to .05      _means              intercept
-    rows above a level                    1            .0175 left  search_level        not public levels
-    second moments                        √2 C_A²/n    .2 left     private_whitening   all
     whitened rows above a level           1            .017        search_level        whitened twice
     second moments of whitened rows       √2 C_B²/n    .12         private_whitening   whitened twice
-    gradients above a level               1            .0525 left  search_level        not public levels
-    preconditioned gradient               2C/n         the rest    gradient_steps      all
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
     those of intervals.regression         its own      .152        note_interval       interval and not least
     those of intervals.regression         its own      .567        note_interval       least squares
     rows by predictor                     √2           named       release_binned_fit  diagnostics
     binned fit                            √10          named       release_binned_fit  diagnostics
 
-Shares "left" are of what public rows (``public_share``) and an interval leave; with two whitenings the five
-after the first have .017, .15, .017, .12 and .051. Z'Z/n and U'U/n, of rows [x, y] clipped to C_A and
-whitened rows clipped to C_B: orthogonal rows of those norms (:mod:`dpalgos.mechanisms.private_whitening`). A
-level is searched by four counts, of equal shares, for gradients at each of the first three steps. Gradients:
-means of clip(u_i r_i, C), opposite rows of norm C.
+Shares "left" are of what public rows and an interval leave. Second moments are Z'Z/n, of rows z = [x, y]
+clipped to C_A: orthogonal rows of that norm. Gradients are means of clip(u_i r_i, C): opposite rows of norm
+C. A level is searched by four counts, of equal shares, for gradients at each of the first three steps.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
-released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Before, z is taken
-about released centers (with ``intercept``) and in released units (:mod:`dpalgos.mechanisms.private_origin`):
-y where nμ ≥ 140, of sensitivity 1 or √2 alone, columns where nμ allows it; ``units="private"`` asks at any
-nμ. The answer is for the columns as given. Shares, steps and the levels of few rows follow from nμ
-(:mod:`dpalgos.mechanisms.scored_steps`). The combination follows from the released gradients and their noise
-(:mod:`dpalgos.steps.denoising`). A second whitening, inside the first's coordinates, resolves directions
-that the first's noise hides; ``n_whitenings=None`` takes it where nμ ≥ 4,000. Shrinkage is one James–Stein
-factor; directions that two whitenings leave unresolved have each its own. At last θ̄ is made no longer than
-the released second moment of y allows, or than 1 where noise hides that. ``public_X``, public rows without
-responses (:mod:`dpalgos.mechanisms.public_coordinates`): one more release, by default where public numbers
-say that it may help, asks whether they have the shape of X; if so, z = [A x, y]. Never with two whitenings.
-``clip`` (:mod:`dpalgos.mechanisms.clip_levels`): by default levels are searched; ``"rule"`` has constants
+released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Shares, steps and
+the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.scored_steps`). The combination follows from
+the released gradients and their noise (:mod:`dpalgos.steps.denoising`). Shrinkage is one James–Stein factor.
+At last θ̄ is made no longer than the released second moment of y allows, or than 1 where noise hides that.
+
+Forms, each explained with the mechanism that makes it:
+
+Units (:mod:`dpalgos.mechanisms.private_origin`): y is taken in a released unit where nμ ≥ 140, of sensitivity
+1 or √2 alone, columns where nμ ≥ 300 √d. ``units="private"`` asks at any nμ, ``"declared"`` never.
+
+Intercept (the same module): with ``intercept`` z is taken about released centers; the answer is for the
+columns as given.
+
+Levels (:mod:`dpalgos.mechanisms.clip_levels`): by default they are searched. ``clip="rule"`` has constants
 found on the California housing data; a pair ``(C_A, C)`` is public.
 
-An interval leaves schedule, levels and answer as they are, on what it does not take, and is centered at the
-combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
+Whitened twice (:mod:`dpalgos.mechanisms.private_whitening`): a second whitening, of U'U/n with rows clipped
+to C_B inside the first's coordinates, resolves directions that the first's noise hides;
+``n_whitenings=None`` takes it where nμ ≥ 4,000. Rows above a level then have the share .017, second moments
+.15, gradients above a level .051. Directions that both whitenings leave unresolved are shrunk each by a
+factor of its own.
+
+Public rows (:mod:`dpalgos.mechanisms.public_coordinates`): with ``public_X``, rows without responses, one
+more release asks whether they have the shape of X, by default where public numbers say that it may help; if
+so, z = [A x, y]. Never with two whitenings.
+
+Interval (:mod:`dpalgos.intervals.regression`): it leaves schedule, levels and answer as they are, on what it
+does not take, and is centered at the combination of the steps that is not shrunk. Below nμ = 30 √d it takes
+nothing, and there is none.
+
+Diagnostics (:mod:`dpalgos.mechanisms.binned_fit`): counts and sums by bins of the predictor, for the share
+that is named.
 
 What to expect: directions of X whose second moment lies below the noise floor stay near the ridge regression;
 ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage

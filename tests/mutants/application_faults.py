@@ -14,7 +14,7 @@ APPLICATION_FAULTS = {
     "data/ledger/book.py": {"an edited charge is not seen": Fault("_hash", returns("row['hash']"), "test_chain"), "an edited answer is not seen": Fault("_seal", returns("row['seal']"), "test_chain"), "charges that were cut off are not missed": Fault("Book.problems", condition("last_of", "False"), "test_chain")},
     "data/ledger/database.py": {"a message quotes what is stored": Fault("SQLiteDatabase._advice", returns("str(error.orig)"), "test_chain")},
     "data/ledger/ledger.py": {
-        "a charge is made without room for its answer": Fault("Ledger.charge", without("reserve"), "tests/data/ledger/test_errors.py"),
+        "a charge is made without room for its answer": Fault("Ledger.charge", without("reserve"), "tests/data/ledger/test_faults.py"),
         "a renamed copy gets a budget of its own": Fault("_require_content", condition("names", "False", nth=1), "test_a_renamed_copy_gets_no_new_budget"),
         "another process stores the answer to a charge": Fault("_require_open", condition("is_this_process", "False"), "test_nobody_else_may_answer"),
         "a charge that was made again is answered twice": Fault("_require_open", condition("PENDING", "charge.state != PENDING"), "test_a_charge_of_another_machine_counts_as_lost_after_a_while"),

@@ -42,7 +42,7 @@ def test_the_place_is_the_innermost_of_this_project():
     def computing():
         return delta_at(None, 1)
 
-    with pytest.raises(Fault, match=r"^TypeError in tasks/rules\.py:\d+ \(delta_at\)$"):
+    with pytest.raises(Fault, match=r"^TypeError in tasks/size_rules\.py:\d+ \(delta_at\)$"):
         computing()
 
 
