@@ -223,7 +223,7 @@ def witnesses(
         "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
         "diagnostics": Form(keywords=BINNED_EXAMPLE),
     },
-    public="units in which columns (of few rows the response, too) are of order one, and public_X if any",
+    public="of few rows units in which columns and response are of order one; public_X if any",
 )
 def preconditioned_regression(
     sample: Sample, params: PreconditionedRegressionParams, transcript: Transcript
