@@ -121,7 +121,7 @@ _BOUNDED_LEVELS = np.geomspace(0.2, 3.2, 16)  # times √d and the largest resid
 _UNBOUNDED_LEVELS = 1e-3 * 2.0 ** (np.arange(64) / 2)  # times √d
 _FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
 _RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
-_TOLD = 4.0  # times the noise of a count: so many rows it can tell from none
+_DETECTABLE_COUNT = 4.0  # times the noise of a count: so many rows are told from none
 _REFERENCE_SIZE = 489  # the nμ at which the factors are meant
 
 
@@ -289,13 +289,15 @@ class GLMLevels(_Levels):
         if clip != "private":
             return self._public(clip[0] if isinstance(clip, tuple) else 2 * root)
         norms = self._norms(with_one, coordinates)
-        return self._searched(root * _GLM_ROW_LEVELS, self._wanted_far(), norms, "rows", ROWS_ABOVE)
+        return self._searched(root * _GLM_ROW_LEVELS, self._target_clipped_rows(), norms, "rows", ROWS_ABOVE)
 
-    def _wanted_far(self) -> FloatArray:
+    def _target_clipped_rows(self) -> FloatArray:
         """Return how many rows to clip: fewer the more budget, but as many as their noisy count can tell."""
-        told = _TOLD * self._budget.gaussian_multiplier("rows", counts_needed(len(_GLM_ROW_LEVELS)))
+        detectable = _DETECTABLE_COUNT * self._budget.gaussian_multiplier(
+            "rows", counts_needed(len(_GLM_ROW_LEVELS))
+        )
         wanted = 100 * self._root / self.mu * self._scale**-0.9
-        return np.asarray(np.minimum(np.maximum(wanted, told), 0.5 * self._sample.n_rows))
+        return np.asarray(np.minimum(np.maximum(wanted, detectable), 0.5 * self._sample.n_rows))
 
     def scores(self, at: ScoresAt, step: int) -> FloatArray:
         """Return the level C for step ``step``, (R,)."""

@@ -46,7 +46,7 @@ from dpalgos.typing import FloatArray, IntArray
 CONSTANT, RESPONSES_ABOVE, EXPOSURE = "mean response", "responses above a level", "mean exposure"
 LARGEST_RESPONSE = "largest response"
 _COUNTS = 2.0 ** np.arange(16) - 0.5
-_LARGE_COUNTS, _MOST_LARGE, _TOLD = 0.03, 0.25, 4.0  # of the rows; and times the noise of a count
+_LARGE_COUNTS, _MOST_LARGE, _DETECTABLE_COUNT = 0.03, 0.25, 4.0  # of the rows; and times the noise of a count
 # Shares of μ²: a number over nμ, squared; at least and at most.
 _MEAN_SHARE, _LEVEL_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
 
@@ -113,7 +113,7 @@ def private_constant(
     largest: FloatArray = np.ones(transcript.n_replicates)
     if not np.isfinite(family.residual_bound):
         multiplier = budget.gaussian_multiplier(LARGEST_RESPONSE, counts_needed(len(_COUNTS)))
-        wanted = np.maximum(_LARGE_COUNTS * n_rows, _TOLD * multiplier)
+        wanted = np.maximum(_LARGE_COUNTS * n_rows, _DETECTABLE_COUNT * multiplier)
         largest = search_level(
             transcript,
             _COUNTS,
