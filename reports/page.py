@@ -171,6 +171,16 @@ class AttackFacts:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """The horizontal axis of a page's charts."""
+
+    label: str  # units included, without "lower is better", like metric_label
+    column: str = "n"  # along "steps" an estimator without steps is a flat line
+    symbol: str = "m"
+    rows_symbol: str = "m"  # of the number of rows, which need not be on the axis
+
+
+@dataclass(frozen=True)
 class StudyPage:
     """Everything on a study's page that is not in the results table.
 
@@ -184,7 +194,7 @@ class StudyPage:
     dataset: Provenance
     estimators: tuple[Estimator, ...]
     headline: Mapping[str, Any]
-    axis_label: str  # units included, without "lower is better", like metric_label
+    axis: Axis
     metric: str
     metric_label: str
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # estimator → keywords, by form
@@ -198,9 +208,6 @@ class StudyPage:
     manifest: Mapping[str, Any] = field(default_factory=dict)
     unprotected_panels: tuple[str, ...] = ("paper",)  # whose preparation is not private
     panel_word: str = "preparation"  # what the panels differ in, or "panel" itself
-    x_column: str = "n"  # on the horizontal axis; along "steps" an estimator without steps is a flat line
-    x_symbol: str = "m"
-    rows_symbol: str = "m"
     # Of which a size is a random part; 0: errors are no distances to it.
     population: tuple[int, str] = (0, "rows")
     printed: tuple[PrintedRow, ...] = ()  # what a paper prints, to be shown next to ours

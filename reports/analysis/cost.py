@@ -123,7 +123,7 @@ def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
     best, page = ranking.best, view.page
     of_rows = page.population[0] > 0 or (best is not None and best[0].info.privacy_model != "user")
     is_dense = best is not None and best[0].info.name not in page.sparse
-    return page.metric == "l2_error" and page.x_column == "n" and of_rows and is_dense
+    return page.metric == "l2_error" and page.axis.column == "n" and of_rows and is_dense
 
 
 def _signs(view: View, where: Setting, point: Point) -> tuple[float, float]:

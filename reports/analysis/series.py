@@ -239,8 +239,8 @@ def place(table: pd.DataFrame, page: StudyPage) -> pd.DataFrame:
 
     Where that is the number of steps, a row without steps is repeated at every number of its panel.
     """
-    table = table.assign(x=table[page.x_column].astype("float64") if len(table) else [])
-    if page.x_column != "steps" or table.empty:
+    table = table.assign(x=table[page.axis.column].astype("float64") if len(table) else [])
+    if page.axis.column != "steps" or table.empty:
         return table
     parts = []
     for _, panel in table.groupby("panel", sort=False):

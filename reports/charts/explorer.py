@@ -87,7 +87,7 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
     cells = with_roles(summary[summary["metric"].isin(shown)])
     cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
     left_out, cells = max(0, len(cells) - MOST_CELLS), cells.head(MOST_CELLS)
-    axes = _axes(cells, page.x_column)
+    axes = _axes(cells, page.axis.column)
     keys = list(cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None))
     series = sorted((_series(view, *line) for line in dict.fromkeys(keys)), key=lambda s: s.rank)
     places = {(s.info.name, s.calibration, s.form, s.role): i for i, s in enumerate(series)}
@@ -96,7 +96,7 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
     columns |= {key: [names[key].index(value) for value in cells[key]] for key in _WORDS}
     columns |= {key: _numbers(cells[key]) for key in _NUMBERS}
     columns |= {name: _numbers(cells[column]) for name, column in _EPSILONS.items()}
-    rules = {rule: rule_text(rule, page.rows_symbol) for rule in names["delta_rule"]}
+    rules = {rule: rule_text(rule, page.axis.rows_symbol) for rule in names["delta_rule"]}
     metrics = {name: metric_words(name, page) for name in names["metric"]}
     return {
         "study": page.name,
@@ -108,7 +108,7 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
         "rules": rules,
         "metrics": metrics,
         "axes": {axis: _axis_words(view, axis) for axis in axes},
-        "words": {"panel": page.panel_word, "rows": page.rows_symbol},
+        "words": {"panel": page.panel_word, "rows": page.axis.rows_symbol},
         "guides": _guides(view),
         "first": _first(view, places),
         "left_out": left_out,
@@ -119,8 +119,8 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
             "epsilon": where.epsilon,
             "delta_rule": where.delta_rule,
             "calibration": "",
-            "axis": "epsilon" if has_one_size(view) and "epsilon" in axes else page.x_column,
-            **({page.x_column: size} if page.x_column in _SIZES else {"n": float(page.headline["n"])}),
+            "axis": "epsilon" if has_one_size(view) and "epsilon" in axes else page.axis.column,
+            **({page.axis.column: size} if page.axis.column in _SIZES else {"n": float(page.headline["n"])}),
         },
     }
 
@@ -183,8 +183,8 @@ def _five_digits(value: float) -> float:
 
 
 def _axis_words(view: View, axis: str) -> str:
-    if axis == view.page.x_column:
-        return view.page.axis_label
+    if axis == view.page.axis.column:
+        return view.page.axis.label
     return {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}[axis]
 
 

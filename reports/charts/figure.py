@@ -71,21 +71,23 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     along = choice.axis == "epsilon" or (not choice.axis and has_one_size(view))
     if along:
         series = along_epsilon(view, where, series, x)
-    svg = _svg(view, series, "ε" if along else view.page.axis_label, choice.width)
+    svg = _svg(view, series, "ε" if along else view.page.axis.label, choice.width)
     return _in_format(svg, choice.format), _csv(series, where).encode()
 
 
 def _with_choices(summary: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> StudyPage:
-    axis = choice.axis if choice.axis not in ("", "epsilon") else page.x_column
+    axis = choice.axis if choice.axis not in ("", "epsilon") else page.axis.column
     known = {"--metric": sorted(summary["metric"].unique()), "--axis": ["n", "d", "s", "steps", "epsilon"]}
     _require("--metric", choice.metric, known["--metric"])
     _require("--axis", choice.axis, known["--axis"])
     if not summary[axis].notna().any():
         raise FigureError(f"--axis must be a size that this study varies, got {axis!r}")
     if choice.metric in ("", page.metric):
-        return replace(page, x_column=axis)
+        return replace(page, axis=replace(page.axis, column=axis))
     words = metric_words(choice.metric, page)
-    return replace(page, x_column=axis, metric=choice.metric, metric_label=words["label"])
+    return replace(
+        page, axis=replace(page.axis, column=axis), metric=choice.metric, metric_label=words["label"]
+    )
 
 
 def _require(option: str, value: str, known: Sequence[str]) -> None:

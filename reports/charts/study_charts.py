@@ -73,7 +73,7 @@ def along_epsilon(view: View, where: Setting, series: Sequence[Series], x: float
 
 
 def _figure(view: View, series: Sequence[Series], width: int, height: int) -> Drawing:
-    page, title = view.page, view.page.axis_label
+    page, title = view.page, view.page.axis.label
     if view.headline is not None and has_one_size(view):
         series, title = along_epsilon(view, view.headline, series, view.headline_size or 0.0), "ε"
     sizes = sorted({p.x for s in series for p in s.points})
@@ -127,7 +127,7 @@ def limit_references(view: View) -> list[Reference]:
             label = f"{text} (not private)" if finding.research_only else text
             ends = [(sizes[0], finding.value), (sizes[-1], finding.value)]
             found.append(Reference(label, ends, palette.LIMIT_DASH))
-    chance = [(m, population_error(view, m)) for m in sizes] if view.page.x_column == "n" else []
+    chance = [(m, population_error(view, m)) for m in sizes] if view.page.axis.column == "n" else []
     known = [(m, error) for m, error in chance if error is not None]
     return [*found, Reference("without privacy, large population", known, (2, 2))] if known else found
 

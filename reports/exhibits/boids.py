@@ -45,7 +45,7 @@ def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> ReportSe
     if not panels or x is None:
         return None
     text = " ".join(_selected_words(*panel) for panel in panels)
-    alt = f"Which features of which boids are selected at {view.page.x_symbol} = {setting(x)}. {text}"
+    alt = f"Which features of which boids are selected at {view.page.axis.symbol} = {setting(x)}. {text}"
     figure = _selection_figure(flock, panels)
     shown = picture(figure, "selected", alt, view.page.dataset.data_source)
     return ReportSection("Which boids and features are selected", text, shown)

@@ -41,7 +41,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection
     for rule, epsilon in lines:
         cells = {row.s: row for row in view.page.printed if (row.delta_rule, row.epsilon) == (rule, epsilon)}
         asked = (
-            f"δ = {rule_text(rule, view.page.rows_symbol)}",
+            f"δ = {rule_text(rule, view.page.axis.rows_symbol)}",
             "ε = ∞" if math.isinf(epsilon) else f"ε = {setting(epsilon)}",
         )
         printed = [f"{cells[s].mean:.2f} ({cells[s].spread:.2f})" if s in cells else "" for s in sizes]
@@ -69,7 +69,7 @@ def _chance(view: View, where: Setting, rate: float) -> str:
         for series, point in points
         if point is not None and point.answered and point.mean + 2 * point.se >= rate
     ]
-    symbol = view.page.x_symbol
+    symbol = view.page.axis.symbol
     return render_sentence("lost_to_chance", rate=rate, epsilon=where.epsilon, symbol=symbol, x=x, lost=lost)
 
 
@@ -99,7 +99,7 @@ def _roc(view: View, summary: pd.DataFrame, where: Setting) -> ReportSection | N
         return None
     curves.sort(key=lambda curve: -curve[3])
     best = "; ".join(f"{series.label} {area:.2f}" for series, _, _, area in curves)
-    text = f"At {view.page.x_symbol} = {setting(x)}, means over repetitions. Area under the curve: {best}."
+    text = f"At {view.page.axis.symbol} = {setting(x)}, means over repetitions. Area under the curve: {best}."
     shown = picture(_roc_figure(curves), "roc", f"ROC curves. {text}", view.page.dataset.data_source)
     return ReportSection("ROC curves", text, shown)
 

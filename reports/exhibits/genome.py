@@ -51,7 +51,7 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> ReportSection |
     facts = [f"{series.label} {len(wanted & set(_largest(answer, genome.s)))}" for series, answer in panels]
     n_snps = len(truth)
     text = render_sentence(
-        "genome_map", symbol=view.page.x_symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
+        "genome_map", symbol=view.page.axis.symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
     )
     figure = _map_figure(genome, truth, panels)
     shown = picture(figure, "genome", f"Differences along the genome. {text}", view.page.dataset.data_source)
@@ -122,7 +122,7 @@ def _recalls(
             last.append(f"{one.label} {num(genome.s * means[-1])}")
     if not rows:
         return None
-    symbol = view.page.x_symbol
+    symbol = view.page.axis.symbol
     n_snps = len(genome.truth)
     text = render_sentence("genome_recalls", symbol=symbol, x=sizes[-1], n_snps=n_snps, s=genome.s, last=last)
     columns = ("", *(f"{symbol} = {setting(x)}" for x in sizes))

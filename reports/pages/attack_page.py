@@ -183,7 +183,7 @@ def _auc(view: AttackView, panel: AttackPanel, width: int, height: int) -> Drawi
             points, band = [(x, points[0][1]) for x in ends], []
         lines.append(Line(line.brief, points, _look(line), band))
     frame = Frame(
-        x_title=view.page.axis_label,
+        x_title=view.page.axis.label,
         y_title="AUC: 1 finds everyone, ½ is a coin" if width > 400 else "",
         x=ends,
         y=(bottom, 1.02),
@@ -314,7 +314,7 @@ def attack_headline(view: AttackView) -> PageHeadline:
     if panel is None:
         return PageHeadline("No attack has run in this study yet.", data)
     other, best = panel.without_privacy, panel.best_private(view.epsilon)
-    where = f"ε = {setting(view.epsilon)}, δ = {rule_text(view.rule, view.page.rows_symbol)}"
+    where = f"ε = {setting(view.epsilon)}, δ = {rule_text(view.rule, view.page.axis.rows_symbol)}"
     tiles, limits = [], []
     if other is not None:
         value = other.mean(AUC)
@@ -372,7 +372,9 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
     headline = attack_headline(attacks)
     ceilings = attacks.facts.ceilings
     coin = [Guide("a coin", ceilings[0].n, (CHANCE,) * len(ceilings[0].n))] if ceilings else []
-    explored = replace(view.page, guides=(*ceilings, *coin), findings=(), x_column="epsilon")
+    explored = replace(
+        view.page, guides=(*ceilings, *coin), findings=(), axis=replace(view.page.axis, column="epsilon")
+    )
     return LayoutContent(
         headline,
         draw_attacks(attacks, certified_picture(view)),

@@ -93,7 +93,7 @@ def _overlay(runs: Sequence[ComparedRun]) -> Any:
         lines.append(replace(line, label=name, look=look))
     page = views[0].page
     frame = Frame(
-        x_title=page.axis_label,
+        x_title=page.axis.label,
         y_title=f"{page.metric_label} (lower is better)",
         x=(sizes[0] / 1.06, sizes[-1] * 1.06),
         y=error_limits(drawn),

@@ -83,7 +83,7 @@ def limit_table(page: StudyPage) -> tuple[ReportSection, ...]:
 def slope_table(view: View) -> tuple[ReportSection, ...]:
     """Return how fast errors fall at the headline's setting; nothing where there are too few sizes."""
     where, page = view.headline, view.page
-    if where is None or page.x_column != "n":
+    if where is None or page.axis.column != "n":
         return ()
     rows, every = [], view.series(where)
     for series in every:
@@ -97,7 +97,7 @@ def slope_table(view: View) -> tuple[ReportSection, ...]:
         for guide in guides_of(page, where)
         if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
     ]
-    text = render_sentence("slopes", symbol=page.x_symbol, epsilon=where.epsilon, predicted=predicted)
+    text = render_sentence("slopes", symbol=page.axis.symbol, epsilon=where.epsilon, predicted=predicted)
     columns = ("", "error", "privacy term")
     return (ReportSection("How fast does the error fall?", text, None, columns, tuple(rows), 1),)
 

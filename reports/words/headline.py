@@ -63,7 +63,7 @@ class PageHeadline:
 
 def condition(view: View, where: Setting) -> str:
     """Write a setting: "ε = 0.5, δ = 10/m¹·¹"."""
-    return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.delta_rule, view.page.rows_symbol)}"
+    return f"ε = {setting(where.epsilon)}, δ = {rule_text(where.delta_rule, view.page.axis.rows_symbol)}"
 
 
 def build_headline(view: View) -> PageHeadline:
@@ -112,7 +112,7 @@ def _with_error(point: Point) -> str:
 
 
 def _details(view: View, where: Setting, x: float, ranking: Ranking) -> str:
-    start = f"At {condition(view, where)} and {view.page.x_symbol} = {setting(x)}"
+    start = f"At {condition(view, where)} and {view.page.axis.symbol} = {setting(x)}"
     if view.page.dataset.source_of(where.panel) == "stand-in":
         start = f"On a stand-in, not the real data: {start[0].lower()}{start[1:]}"
     error = _with_error(ranking.best[1]) if ranking.best else ""
@@ -137,7 +137,7 @@ def _chance_of_most(view: View, m: float) -> float | None:
 
 def best_by_size(view: View, series: Sequence[Series]) -> str:
     """Say which private estimator has the smallest mean error at which sizes, and where zero wins."""
-    sizes, symbol = sorted({p.x for s in series for p in s.points}), view.page.x_symbol
+    sizes, symbol = sorted({p.x for s in series for p in s.points}), view.page.axis.symbol
     found = {x: ranking for x in sizes if (ranking := rank(series, x)).best is not None}
     if not found:
         return ""
@@ -172,7 +172,7 @@ def _ties(view: View, x: float, ranking: Ranking) -> str:
     if len(names) > _MOST_NAMES:
         names[_MOST_NAMES:] = [count_of(len(names) - _MOST_NAMES, "other")]
     return (
-        f" At {view.page.x_symbol} = {setting(x)} these repetitions cannot tell the best from "
+        f" At {view.page.axis.symbol} = {setting(x)} these repetitions cannot tell the best from "
         f"{words(names)}: the errors differ by less than two standard errors."
     )
 
@@ -233,7 +233,7 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
     for guide in guides_of(view.page, where):
         value = guide_at(guide, x)
         if math.isfinite(value):
-            best, symbol = ranking.best, view.page.x_symbol
+            best, symbol = ranking.best, view.page.axis.symbol
             out.append(
                 render_sentence("theory_line", label=guide.label, value=value, symbol=symbol, x=x, best=best)
             )

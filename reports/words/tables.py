@@ -243,7 +243,7 @@ def failure_table(results: pd.DataFrame, view: View) -> PlainTable:
     keys = ["estimator", "calibration", "form", "status", "message"]
     for (name, calibration, form, status, message), group in bad.groupby(keys, sort=False):
         series = Series(page.estimator(str(name)), str(calibration), str(form), "private", 0, ())
-        places = [f"{page.x_symbol} = {words(setting(x) for x in sorted(set(group['x'])))}"]
+        places = [f"{page.axis.symbol} = {words(setting(x) for x in sorted(set(group['x'])))}"]
         asked = sorted({float(e) for e in group["epsilon"].dropna()})
         if asked:
             places.append(f"ε = {words(setting(e) for e in asked)}")

@@ -13,6 +13,7 @@ from dpalgos.audit.deletion_shifts import two_point_bound
 from reports.analysis.results import DELETION_SHIFT
 from reports.page import (
     Assumption,
+    Axis,
     BudgetPart,
     DataCard,
     Finding,
@@ -66,7 +67,7 @@ def build_page(
             "n": head.s or head.steps or head.n,
             "panel": head.panel,
         },
-        axis_label=spec.size_label,
+        axis=Axis(spec.size_label, spec.axis, {"n": symbol, "steps": "T", "s": "s"}[spec.axis], symbol),
         metric=problem.metric,
         metric_label=spec.metric_label,
         panels_and_forms={
@@ -84,9 +85,6 @@ def build_page(
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
         panel_word=problem.panel_word,
-        x_column=spec.axis,
-        x_symbol={"n": symbol, "steps": "T", "s": "s"}[spec.axis],
-        rows_symbol=symbol,
         population=_population(problem, manifest["data"]),
         printed=tuple(
             PrintedRow(row.delta, row.epsilon, float(s), mean, spread)

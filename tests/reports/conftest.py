@@ -12,7 +12,7 @@ from synthetic import PROVENANCE, synthetic_page, synthetic_results
 
 from data.dataset import Column
 from data.datasets import get_dataset
-from reports.page import DataCard
+from reports.page import Axis, DataCard
 from reports.pages.study import render_study
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" | [link](javascript:1)"
@@ -85,7 +85,7 @@ def standin_page(standin_results):
         notes=(HOSTILE,),
         data_cards=(CARD,),
         risk="a suspicion grows at most from 1 % to 2 %",
-        axis_label="m <i>",
+        axis=Axis("m <i>"),
         metric_label="error <i>",
         manifest={**page.manifest, HOSTILE: HOSTILE, "command": HOSTILE, "machine": HOSTILE},
     )

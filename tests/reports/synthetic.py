@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpalgos.catalog import Estimator, get_estimator
 from reports.analysis.results import COLUMNS, PRIVACY_COLUMNS, validate_results
-from reports.page import Assumption, BudgetPart, Finding, Guide, Provenance, StudyPage
+from reports.page import Assumption, Axis, BudgetPart, Finding, Guide, Provenance, StudyPage
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
@@ -151,7 +151,7 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         dataset=PROVENANCE,
         estimators=ESTIMATORS,
         headline={"epsilon": 0.5, "delta_rule": "10/n^1.1", "n": 20000, "panel": "public"},
-        axis_label="m, number of rows used (of 20,640)",
+        axis=Axis("m, number of rows used (of 20,640)"),
         metric="l2_error",
         metric_label="‖β̂ − β_full‖₂ in z-scores",
         panels_and_forms={

@@ -12,6 +12,7 @@ from reports.analysis.ranking import MOST_LINES, first_lines
 from reports.analysis.results import SIGNS, summarize
 from reports.analysis.series import View
 from reports.charts.study_charts import has_one_size
+from reports.page import Axis
 from reports.words.headline import build_headline
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
@@ -79,7 +80,7 @@ def test_rows_that_tell_the_same_without_privacy_follow_from_the_factor(results,
     worth = f"{float(f'{low:.2g}'):,.0f} to {float(f'{high:.2g}'):,.0f} rows instead of 20,000"
     assert worth in plain(headline_of(view), page)
     assert "instead of" not in headline_of(
-        view_of(results, page, error=0.1, metric_label="", x_column="steps")
+        view_of(results, page, error=0.1, metric_label="", axis=Axis("T", "steps"))
     )
 
 

@@ -91,7 +91,7 @@ def test_the_budget_is_split_at_the_largest_number(study):
 
 def test_every_number_in_a_figure_is_a_cells(study, results):
     page = build_page(study, results, PAGE)
-    assert (page.x_column, page.x_symbol, page.rows_symbol) == ("steps", "T", "n")
+    assert (page.axis.column, page.axis.symbol, page.axis.rows_symbol) == ("steps", "T", "n")
     view = View.build(summarize(results), page)
     series = {(s.info.name, s.calibration): s for s in view.series(view.headline)}
     assert view.headline_size == 4
