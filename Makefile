@@ -39,8 +39,9 @@ bench: $(TEST_STAMP)
 bench-accuracy: $(TEST_STAMP)
 	$(BIN)/python -m tests.bench accuracy advice
 
-# A warning is an error; the pages request nothing from a network.
+# A warning is an error; the pages request nothing from a network. RELEASE=1: figures that other code measured, too.
 docs: $(DOCS_STAMP)
+	cd docs && ../$(BIN)/python -m generate.stale $(if $(RELEASE),--fail)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

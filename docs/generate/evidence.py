@@ -1,28 +1,16 @@
-"""The measured evidence behind the table of estimators: ``evidence.csv``, written from results.
-
-From the folder `docs`: `../.venv/bin/python -m generate.evidence ../reports/out` takes the last runs of the
-studies below at profile `standard` or `paper`, measured on committed code, and `make docs` shows what the
-file holds.
-"""
+"""The measured evidence behind the table of estimators, ``evidence.csv``; ``dpcost reproduce`` writes it."""
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 import dpalgos
+from flows.studies.evidence import DOCS, evidence
 from flows.studies.find_study import find_study
 
-FILE = Path(__file__).resolve().parents[1] / "evidence.csv"
-_ROW = "study panel dataset data_source estimator form epsilon delta_rule n d s mean se n_ok n_failed"
-_RUN = ["profile", "replicates", "commit", "started"]
-COLUMNS = [*_ROW.split(), *_RUN]
 # The study that answers each, and the panel, if not all of them.
 QUESTIONS = {
     "A linear regression": ("regressions", None),
@@ -39,42 +27,8 @@ QUESTIONS = {
 _CELL = ["study", "panel", "epsilon"]
 
 
-def collect(reports: Path) -> pd.DataFrame:
-    """Return the errors of private and reference estimators at the largest n of every panel.
-
-    Rows of studies without a run stay as they are in the file.
-    """
-    frames = []
-    for study in sorted({study for study, _ in QUESTIONS.values()}):
-        if (reports / study / "summary.csv").exists():
-            manifest = json.loads((reports / study / "manifest.json").read_text())
-            if manifest["profile"] == "smoke":
-                raise SystemExit(
-                    f"{study} is a smoke run, which is no evidence; run it with --profile standard"
-                )
-            if not re.fullmatch(r"[0-9a-f]{40}", manifest["commit"]):
-                raise SystemExit(
-                    f"{study} ran on commit {manifest['commit'] or 'unknown'}, which no one can check out; "
-                    f"commit the changes, then run: dpcost run {study}"
-                )
-            rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
-            frames.append(_headline(rows).assign(**{key: manifest[key] for key in _RUN}))
-    before = pd.read_csv(FILE, dtype={"form": str})
-    kept = before[~before.study.isin({study for rows in frames for study in rows.study})]
-    return pd.concat([kept, *frames])[COLUMNS].sort_values(COLUMNS[:9])
-
-
-def _headline(rows: pd.DataFrame) -> pd.DataFrame:
-    """Keep the least noise, δ below 1/n, and the largest n of every panel."""
-    wanted = (rows.metric == "l2_error") & (rows.calibration != "paper") & (rows.status == "ok")
-    rows = rows.fillna({"form": "", "delta_rule": ""})
-    rows = rows[wanted & (rows.delta_rule != "10/n^1.1")]
-    most = rows[rows.epsilon.notna()].groupby("panel").n.max()
-    return rows[rows.n == rows.panel.map(most)]
-
-
 def pages() -> dict[str, str]:
-    rows = pd.read_csv(FILE, keep_default_na=False, na_values={"epsilon": "", "mean": "", "se": ""})
+    rows = evidence()
     questions = {
         question: rows[(rows.study == study) & ((rows.panel == panel) | (panel is None))]
         for question, (study, panel) in QUESTIONS.items()
@@ -83,7 +37,10 @@ def pages() -> dict[str, str]:
     decisions = [_decision(question, part) for question, part in questions.items()]
     columns = ("you want", "take", "intervals", "its error over that of zero", "measured on")
     shown = [_errors(question, part) for question, part in questions.items()]
+    intervals = pd.read_csv(DOCS / "intervals.csv", dtype=str, keep_default_na=False)
+    intervals = intervals.drop(columns="code", errors="ignore")
     return {
+        "evidence/intervals.txt": table(intervals.columns, intervals.to_numpy().tolist()),
         "evidence/decisions.txt": table(columns, decisions),
         "evidence/errors.txt": "\n".join(shown),
     }
@@ -182,7 +139,3 @@ def _errors(question: str, rows: pd.DataFrame) -> str:
             "",
         ]
     )
-
-
-if __name__ == "__main__":
-    collect(Path(sys.argv[1])).to_csv(FILE, index=False, float_format="%.6g")

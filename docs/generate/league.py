@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from generate.evidence import table
 from reports.analysis.league import comparisons
 from reports.pages.league import NAME, QUESTION, render_league
 
@@ -84,9 +85,8 @@ def _files(*, tables: bool) -> dict[str, bytes]:
 def history() -> str:
     """Return the runs that were published as a table, the last one first."""
     with HISTORY.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    lines = ["| " + " | ".join(row.values()) + " |" for row in reversed(rows)]
-    return "\n".join(["| " + " | ".join(rows[0]) + " |", "|" + "---|" * len(rows[0]), *lines]) + "\n"
+        columns, *rows = csv.reader(file)
+    return table(columns, reversed(rows))
 
 
 def history_line(results: dict[str, Any], about: dict[str, Any], changed: str) -> list[str]:

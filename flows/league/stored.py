@@ -50,6 +50,7 @@ class _Method(_Part):
     ours: bool
     library: Text
     file: Name
+    code: Text = ""
     versions: tuple[Text, ...]
 
 

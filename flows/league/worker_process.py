@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from data.store.code_digest import code_digest
 from flows.league.environments import interpreter
 
 _METHODS = Path(__file__).with_name("methods")
@@ -33,7 +34,17 @@ class Method:
 
     def about(self) -> dict[str, Any]:
         library = ", ".join(self.requires) or "this project"
-        return {"ours": self.ours, "library": library, "file": self.file.name}
+        return {"ours": self.ours, "library": library, "file": self.file.name, "code": self.code}
+
+    @property
+    def code(self) -> str:
+        """Identify the code that answers: the method's file and, if it is this project's, the estimator."""
+        if self.requires:
+            return self.digest
+        from dpalgos import catalog
+
+        modules = [entry.function.__module__ for entry in catalog() if entry.name == self.name]
+        return f"{self.digest} {code_digest(modules)[:12]}" if modules else self.digest
 
 
 def all_methods(folder: Path = _METHODS) -> list[Method]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import dpalgos
+from flows.studies.evidence import digest
 
 COEF = np.array([0.5, -0.5, 0.25, 0.0, 0.3])
 COLUMNS = "estimator,covers,rows,n,ε,slopes %,intercept %,no interval %,half-width,error,runs"
@@ -187,10 +188,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     with asked.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS.split(","))
+        writer = csv.DictWriter(file, [*COLUMNS.split(","), "code"], lineterminator="\n")
         writer.writeheader()
         for row in table(asked.repetitions, asked.only):
-            writer.writerow(row)
+            module = dpalgos.get_estimator(row["estimator"].strip("`")).function.__module__
+            writer.writerow({**row, "code": digest((module,))})
             print(*row.values(), sep="  ", flush=True)
 
 

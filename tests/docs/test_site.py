@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import dpalgos
+from flows.studies.evidence import evidence as evidence_rows
 
 PROJECT = Path(__file__).resolve().parents[2]
 REQUEST = re.compile(
@@ -59,10 +60,8 @@ def test_formulas_keep_their_lines_and_symbols(generate, text, page):
 
 
 def test_the_evidence_is_of_known_estimators_and_of_no_smoke_run(generate):
-    import pandas as pd
-
     evidence = generate("evidence")
-    rows = pd.read_csv(evidence.FILE)
+    rows = evidence_rows()
     assert set(rows.estimator) <= {entry.name for entry in dpalgos.catalog()}
     assert set(rows.profile) <= {"standard", "paper"}
     assert "preconditioned_regression" in evidence.pages()["evidence/decisions.txt"]
@@ -87,16 +86,6 @@ def test_the_site_builds_without_a_warning_and_requests_nothing(tmp_path):
     assert {name: requests for name, requests in found.items() if requests} == {}
 
 
-@pytest.mark.parametrize("commit", ["0" * 40 + "-dirty", "unknown", ""])
-def test_evidence_is_refused_if_its_code_was_not_committed(generate, tmp_path, commit):
-    folder = tmp_path / "fair"
-    folder.mkdir()
-    (folder / "summary.csv").write_text("")
-    (folder / "manifest.json").write_text(json.dumps({"profile": "standard", "commit": commit}))
-    with pytest.raises(SystemExit, match="fair ran on commit"):
-        generate("evidence").collect(tmp_path)
-
-
 def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkeypatch):
     rows = [
         {
@@ -107,25 +96,29 @@ def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkey
             "value": 0.123456,
             "standard_error": None,
         }
-        | {"seconds": 1.0, "repetitions": 1},
+        | {"seconds": 1.0, "repetitions": 1, "halves": None},
         {"table": "t", "method": "b", "family": "linear", "epsilon": 1.0, "error": "it wants more rows"},
     ]
     about = {"library": "c==1", "file": "c.py", "versions": ["c==1"]}
     results = {
         "rows": rows, "audits": [], "machines": ["here"],
         "methods": {"a": {"ours": True, **about}, "b": {"ours": False, **about}},
-        "tables": {"t": {"family": "linear", "source": "x of y", "n": 9, "d": 1}},
+        "tables": {"t": {"family": "linear", "source": "x of y", "n": 9, "d": 1, "constant": 1.0}},
     }  # fmt: skip
+    results["tables"]["t"]["developed"] = False
     (tmp_path / "league").mkdir()
     (tmp_path / "league" / "results.json").write_text(json.dumps(results))
-    manifest = {"command": "dpcost league", "finished": "2026-01-01", "dpcost": "1"}
+    manifest = {"command": "dpcost league", "finished": "2026-01-01", "dpcost": "1", "complete": True}
     (tmp_path / "league" / "manifest.json").write_text(json.dumps(manifest))
     league = generate("league")
     monkeypatch.setattr(league, "FILE", tmp_path / "league.json")
+    (tmp_path / "history.csv").write_text("finished,run,judging,developed,changed\n")
+    monkeypatch.setattr(league, "HISTORY", tmp_path / "history.csv")
     assert "No run" in league.pages()["league.txt"]
-    league.main(tmp_path)
+    league.main(tmp_path, "more steps")
+    assert "| 2026-01-01 | here | 1 / 0 / 0 of 1 | 0 / 0 / 0 of 0 | more steps |" in league.history()
     back = league.lengthened(league.shortened(results))
     assert back == results | {"rows": [rows[0] | {"value": 0.1235}, rows[1]]}
     league.copy_page(tmp_path / "site")
     assert "it wants more rows" in (tmp_path / "site" / "league" / "report.html").read_text()
-    assert "0 of 1 settings" in league.pages()["league.txt"]
+    assert "in 1 of 1 settings" in league.pages()["league.txt"]

@@ -1,0 +1,16 @@
+"""List the figures of the documentation that other code measured; with ``--fail``, fail if there are any."""
+
+import sys
+
+from flows.studies.evidence import stale
+
+
+def main(*, fail: bool) -> int:
+    found = list(stale())
+    for what, command in found:
+        print(f"measured with other code: {what}; measure again: {command}", file=sys.stderr)
+    return 1 if found and fail else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(fail="--fail" in sys.argv))

@@ -1,0 +1,135 @@
+"""The measured figures of the documentation: which code made them, and how a new measurement differs.
+
+``docs/evidence.csv`` has the errors of studies, a row for each estimator, panel, form and ε at the largest
+size; ``docs/measured.toml`` names what else was measured, by which command and with which code.
+"""
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.store.code_digest import code_digest
+from data.store.folders import PROJECT_ROOT
+from flows.studies.find_study import find_study
+from tasks.problems.problem import modules_of
+from tasks.report.manifest import commit
+
+DOCS = PROJECT_ROOT / "docs"
+EVIDENCE, MEASURED = DOCS / "evidence.csv", DOCS / "measured.toml"
+_ROW = "study panel dataset data_source estimator form epsilon delta_rule n d s mean se n_ok n_failed"
+_RUN = ["profile", "replicates", "commit", "started"]
+COLUMNS = [*_ROW.split(), *_RUN, "code"]
+SETTING = ["panel", "estimator", "form", "epsilon", "delta_rule", "n", "s"]
+_DIGITS = 16  # of a digest
+_SAME = 1e-6  # relative: figures are stored with six digits
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Something that the documentation shows: a measurement with a command of its own."""
+
+    name: str
+    shown: str  # where: a file below docs, and what in it
+    command: str  # with {out} in place of the file that it writes
+    file: str  # below docs, which the command makes; empty where its output is read
+    minutes: float
+    modules: tuple[str, ...]
+    code: str  # the digest of the code that measured what is shown
+
+    @property
+    def stale(self) -> bool:
+        return self.code != digest(self.modules)
+
+
+def digest(modules: tuple[str, ...]) -> str:
+    """Return the first digits of a digest of the code that begins in some modules."""
+    return code_digest(modules, of_page=any(name.startswith("reports") for name in modules))[:_DIGITS]
+
+
+def figures() -> list[Figure]:
+    """Return what the documentation shows besides its evidence."""
+    content = tomllib.loads(MEASURED.read_text(encoding="utf-8"))
+    return [
+        Figure(name=name, **{**told, "modules": tuple(told["modules"])}) for name, told in content.items()
+    ]
+
+
+def evidence() -> pd.DataFrame:
+    return pd.read_csv(EVIDENCE, dtype={"form": str, "delta_rule": str, "code": str}).fillna(
+        {"form": "", "delta_rule": "", "code": ""}
+    )
+
+
+def code_of(study: str, panel: str, estimator: str) -> str:
+    """Return the digest of the code that a row of a study depends on; empty where there is none such."""
+    panels = {each.name: each.problem for each in find_study(study).panels}
+    if panel not in panels:
+        return ""
+    try:
+        return digest(tuple(sorted(modules_of(panels[panel], {estimator}))))
+    except (LookupError, ValueError):  # the estimator has gone
+        return ""
+
+
+def measured(reports: Path, study: str) -> pd.DataFrame:
+    """Return the evidence in the report of a study that has just run, with this checkout's code."""
+    manifest = json.loads((reports / study / "manifest.json").read_text(encoding="utf-8"))
+    manifest["commit"] = commit()
+    rows = pd.read_csv(reports / study / "summary.csv", dtype={"form": str, "delta_rule": str})
+    rows = _headline(rows).assign(**{key: manifest[key] for key in _RUN})
+    code = {pair: code_of(study, *pair) for pair in set(zip(rows.panel, rows.estimator, strict=True))}
+    rows["code"] = [code[pair] for pair in zip(rows.panel, rows.estimator, strict=True)]
+    return rows[COLUMNS]
+
+
+def with_measured(shown: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+    """Return evidence with all rows of the studies that were measured again in place of those shown."""
+    kept = shown[~shown.study.isin(set(again.study))]
+    return pd.concat([kept, again])[COLUMNS].sort_values(COLUMNS[:9])
+
+
+def _headline(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the least noise, δ below 1/n, and the largest n of every panel."""
+    wanted = (rows.metric == "l2_error") & (rows.calibration != "paper") & (rows.status == "ok")
+    rows = rows.fillna({"form": "", "delta_rule": ""})
+    rows = rows[wanted & (rows.delta_rule != "10/n^1.1")]
+    most = rows[rows.epsilon.notna()].groupby("panel").n.max()
+    return rows[rows.n == rows.panel.map(most)]
+
+
+def differences(shown: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+    """Return settings with both errors and ``z``, their difference over its standard error, largest first.
+
+    ``z`` is 0 where six digits agree, and infinite where only one of them is there, or none has an error.
+    """
+    both = shown.merge(again, on=SETTING, how="outer", suffixes=("_shown", "_again"))
+    gap = both["mean_again"] - both["mean_shown"]
+    spread = np.sqrt(both["se_again"].fillna(0) ** 2 + both["se_shown"].fillna(0) ** 2)
+    same = np.isclose(both["mean_again"], both["mean_shown"], rtol=_SAME, atol=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.where(same, 0.0, np.abs(gap) / spread)
+    both["z"] = np.where(np.isnan(z), math.inf, z)
+    kept = [*SETTING, "mean_shown", "se_shown", "mean_again", "se_again", "z"]
+    return both.sort_values("z", ascending=False, kind="stable")[kept]
+
+
+def stale() -> Iterator[tuple[str, str]]:
+    """Yield what other code has measured, and the command that measures it again."""
+    rows = evidence()
+    for study, of_study in rows.groupby("study"):
+        now: dict[tuple[str, str], str] = {}
+        for pair in set(zip(of_study.panel, of_study.estimator, strict=True)):
+            now[pair] = code_of(str(study), *pair)
+        pairs = zip(of_study.panel, of_study.estimator, of_study.code, strict=True)
+        old = sum(now[panel, name] != code for panel, name, code in pairs)
+        if old:
+            yield f"{old} of {len(of_study)} rows of {study} in evidence.csv", f"dpcost reproduce {study}"
+    for figure in figures():
+        if figure.stale:
+            yield figure.shown, f"dpcost reproduce {figure.name}"

@@ -1,0 +1,97 @@
+"""The measured figures of the documentation: what is stale, and how a new measurement differs."""
+
+import importlib
+import math
+import shlex
+
+import pandas as pd
+import pytest
+
+from data.store.folders import PROJECT_ROOT
+from flows.studies import evidence as stored
+from tests.flows.small_project import sentence
+
+
+def rows(*errors):
+    """Return evidence of a made-up study: (estimator, mean, standard error) at one ε."""
+    same = {"panel": "p", "form": "", "epsilon": 1.0, "delta_rule": "1/n^2", "n": 100, "s": math.nan}
+    return pd.DataFrame([same | {"estimator": name, "mean": mean, "se": se} for name, mean, se in errors])
+
+
+def test_differences_count_both_errors_and_name_what_is_missing():
+    shown = rows(("same", 0.5, 0.01), ("near", 0.5, 0.03), ("far", 0.5, 0.03), ("gone", 1.0, 0.1))
+    again = rows(
+        ("same", 0.5000001, 0.01), ("near", 0.52, 0.04), ("far", 1.0, 0.04), ("exact", 2.0, math.nan)
+    )
+    found = stored.differences(shown, again).set_index("estimator").z
+    assert found["same"] == 0
+    assert found["near"] == pytest.approx(0.02 / 0.05)
+    assert found["far"] == pytest.approx(0.5 / 0.05)
+    assert found["gone"] == found["exact"] == math.inf
+    assert list(found.index[:2]) in (["gone", "exact"], ["exact", "gone"])
+
+
+def test_new_rows_replace_those_of_their_studies_only():
+    def of(study, *means):
+        part = rows(*((f"e{i}", mean, 0.1) for i, mean in enumerate(means)))
+        return part.assign(study=study).reindex(columns=stored.COLUMNS)
+
+    whole = stored.with_measured(pd.concat([of("a", 1.0, 2.0), of("b", 3.0)]), of("a", 4.0))
+    assert dict(zip(whole.study, whole["mean"], strict=True)) == {"a": 4.0, "b": 3.0}
+
+
+def test_every_figure_names_code_and_a_command_that_are_there():
+    for figure in stored.figures():
+        for module in figure.modules:
+            importlib.import_module(module)
+        words = shlex.split(figure.command)
+        if words[0] == "python" and words[1] != "-m":
+            assert (PROJECT_ROOT / words[1]).exists()
+        elif words[0] == "python":
+            assert importlib.util.find_spec(words[2]) is not None
+        assert ("{out}" in figure.command) == bool(figure.file)
+        if figure.file:
+            assert (stored.DOCS / figure.file).exists()
+
+
+def test_what_other_code_measured_is_stale(monkeypatch):
+    row = stored.evidence().iloc[[0]]
+    current = stored.code_of(row.study.item(), row.panel.item(), row.estimator.item())
+    assert current
+    for code, n_stale in ((current, 0), ("another", 1)):
+        monkeypatch.setattr(stored, "evidence", lambda code=code: row.assign(code=code))
+        monkeypatch.setattr(stored, "figures", list)
+        assert len(list(stored.stale())) == n_stale
+
+
+def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path, monkeypatch, command_line):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "shown.csv").write_text("x\n1\n2\n")
+    (tmp_path / "measure.py").write_text("import sys; open(sys.argv[1], 'w').write('x\\n1\\n')")
+    lines = {"shown": "s", "command": f"python {tmp_path / 'measure.py'} {{out}}", "file": "shown.csv"}
+    text = "".join(f'{key} = "{value}"\n' for key, value in {**lines, "code": ""}.items())
+    text = f'[mine]\nminutes = 1\nmodules = ["dpalgos.api"]\n{text}'
+    (docs / "measured.toml").write_text(text)
+    (docs / "evidence.csv").write_text(",".join(stored.COLUMNS) + "\n")
+    for name, file in (
+        ("DOCS", docs),
+        ("EVIDENCE", docs / "evidence.csv"),
+        ("MEASURED", docs / "measured.toml"),
+    ):
+        monkeypatch.setattr(stored, name, file)
+    monkeypatch.setattr("flows.cli.reproduce.REPORTS", tmp_path / "reports")
+    monkeypatch.setattr("tasks.report.manifest.commit", lambda: "0" * 40)
+    assert "- 2" in command_line("reproduce", "mine")[1]
+    assert (docs / "shown.csv").read_text() == "x\n1\n2\n"
+    command_line("reproduce", "mine", "--update")
+    assert (docs / "shown.csv").read_text() == "x\n1\n"
+    assert not stored.figures()[0].stale
+    assert "mine: the same" in command_line("reproduce", "mine")[1]
+
+
+def test_only_what_is_shown_can_be_reproduced(command_line):
+    assert "'nothing'" in sentence(command_line("reproduce", "nothing"))
+    listed = command_line("reproduce", "--list")[1]
+    assert "regressions:" in listed
+    assert "intervals:" in listed
