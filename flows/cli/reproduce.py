@@ -36,7 +36,7 @@ def reproduce(
 ) -> None:
     """Measure again what README, guides and gallery show; list differences with their errors."""
     from flows.studies import evidence as stored
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
     from tasks.report.manifest import commit
 
     if not stored.EVIDENCE.exists():
@@ -105,7 +105,7 @@ def _error(row: Any, which: str) -> str:
 def _figure(figure: "Figure", *, update: bool) -> None:
     """Run a figure's own command, and show which lines differ."""
     from flows.studies import evidence as stored
-    from tasks.faults import SpecError
+    from tasks.errors import SpecError
 
     out = REPORTS / "reproduced" / Path(figure.file).name if figure.file else REPORTS / "reproduced"
     out.parent.mkdir(parents=True, exist_ok=True)
