@@ -64,6 +64,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     plain = {"name": path.stem, **with_collections(with_lists(_of_this_version(plain, path.name)))}
     whole, faults, replaced = plain, list[str](), set[str]()
     if isinstance(plain.get("data"), dict):
+        plain = {**plain, "data": _with_label(plain)}
         whole, wrong, replaced = with_stand_ins(plain)
         faults = [*open_lines(content.decode()), *_sentences(wrong, plain)]
         if faults and "guesses" in whole:
@@ -93,6 +94,29 @@ def _faults_of_the_rest(whole: dict[str, Any], plain: dict[str, Any]) -> list[st
     except ValidationError as error:
         return _sentences([each for each in error.errors() if each["loc"][:1] != ("panels",)], plain)
     return []
+
+
+_LABEL = {"lower": 0, "upper": 1, "source": "a label is 0 or 1"}
+
+
+def _with_label(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a file's table, in which a logistic response without declarations is a label of 0 and 1."""
+    data, panels, formula = plain["data"], plain.get("panels"), plain.get("formula")
+    columns = data.get("columns")
+    if not isinstance(columns, list) or not isinstance(panels, list):
+        return dict(data)
+    problems = [panel.get("problem") for panel in panels if isinstance(panel, dict)]
+    logistic = [each for each in problems if isinstance(each, dict) and each.get("family") == "logistic"]
+    responses = {each["response"] for each in logistic if isinstance(each.get("response"), str)}
+    if logistic and isinstance(formula, str):
+        responses.add(formula.partition("~")[0].strip())
+    declares = {"lower", "upper", "categories", "levels", "transform"}
+
+    def labeled(column: Any) -> Any:
+        is_label = isinstance(column, dict) and column.get("name") in responses and not declares & set(column)
+        return {**_LABEL, **column} if is_label else column
+
+    return {**data, "columns": [labeled(each) for each in columns]}
 
 
 def _check_table(spec: StudySpec) -> None:

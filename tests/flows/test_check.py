@@ -175,3 +175,20 @@ def test_a_question_mark_may_stand_for_a_missing_cell(tmp_path, home, command_li
     assert command_line("check", file)[0] == 0
     spec = find_study(str(file))
     assert analyst_parquet(spec.name, spec.analyst_table).n_units == 90
+
+
+def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):
+    table = people().assign(ill=lambda rows: (rows.cost > 2500) * 1)
+    for options in ({"response": "ill"}, {"formula": "ill ~ age + sex"}):
+        folder = tmp_path / next(iter(options))
+        folder.mkdir()
+        file = study(folder, table, family="logistic", **options)
+        text = file.read_text()
+        start = text.index("lower", text.index('name = "ill"'))
+        end = text.index("\n\n", start)
+        file.write_text(text[:start] + text[end:])
+        assert command_line("check", file)[0] == 0
+        column = next(each for each in find_study(str(file)).analyst_table.columns if each.name == "ill")
+        assert (column.lower, column.upper) == (0, 1)
+        edited(file, 'name = "age"\nlower = 0', 'name = "age"\n# lower = 0')
+        assert "'age'" in refusal(find_study, str(file))
