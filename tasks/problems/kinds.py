@@ -61,15 +61,24 @@ def kinds() -> Kinds:
         for name, module in load_plugins(package.__name__).modules.items()
     }
     files |= {str(module.__file__): module for module in outside.values()}
-    parts = {each.__name__: each for module in files.values() for each in _parts(module)}
+    parts: dict[str, type[RowSource]] = {}
+    named: dict[str, Any] = {}
+    for file, module in files.items():
+        own = {each.__name__: each for each in _parts(module)}
+        if known := sorted(own.keys() & parts.keys()):
+            others = parts[known[0]].__module__
+            report_broken_plugin(file, PluginError(f"class {known[0]} must have a new name: {others} has it"))
+        else:
+            parts |= own
+            named[file] = getattr(module, "KINDS", {})
     classes = {
         kind: _composed(kind, parts[source], parts[measure], settings)
         for kind, (source, measure, settings) in KINDS.items()
         if source in parts and measure in parts
     }
-    for file, module in files.items():
+    for file, own_kinds in named.items():
         try:
-            classes |= _added(getattr(module, "KINDS", {}), parts, classes)
+            classes |= _added(own_kinds, parts, classes)
         except Exception as error:
             report_broken_plugin(file, error)
     return classes

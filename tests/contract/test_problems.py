@@ -1,6 +1,7 @@
 """What every kind of problem must keep, tried on the smallest panel of a shipped study that has the kind."""
 
 import json
+import pickle
 from functools import cache
 
 import numpy as np
@@ -89,6 +90,7 @@ def _same(left, right):
 def test_settings_survive_being_written(case):
     problem, _, _ = case
     assert type(problem).model_validate(problem.model_dump()) == problem
+    assert pickle.loads(pickle.dumps(problem)) == problem  # as on its way to a worker
 
 
 def test_sizes_and_costs_are_whole_numbers(case):

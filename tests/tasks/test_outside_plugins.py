@@ -53,6 +53,32 @@ KEYED = (
 ADDED = "import tasks.problems.kinds; from data.datasets import _names; print('theirs' in _names())"
 
 
+SOURCE = """
+from typing import ClassVar
+
+import numpy as np
+
+import dpalgos
+from tasks.problems.problem import Draw, RowSource
+
+KINDS = {{"their_kind": ("{name}", "Estimation")}}
+
+
+class {name}(RowSource):
+    source: ClassVar[str] = "their rows"
+
+    def sizes(self, n):
+        return {{"n": n, "d": 1}}
+
+    def draws(self, replicates, prepared):
+        yield Draw(sample=dpalgos.Sample(np.ones((2, 1))), first=0, target=np.ones(1))
+"""
+KINDS = (
+    "from tasks.problems.kinds import kinds; problem = kinds().get('their_kind');"
+    "print(problem and problem(kind='their_kind').measures, kinds()['simulation'].__bases__[1].__module__)"
+)
+
+
 def said(code, *files):
     """Return what Python prints with plugins, and its warnings."""
     environment = {**os.environ, "DPCOST_WITH": os.pathsep.join(map(str, files))}
@@ -73,6 +99,16 @@ def test_an_estimator_of_a_file_is_in_the_catalog_and_marked(theirs):
     assert said(FOUND, theirs)[0] == "['their_mean']"
     assert said(FOUND)[0] == "[]"
     assert "theirs.py, sha256" in said(MARKED, theirs)[0]
+
+
+def test_a_source_of_a_file_is_a_kind_and_takes_no_name_of_another(theirs):
+    shipped = "tasks.problems.sources.simulated_rows"
+    theirs.write_text(SOURCE.format(name="TheirRows"))
+    assert said(KINDS, theirs)[0] == f"('l2_error',) {shipped}"
+    theirs.write_text(SOURCE.format(name="SimulatedRows"))
+    out, warned = said(KINDS, theirs)
+    assert out.endswith(shipped)
+    assert f"{theirs} is left out: class SimulatedRows" in warned
 
 
 def test_a_key_holds_the_lines_of_a_file(theirs):
