@@ -1,7 +1,7 @@
 """``dpcost init``: a study file and a release file of an analyst's own table, to be completed by hand."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -123,31 +123,34 @@ def init(
         "has_offset": bool(formula and terms_of(formula, list(schema)).offset),
         "of_data": of_data,
         "ledger_name": known or name,
+        "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
     with output_files("init", files, inputs=[data, *([codebook] if codebook else [])], force=force):
         _write(files, facts)
-    counted = f"{rows:,} rows " + (f"of {users:,} users were counted" if users else "were counted")
-    told = []
+    typer.echo("\n".join(_told(facts, files, left_out, known, len(schema))))
+
+
+def _told(
+    facts: Mapping[str, Any], files: Sequence[Path], left_out: Mapping[str, str], known: str, n_columns: int
+) -> Iterator[str]:
+    """Yield what was read, what was left out, and what comes next."""
     if left_out:
         listed = ", ".join(f"{column} ({reason})" for column, reason in left_out.items())
-        told.append(f"left out by their names, as comments: {listed}")
-    if not family and schema.get(response) == "whole number":
-        told.append(
-            f"{response} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
-        )
-    if "an id" in left_out.values() and not user_id:
-        told.append("several rows of one person? protect people: --user-id COLUMN, under another NAME")
-    if known and known != name:
-        told.append(
+        yield f"left out by their names, as comments: {listed}"
+    if facts["of_whole_numbers"]:
+        name = facts["of_whole_numbers"]
+        yield f"{name} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
+    if "an id" in left_out.values() and not facts["user_id"]:
+        yield "several rows of one person? protect people: --user-id COLUMN, under another NAME"
+    if known and known != facts["name"]:
+        yield (
             f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
             "budget of their own"
         )
-    told += [
-        f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}',
-        f"{files[1]}: for publication, with dpcost release {facts['release']}; its head says how",
-        f"read: the names and types of {len(schema)} columns; {counted}, no value is kept",
-    ]
-    typer.echo("\n".join(told))
+    yield f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}'
+    yield f"{files[1]}: for publication, with dpcost release {facts['release']}; its head says how"
+    counted = f"{facts['rows']:,} rows " + (f"of {users:,} users " if (users := facts["users"]) else "")
+    yield f"read: the names and types of {n_columns} columns; {counted}were counted, no value is kept"
 
 
 def _files(name: str, *, force: bool) -> list[Path]:
