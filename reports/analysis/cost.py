@@ -14,6 +14,7 @@ from reports.analysis.results import SIGNS
 from reports.analysis.series import Point, Setting, View
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
+PREDICTIONS = (*SHARES, "auc", "mean_squared_error", "mean_deviance")  # metrics that judge predictions
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
 _MOST_SIGNS = 0.9  # the share of signs from which on an answer says which coefficients matter
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.cost import SHARES, CostOfPrivacy, cost_at, useful_elsewhere
+from reports.analysis.cost import PREDICTIONS, SHARES, CostOfPrivacy, cost_at, useful_elsewhere
 from reports.analysis.ranking import (
     Ranking,
     clearly_above,
@@ -76,7 +76,9 @@ def build_headline(view: View) -> PageHeadline:
     is_judged = ranking.best is not None and math.isfinite(ranking.zero)
     return PageHeadline(
         sentence=plain_sentence(view, where, cost),
-        good_for=render_sentence("good_for", kind=cost.good_for, task=page.kind, cost=cost)
+        good_for=render_sentence(
+            "good_for", kind=cost.good_for, task=page.kind, predicts=page.metric in PREDICTIONS, cost=cost
+        )
         if is_judged
         else "",
         details=_details(view, where, x, ranking),

@@ -44,7 +44,7 @@ def plain(sentence, page):
         (0.9115, 0.01, "no private answer is clearly better than not looking at the data", "nothing"),
         (5.0, 0.0, "no private answer is clearly better than not looking at the data", "nothing"),
         (0.7, 0.0, "less exact", "rough idea"),
-        (0.1, 0.0, "less exact", "predictions"),
+        (0.1, 0.0, "less exact", "the coefficients as a whole"),
     ],
 )
 def test_the_cost_and_the_use_of_the_best_private_answer_are_said(
@@ -111,6 +111,15 @@ def test_signs_are_counted_where_the_answer_is_better_than_zero(results, page, r
     view = View.build(summarize(pd.concat([rows, counted])), replace(page, n_coefficients=5))
     assert said in plain(headline_of(view), page)
     assert ("positive or negative" in build_headline(view).good_for) is signs
+
+
+def test_predictions_are_called_good_only_where_they_were_judged(results, page):
+    private = results["privacy_model"] != "none"
+    for metric, said in (("misclassification", "predictions"), ("l2_error", "the coefficients as a whole")):
+        rows = results.assign(metric=metric, value=results["value"] / 10)
+        rows.loc[private, "value"] = 0.01
+        view = View.build(summarize(rows), replace(page, metric=metric, kind="linear_regression"))
+        assert said in build_headline(view).good_for
 
 
 def test_protecting_users_and_reports_is_called_so(results, page):
