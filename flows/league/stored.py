@@ -34,7 +34,7 @@ class _Row(_Part):
     error: Text | None = None
 
 
-class _Audit(_Part):
+class _StoredAudit(_Part):
     method: Name
     seed: int | None = None
     replayed: float | None = None
@@ -67,7 +67,7 @@ class Results(_Part):
     """What one machine measured; rows and attacks name methods and tables that it lists."""
 
     rows: Annotated[tuple[_Row, ...], Field(max_length=_MOST)]
-    audits: tuple[_Audit, ...]
+    audits: tuple[_StoredAudit, ...]
     methods: dict[Name, _Method]
     tables: dict[Name, _Table]
     machines: tuple[Text, ...]

@@ -368,7 +368,7 @@ class DeletesRows(Protocol):
 
 
 @runtime_checkable
-class FindsMembers(Protocol):
+class InfersMembership(Protocol):
     """A problem of attacks that tell the rows an estimator saw from others."""
 
     @property

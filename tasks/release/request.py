@@ -30,7 +30,7 @@ class _Dataset(Strict):
     form: str = ""
 
 
-class _Columns(Strict):
+class _ColumnsTable(Strict):
     x: tuple[str, ...] = Field(default=(), min_length=1)
     y: str | None = None
     user_id: str | None = None
@@ -47,7 +47,7 @@ class ReleaseConfig(Strict):
     """
 
     dataset: _Dataset
-    columns: _Columns = _Columns()
+    columns: _ColumnsTable = _ColumnsTable()
     formula: str = ""
     public: PublicTable | None = None
     bounds: dict[str, Any] = Field(default={})
@@ -174,7 +174,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None,
     return config, study, [*faults, *(f"{name}: {fault}" for fault in of_study)]
 
 
-def _unknown_columns(columns: _Columns, study: StudySpec) -> Iterator[str]:
+def _unknown_columns(columns: _ColumnsTable, study: StudySpec) -> Iterator[str]:
     assert study.analyst_table is not None
     known = [column.name for column in study.analyst_table.columns]
     for name in filter(None, (*columns.x, columns.y)):
@@ -229,7 +229,7 @@ def _with_public_rows(config: ReleaseConfig, study: StudySpec | None, estimator:
     return config.model_copy(update={"public": public, "params": params})
 
 
-def _check_columns(estimator: Estimator, columns: _Columns) -> None:
+def _check_columns(estimator: Estimator, columns: _ColumnsTable) -> None:
     if not columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
     names = [*columns.x, *filter(None, (columns.y, columns.user_id))]

@@ -12,7 +12,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, clopper_pearson, gaussian_auc, gaussian_tpr_ceiling, tpr_ceiling
 from reports.analysis.results import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
-from tasks.problems.problem import FindsMembers
+from tasks.problems.problem import InfersMembership
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.panel import Panel
@@ -24,7 +24,9 @@ _ERROR = 0.01  # of all tests of certificates together
 
 
 def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
-    problems = {panel.name: panel.problem for panel in spec.panels if isinstance(panel.problem, FindsMembers)}
+    problems = {
+        panel.name: panel.problem for panel in spec.panels if isinstance(panel.problem, InfersMembership)
+    }
     rates = problems[spec.headline.panel].false_positive_rates
     noisy = {panel.name: _gaussian_estimators(spec, panel) for panel in spec.panels}
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
