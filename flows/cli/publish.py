@@ -158,10 +158,10 @@ def league(
     out: str | None,
 ) -> None:
     """Compare private regressions and means of many libraries on public tables."""
-    from flows.cli.launch import check_index
     from flows.league.run import league as measured
     from flows.league.run import merged
     from flows.league.stored import read_league
+    from flows.server.launch import check_index
     from reports.pages.league import NAME
 
     folder = Path(out or REPORTS).resolve()

@@ -141,7 +141,7 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
     if engine == "local":
         return nullcontext()
     from data.tables.reading import is_folder
-    from flows.cli.launch import check_engine, check_scheduler, workers_of
+    from flows.server.launch import check_engine, check_scheduler, workers_of
     from tasks.errors import SpecError
 
     check_engine(engine)

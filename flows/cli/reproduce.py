@@ -71,7 +71,7 @@ def _studies(studies: list[str], shown: "pd.DataFrame", *, update: bool) -> None
     """Run studies at profile standard, and compare their errors with those of the documentation."""
     import pandas as pd
 
-    from flows.cli.launch import launch
+    from flows.server.launch import launch
     from flows.studies import evidence as stored
 
     launch(studies, {"profile": "standard"}, command=shlex.join(["dpcost", "run", *studies]))

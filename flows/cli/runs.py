@@ -27,7 +27,7 @@ def run(
 ) -> None:
     """Run studies, ingest to report."""
     given.use_plugins(plugins or [], engine)
-    from flows.cli.launch import launch
+    from flows.server.launch import launch
 
     typer.echo(launch(studies, options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]])))
 
@@ -49,7 +49,7 @@ def rerun(
     **options: Any,
 ) -> None:
     """Run one task, or one cell of it, again; everything else comes from the cache."""
-    from flows.cli.launch import launch
+    from flows.server.launch import launch
     from flows.studies.results import rerun_options
 
     again, command = rerun_options(study, task, cell, options)
@@ -89,7 +89,7 @@ def report(
     out: str | None,
 ) -> None:
     """Rebuild reports from stored results; computes no estimator."""
-    from flows.cli.launch import check_index
+    from flows.server.launch import check_index
     from flows.studies.results import rebuild_reports
 
     check_index(Path(out or REPORTS))

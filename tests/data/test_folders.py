@@ -11,8 +11,8 @@ from data.errors import DataError, StoreError
 from data.ledger import Ledger
 from data.store import folders
 from data.store.folders import require_local_disk, require_own_home
-from flows.cli import launch
 from flows.record import journal
+from flows.server import launch
 
 
 def failing(number):

@@ -8,7 +8,7 @@ import pytest
 from small_project import sentence
 
 import dpalgos
-from flows.cli.launch import launch
+from flows.server.launch import launch
 from tasks.errors import SpecError
 
 
@@ -243,7 +243,7 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
     """Prefect reads them when it is first imported."""
     import subprocess
 
-    modules = ("flows.cli.runs", "flows.cli.launch", "flows.studies.results", "flows.studies.find_study")
+    modules = ("flows.cli.runs", "flows.server.launch", "flows.studies.results", "flows.studies.find_study")
     modules += (
         "tasks.report.write",
         "tasks.report.write",
@@ -275,7 +275,7 @@ def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(tmp
         if what == "--out":
             raise SpecError("far enough")
 
-    monkeypatch.setattr("flows.cli.launch.check_folder", check)
+    monkeypatch.setattr("flows.server.launch.check_folder", check)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
     with pytest.raises(SpecError, match="far enough"):

@@ -7,16 +7,15 @@ import pandas as pd
 import pytest
 
 from data.errors import DataError, StoreError
-from flows.cli import launch
-from flows.cli.launch import (
+from flows.server import ServerError, launch
+from flows.server import dask_workers as dask_engine
+from flows.server.launch import (
     check_engine,
     check_folder,
     check_index,
     check_scheduler,
     check_table_is_no_output,
 )
-from flows.server import ServerError
-from flows.server import dask_workers as dask_engine
 from tasks.errors import SpecError
 from tasks.report.write import write_index
 from tests.tasks.analyst_tables import initialized
