@@ -179,7 +179,7 @@ def _by_bin(
 
     def made(group: Group, norms: FloatArray) -> FloatArray:
         own = group.replicates
-        eta = np.asarray(group.X @ coef[:, own] + group.offset)
+        eta = group.shifted(group.X @ coef[:, own])
         weights = np.broadcast_to(group.weights, eta.shape)
         found = cells(group, norms, eta)
         bins = [np.searchsorted(its, e, side="right") for its, e in zip(edges.T[own], eta.T, strict=True)]

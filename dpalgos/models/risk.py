@@ -120,14 +120,18 @@ class Risk:
         for start in range(0, sample.n_replicates, step):
             chosen = slice(start, min(start + step, sample.n_replicates))
             if mask is None:
-                yield Group(chosen, slice(None), rows, y, np.ones((len(rows), 1)), sample.offset)
+                yield Group(
+                    chosen, slice(None), rows, y, np.ones((len(rows), 1)), sample.offset_of(slice(None))
+                )
                 continue
             used = np.flatnonzero(mask[:, chosen].any(axis=1))
             if len(used) > _MOST * len(rows):
-                yield Group(chosen, slice(None), rows, y, mask[:, chosen].astype(float), sample.offset)
+                yield Group(
+                    chosen, slice(None), rows, y, mask[:, chosen].astype(float), sample.offset_of(slice(None))
+                )
             else:
                 own = mask[used, chosen].astype(float)
-                yield Group(chosen, used, rows[used], y[used], own, sample.offset[used])
+                yield Group(chosen, used, rows[used], y[used], own, sample.offset_of(used))
 
 
 def _prepared(group: Group, *, family: Family, row_bound: float | None) -> Group:
@@ -284,7 +288,7 @@ def _weighted_moments(X: FloatArray, weights: FloatArray) -> FloatArray:
 def _predict(part: Group, coef: FloatArray) -> FloatArray:
     chosen = coef[..., part.replicates]
     product = part.X @ chosen.reshape(len(chosen), -1)
-    return np.asarray((product + part.offset).reshape(len(part.X), *chosen.shape[1:]))
+    return np.asarray(part.shifted(product).reshape(len(part.X), *chosen.shape[1:]))
 
 
 def _adjoint(part: Group, values: FloatArray) -> FloatArray:

@@ -52,9 +52,8 @@ class WhitenedScores:
         def made(group: Group, prepared: _Prepared) -> _Prepared:
             y, norms = prepared
             chosen = coef[..., group.replicates]
-            predictor = (group.X @ chosen.reshape(len(chosen), -1)).reshape(-1, *chosen.shape[1:])
-            predictor = predictor if self.family.classes else predictor + group.offset
-            residual = np.asarray(y - self.family.mean(predictor))
+            product = (group.X @ chosen.reshape(len(chosen), -1)).reshape(-1, *chosen.shape[1:])
+            residual = np.asarray(y - self.family.mean(group.shifted(product)))
             size = np.linalg.norm(residual, axis=1) if self.family.classes else np.abs(residual)
             return residual, np.asarray(size * norms * group.weights)
 
@@ -73,7 +72,7 @@ class WhitenedScores:
 
         def made(group: Group, prepared: _Prepared) -> _CurvatureParts:
             y, norms = prepared
-            predictor = group.X @ coef[:, group.replicates] + group.offset
+            predictor = group.shifted(group.X @ coef[:, group.replicates])
             kept = np.abs(y - self.family.mean(predictor)) * norms <= level[group.replicates]
             second = self.family.second_derivative(predictor) * group.weights
             return np.asarray(second), np.asarray(second * (norms**2 + 1)), kept

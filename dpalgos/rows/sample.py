@@ -29,6 +29,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 # Elements of one (rows × replicates) array that fit the cache together with two more of their size.
 _GROUP_ELEMENTS = 160_000
+Bounds = tuple[float, float] | None
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -47,6 +48,10 @@ class Group:
     y: FloatArray
     weights: FloatArray
     offset: FloatArray | float = 0.0
+
+    def shifted(self, products: FloatArray) -> FloatArray:
+        """Return products of rows with coefficients, with the offset."""
+        return products if isinstance(self.offset, float) else np.asarray(products + self.offset)
 
 
 class Sample:
@@ -100,7 +105,7 @@ class Sample:
         moved: IntArray | None = None,
     ) -> None:
         self.keeps_moments = keeps_moments
-        self.offset_bounds: tuple[float, float] | None = None
+        self.offset_bounds: Bounds = None
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
         self.rows = X if isinstance(X, Rows) else StreamedRows(X) if callable(X) else HeldRows(X)
@@ -119,7 +124,8 @@ class Sample:
     @cached_property
     def X(self) -> FloatArray:
         """The rows as an array in double precision, without an offset; refused if they are streamed."""
-        return self.rows.array().astype(np.float64, copy=False)[:, self.offset_bounds is not None :]
+        rows = self.rows.array().astype(np.float64, copy=False)
+        return rows if self.offset_bounds is None else rows[:, 1:]
 
     @property
     def responds(self) -> bool:
@@ -177,10 +183,9 @@ class Sample:
         """Number of columns d, without an offset."""
         return self.rows.shape[1] - (self.offset_bounds is not None)
 
-    @cached_property
-    def offset(self) -> FloatArray:
-        """The offset of each row, (n, 1), 0 where there is none; refused if rows are streamed."""
-        return self._offset(self.rows.array()) + np.zeros((len(self.rows), 1))
+    def offset_of(self, rows: slice | IntArray) -> FloatArray | float:
+        """Return the offset of some rows, (m, 1), 0 where there is none; refused if rows are streamed."""
+        return 0.0 if self.offset_bounds is None else self._offset(self.rows.array()[rows])
 
     def _offset(self, rows: FloatArray) -> FloatArray | float:
         return 0.0 if self.offset_bounds is None else np.clip(rows[:, :1], *self.offset_bounds)
@@ -302,11 +307,11 @@ class Sample:
         for start in range(0, self.n_replicates, step):
             chosen = slice(start, min(start + step, self.n_replicates))
             if self.row_mask is None:
-                yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)), self.offset)
+                yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)), self.offset_of(slice(None)))
                 continue
             mask = self.row_mask[:, chosen]
             used = np.flatnonzero(mask.any(axis=1))
-            yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float), self.offset[used])
+            yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float), self.offset_of(used))
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
         """Apply a function to each group, of :meth:`groups` or of :meth:`together`."""
@@ -337,7 +342,7 @@ class Sample:
         if not isinstance(self.rows, StreamedRows):
             weights = np.ones((len(self.X), 1)) if self.float_mask is None else self.float_mask
             y = np.zeros(len(self.X)) if self.y is None else self.y
-            yield Group(everybody, slice(None), self.X, y, weights, self.offset)
+            yield Group(everybody, slice(None), self.X, y, weights, self.offset_of(slice(None)))
             return
         for rows, block, own in self.rows.pieces():
             X = block.astype(np.float64, copy=False)
@@ -403,14 +408,9 @@ class Grouped(Generic[T]):
         return Grouped(self.sample, lambda group: made(group, before(group)), kept)
 
 
-def _of_partition(
-    made: Callable[[Sample], T],
-    n_replicates: int,
-    offset_bounds: tuple[float, float] | None,
-    rows: StreamedRows,
-) -> T:
+def _of_partition(made: Callable[[Sample], T], n_replicates: int, offset: Bounds, rows: StreamedRows) -> T:
     part = Sample(rows, n_replicates=n_replicates)
-    return made(part if offset_bounds is None else part.with_offset(offset_bounds))
+    return made(part if offset is None else part.with_offset(offset))
 
 
 def _summed(
