@@ -24,7 +24,6 @@ from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
 from flows.cli.publish import figure, league, publish, table
 from flows.cli.release import release
-from flows.cli.reproduce import reproduce
 from flows.record.progress import say
 from flows.server import ServerError
 
@@ -35,9 +34,9 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(help_or_version)
 for command in (
-    *(runs.run, runs.plan, runs.rerun, runs.ingest, runs.report, runs.compare, runs.status),
+    *(runs.run, runs.plan, runs.rerun, runs.reproduce, runs.ingest, runs.report, runs.compare, runs.status),
     *(catalogs.studies, catalogs.estimators, catalogs.datasets),
-    *(release, table, audit, init, check, advise, show_private, figure, publish, league, reproduce),
+    *(release, table, audit, init, check, advise, show_private, figure, publish, league),
 ):
     app.command()(command)
 for name, group in {"ledger": ledger_app, "cache": runs.cache_app}.items():

@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from operator import call
 from pathlib import Path
@@ -54,6 +55,27 @@ def rerun(
 
     again, command = rerun_options(study, task, cell, options)
     typer.echo(launch([study], again.model_dump(exclude={"study"}), command=command))
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Studies and figures to measure again; all by default.")
+    ] = None,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Only list them: how long each takes, which other code measured.")
+    ] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Store what was measured in docs, from committed code.")
+    ] = False,
+) -> None:
+    """Measure again what README, guides and gallery show; list differences with their errors."""
+    from flows.server.launch import launch
+    from flows.studies.reproduction import reproduce
+
+    def run_studies(studies: Sequence[str]) -> None:
+        launch(studies, {"profile": "standard"}, command=shlex.join(["dpcost", "run", *studies]))
+
+    reproduce(names or (), run_studies, only_list=only_list, update=update)
 
 
 @with_options(typed, "offline")

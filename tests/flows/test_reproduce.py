@@ -80,8 +80,8 @@ def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path,
         ("MEASURED", docs / "measured.toml"),
     ):
         monkeypatch.setattr(stored, name, file)
-    monkeypatch.setattr("flows.cli.reproduce.REPORTS", tmp_path / "reports")
-    monkeypatch.setattr("tasks.report.manifest.commit", lambda: "0" * 40)
+    monkeypatch.setattr("flows.studies.reproduction.REPORTS", tmp_path / "reports")
+    monkeypatch.setattr("flows.studies.reproduction.commit", lambda: "0" * 40)
     assert "- 2" in command_line("reproduce", "mine")[1]
     assert (docs / "shown.csv").read_text() == "x\n1\n2\n"
     command_line("reproduce", "mine", "--update")

@@ -1,4 +1,4 @@
-"""The command that measures again what the documentation shows."""
+"""Measure again what the documentation shows, and list differences with their errors."""
 
 import difflib
 import math
@@ -6,60 +6,49 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
+import pandas as pd
 import typer
 
 from data.store.folders import PROJECT_ROOT, REPORTS
 from flows.record.progress import say
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from flows.studies.evidence import Figure
+from flows.studies import evidence as stored
+from flows.studies.evidence import Figure
+from tasks.errors import SpecError
+from tasks.report.manifest import commit
 
 _CLEAR = 2.0  # standard errors
 _MOST_LINES = 10  # of what differs in one study
 
+RunStudies = Callable[[Sequence[str]], object]  # at profile standard, to reports/out
 
-def reproduce(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Studies and figures to measure again; all by default.")
-    ] = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Only list them: how long each takes, which other code measured.")
-    ] = False,
-    update: Annotated[
-        bool, typer.Option("--update", help="Store what was measured in docs, from committed code.")
-    ] = False,
-) -> None:
-    """Measure again what README, guides and gallery show; list differences with their errors."""
-    from flows.studies import evidence as stored
-    from tasks.errors import SpecError
-    from tasks.report.manifest import commit
 
+def reproduce(names: Sequence[str], run: RunStudies, *, only_list: bool, update: bool) -> None:
+    """Measure again what is named, all by default, or list it; store what was measured with ``update``."""
     if not stored.EVIDENCE.exists():
         raise SpecError(f"reproduce must run in a clone of the project: {stored.EVIDENCE} is not there")
     shown, figures = stored.evidence(), {figure.name: figure for figure in stored.figures()}
     known = [*sorted(set(shown.study)), *figures]
-    if unknown := [name for name in names or () if name not in known]:
+    if unknown := [name for name in names if name not in known]:
         raise SpecError(f"NAME must be one of {', '.join(known)}, got {unknown[0]!r}")
     chosen = [name for name in known if not names or name in names]
-    if listed:
-        _list(chosen, figures, dict(stored.stale()))
+    if only_list:
+        _list(chosen, figures)
         return
     if update and not re.fullmatch(r"[0-9a-f]{40}", commit()):
         raise SpecError(f"--update must find all changes committed, got {commit()}; commit them first")
     if studies := [name for name in chosen if name not in figures]:
-        _studies(studies, shown, update=update)
+        _studies(studies, run, shown, update=update)
     for name in chosen:
         if name in figures:
             _figure(figures[name], update=update)
 
 
-def _list(names: list[str], figures: "dict[str, Figure]", stale: dict[str, str]) -> None:
-    of_name = {command.rpartition(" ")[2] for command in stale.values()}
+def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
+    of_name = {command.rpartition(" ")[2] for _, command in stored.stale()}
     for name in names:
         figure = figures.get(name)
         what = figure.shown if figure else "errors of the study in evidence.csv"
@@ -67,14 +56,9 @@ def _list(names: list[str], figures: "dict[str, Figure]", stale: dict[str, str])
         typer.echo(f"{name}: {what}{time}{'; measured with other code' if name in of_name else ''}")
 
 
-def _studies(studies: list[str], shown: "pd.DataFrame", *, update: bool) -> None:
-    """Run studies at profile standard, and compare their errors with those of the documentation."""
-    import pandas as pd
-
-    from flows.server.launch import launch
-    from flows.studies import evidence as stored
-
-    launch(studies, {"profile": "standard"}, command=shlex.join(["dpcost", "run", *studies]))
+def _studies(studies: Sequence[str], run: RunStudies, shown: pd.DataFrame, *, update: bool) -> None:
+    """Run studies, and compare their errors with those of the documentation."""
+    run(studies)
     again = {study: stored.measured(REPORTS, study) for study in studies}
     for study in studies:
         found = stored.differences(shown[shown.study == study], again[study])
@@ -102,11 +86,8 @@ def _error(row: Any, which: str) -> str:
     return "nothing" if math.isnan(mean) else f"{mean:.4g} ± {error:.2g}"
 
 
-def _figure(figure: "Figure", *, update: bool) -> None:
+def _figure(figure: Figure, *, update: bool) -> None:
     """Run a figure's own command, and show which lines differ."""
-    from flows.studies import evidence as stored
-    from tasks.errors import SpecError
-
     out = REPORTS / "reproduced" / Path(figure.file).name if figure.file else REPORTS / "reproduced"
     out.parent.mkdir(parents=True, exist_ok=True)
     here = {"python": sys.executable, "dpcost": str(Path(sys.executable).with_name("dpcost"))}
