@@ -96,6 +96,8 @@ MECHANISM_FAULTS = {
         "exposures move their mean by a half": Fault("mean_exposure_sensitivity", returns("{all} / 2"), witness("preconditioned_glm: constant, offset, poisson-tight")),
         "the mean exposure is not cut to the public bounds": Fault("private_typical_offset", call("exp", "np.exp(10 * (group.offset - high) + 20)", nth=0), "test_a_row_that_differs_in_its_exposure_moves_no_release_by_more_than_charged"),
         "centers are not taken off": Fault("Origin.before", condition("any", "True"), "test_with_an_intercept_the_origin_of_the_columns_does_not_matter"),
+        "the rows say which powers of two stand out": Fault("_units", call("where", "np.where(counts > hidden, released, 0)", nth=0), "test_what_is_asked_depends_on_public_numbers_alone"),
+        "exposures count by a constant of any size": Fault("private_typical_offset", call("clip", "{0}", nth=0), "test_no_row_moves_a_release_by_more_than_was_charged"),
         "units are what the rows say": Fault("_units", returns("{all} * (1 + np.abs(rows.sample.response()).mean())"), replayed("preconditioned_regression: private units-tight")),
     },
     "dpalgos/mechanisms/private_whitening.py": {"whitening moments move by the square of the level": Fault("moments_sensitivity", returns("{all} / np.sqrt(2)"), witness("preconditioned_glm: public levels-tight", "preconditioned_regression: public levels-tight"))},
@@ -170,6 +172,8 @@ MECHANISM_FAULTS = {
     "dpalgos/rows/passes.py": {"of blocks whose factors are computed together the second gets those of the first": Fault("row_sums", call("split", "[{0}[:, : part.shape[1]] for part in {all}]", nth=0), "test_shared_passes")},
     "dpalgos/rows/sample.py": {
         "replicates ignore which rows they use": Fault("Sample.mean_of", condition("float_mask", "True", nth=1), batch("sample_mean-None")),
+        "offsets are not cut to their public bounds": Fault("Sample._offset", call("clip", "{0}"), "test_no_row_moves_a_release_by_more_than_was_charged"),
+        "streamed offsets are not cut": Fault("Sample.together", call("_offset", "(X[:, :1] if first else 0.0)"), "test_streamed_rows_move_releases_as_held_ones_do"),
         "partial sums are of all rows of a partition": Fault("Sample.partials", condition("alone", "not isinstance(self.rows, PartitionedRows)"), "test_partial_sums_made_elsewhere_give_the_same_bits[dp_sgd_glm: batches in turn-tight]"),
     },
     "dpalgos/rows/users.py": {

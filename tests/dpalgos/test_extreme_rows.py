@@ -1,0 +1,119 @@
+"""A row of any size moves no release of centers, units and offsets by more than was charged.
+
+Given the same releases nothing else differs: neither what is asked next, nor its noise, nor the answer.
+"""
+
+import numpy as np
+import pytest
+
+import dpalgos
+from dpalgos.api import build_params, run
+from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.release.noise_source import Noise
+from dpalgos.rows.blocks import LARGEST_VALUE
+from dpalgos.rows.sample import Sample
+
+LINEAR, COUNTS = "preconditioned_regression", "preconditioned_glm"
+OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0)}
+EDGES = [0.0, -0.0, 5e-324, 2.0**-24, 1.0, 2.0**40, 1e30, LARGEST_VALUE]
+SIZES = [*EDGES, *np.nextafter(EDGES[3:], 0), *(1.0625 * 2.0 ** np.arange(-24, 40, 7))]
+FORMS = {
+    "centers and units": (LINEAR, {"units": "private", "intercept": True}),
+    "units": (LINEAR, {"units": "private"}),
+    "centers and units where rows are many": (LINEAR, {"intercept": True, "epsilon": 20.0}),
+    "offset of counts": (COUNTS, {**OFFSET, "intercept": True}),
+    "offset of few counts": (COUNTS, {**OFFSET, "intercept": True, "epsilon": 0.05}),
+    "offset without a constant": (COUNTS, OFFSET),
+    "classes": (COUNTS, {"family": "multinomial", "n_classes": 3, "intercept": True}),
+}
+
+
+def recorded(name, sample, keywords, script=None):
+    """Return the releases and the answer of a run, which publishes what the script says."""
+    estimator = dpalgos.get_estimator(name)
+    noise = Noise([np.random.default_rng(r) for r in range(sample.n_replicates)])
+    made = RecordingTranscript(noise, script=script)
+    params = build_params(estimator, {"epsilon": 2.0, "delta": 1e-6, **keywords})
+    return made, run(estimator, sample, params, made)
+
+
+def charges(made):
+    return [(e.label, e.noise_multiplier, np.asarray(e.l2_sensitivity).tolist()) for e in made.events]
+
+
+def assert_covered(name, keywords, one, other):
+    first, answer = recorded(name, one, keywords)
+    second, same = recorded(name, other, keywords, first.published)
+    assert charges(second) == charges(first)
+    for a, b in zip(first.releases, second.releases, strict=True):
+        (event,) = a.events
+        moved = np.linalg.norm(a.value - b.value, axis=0) / event.l2_sensitivity
+        assert (moved <= 1 + 1e-9).all(), event.label
+    np.testing.assert_array_equal(answer, same)
+
+
+def rows(rng, n, family, *, constant):
+    X = np.column_stack([rng.standard_normal((n, 3)) * [1, 1e-3, 1e5] + [0, 3, 0], np.ones(n)])
+    X[0, -1] = constant
+    y = {"poisson": rng.poisson(0.5, n), "multinomial": rng.integers(3, size=n)}.get(family, X[:, 0])
+    return X, np.array(y, dtype=float)
+
+
+def replaced(X, y, rng, family):
+    """Return the rows with another first row, of signed sizes: about half of the time of a single one."""
+    X, y = X.copy(), y.copy()
+    X[0, :-1] = rng.choice(SIZES, 3 if rng.random() < 0.5 else 1) * rng.choice([-1, 1], 3)
+    allowed = {"poisson": [0.0, 1.0, 1e15], "multinomial": [0.0, 1.0, 2.0]}
+    y[0] = rng.choice(allowed.get(family, [*SIZES, -LARGEST_VALUE]))
+    return X, y
+
+
+@pytest.mark.parametrize("constant", [1.0, 0.0, -1e12, LARGEST_VALUE])
+@pytest.mark.parametrize("form", FORMS)
+def test_no_row_moves_a_release_by_more_than_was_charged(form, constant):
+    name, keywords = FORMS[form]
+    family = keywords.get("family")
+    rng = np.random.default_rng(0)
+    mask = rng.random((400, 2)) < 0.8
+    mask[0] = True
+    X, y = rows(rng, 400, family, constant=constant)
+    for _ in range(10):
+        one, other = (Sample(*replaced(X, y, rng, family), row_mask=mask, n_replicates=2) for _ in range(2))
+        assert_covered(name, keywords, one, other)
+
+
+@pytest.mark.parametrize("form", ["centers and units", "offset of counts"])
+def test_streamed_rows_move_releases_as_held_ones_do(form):
+    name, keywords = FORMS[form]
+    rng = np.random.default_rng(1)
+    X, y = rows(rng, 400, keywords.get("family"), constant=1.0)
+    for _ in range(5):
+        one, other = replaced(X, y, rng, keywords.get("family")), replaced(X, y, rng, keywords.get("family"))
+        assert_covered(name, keywords, Sample(*one), streamed(*other))
+
+
+@pytest.mark.parametrize("form", ["centers and units where rows are many", "offset of counts"])
+@pytest.mark.parametrize("others", [1e-6, 1.0, 1e6])
+def test_what_is_asked_depends_on_public_numbers_alone(form, others):
+    name, keywords = FORMS[form]
+    X, y = rows(np.random.default_rng(2), 400, keywords.get("family"), constant=1.0)
+    first, _ = recorded(name, Sample(X, y), keywords)
+    made, _ = recorded(name, Sample(X * [others, others, others, 1], 0 * y), keywords, first.published)
+    assert charges(made) == charges(first)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -7.7777e77])
+def test_a_refusal_tells_no_offset(value):
+    X, y = rows(np.random.default_rng(3), 50, "poisson", constant=1.0)
+    X[0, 0] = value
+    with pytest.raises(dpalgos.InputError) as refused:
+        recorded(COUNTS, Sample(X, y), FORMS["offset of counts"][1])
+    assert "7.7" not in str(refused.value)
+
+
+def streamed(X, y):
+    def blocks():
+        for start in range(0, len(X), 77):
+            yield X[start : start + 77], y[start : start + 77]
+
+    return Sample(blocks)
