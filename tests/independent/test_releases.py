@@ -59,7 +59,7 @@ class Configurations:
         """Return [bounds] and [params], from an example that a few random changes spoil or not."""
         try:
             estimator = self.chance.choice(dpalgos.get_estimator(name).variants)
-            known = [item["name"] for item in dpalgos.params.describe(estimator.parameters)]
+            known = [item["name"] for item in dpalgos.params.describe_keywords(estimator.parameters)]
             chosen = {key: value for key, value in estimator.example.items() if value is not None}
         except dpalgos.InputError:
             known, chosen = ["value_bound"], {"value_bound": 1.0}
