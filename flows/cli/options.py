@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
@@ -21,7 +21,10 @@ def parser_of(kind: Any) -> Callable[[str], Any]:
             return TypeAdapter(kind).validate_python(text)
         except ValidationError as error:
             allowed = error.errors()[0]["msg"].partition(" should ")[2].partition(", unable")[0]
-            raise typer.BadParameter(f"must {allowed}, got {text!r}") from None
+            from flows.studies.find_study import nearest_name
+
+            hint = nearest_name(text, [each for each in get_args(get_args(kind)[0]) if isinstance(each, str)])
+            raise typer.BadParameter(f"must {allowed}, got {text!r}{hint}") from None
 
     return parse
 

@@ -120,7 +120,7 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
         lambda: require_own_home(home),
         lambda: used(home),
         lambda: journal.locked(home, "serve.lock", print).__enter__(),
-        lambda: launch.launch(["housing"], {}, workers=1, engine="local", out=tmp_path),
+        lambda: launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)}),
     ):
         with pytest.raises(StoreError, match=f"is used by {name}, .* set DPCOST_HOME to a folder"):
             use()

@@ -26,6 +26,7 @@ value_bound = 1.0
 """
 # What writes elsewhere than to files that its user names: to the home, to Prefect, or to the terminal.
 ELSEWHERE = {
+    "reproduce",
     "plan",
     "ingest",
     "status",
