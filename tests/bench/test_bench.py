@@ -9,7 +9,7 @@ from tests.bench.goals import Goal, Measurement
 from tests.bench.speed import Speed, judged, measured_ratio
 
 FUNCTIONS = dict(bench.benchmarks([]))
-SLOW = ("release_widths", "orchestration_cost", "make_run", "advice")
+SLOW = ("accuracy", "release_widths", "orchestration_cost", "make_run", "advice")
 SLOW += ("streamed_rows", "partitions", "release_forecasts", "event_forecasts")
 
 
