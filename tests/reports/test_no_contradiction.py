@@ -1,0 +1,106 @@
+"""No sentence on top of a page is contradicted by its table within two standard errors."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from reports.analysis.ranking import population_error
+from reports.analysis.results import summarize
+from reports.analysis.series import View
+from reports.words.headline import build_headline
+from reports.writing import error_bar, num, setting, times
+
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+
+
+def random_view(results, page, seed):
+    """Return a view of curves that fall, cross, tie or stand still, with noise of any size."""
+    rng = np.random.default_rng(seed)
+    rows = results.copy()
+    keys = ["panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
+    groups = rows.fillna({"epsilon": -1.0, "form": "", "delta_rule": ""}).groupby(keys).ngroup()
+    level = rng.lognormal(-1, 0.7, groups.max() + 1)
+    if rng.random() < 0.3:  # alike, so that they tie
+        level[:] = level[0]
+    slope = -rng.choice([0.0, 0.2, 0.5, 1.0], groups.max() + 1)
+    curve = level[groups] * (rows["n"] / rows["n"].min()) ** slope[groups]
+    rows["value"] = curve * rng.lognormal(0, rng.choice([0.01, 0.1, 0.5]), len(rows))
+    rows.loc[rows["estimator"] == "zero", "value"] = rng.lognormal(-1, 1)
+    view = View.build(summarize(rows), page)
+    if seed % 2:  # zero about as near as the best private answer
+        private, _ = points_of(view, view.headline_size)
+        best = min(private.values(), key=lambda point: point.mean)
+        near = max(best.mean + rng.uniform(-3, 3) * error(best), best.mean / 2)
+        rows.loc[rows["estimator"] == "zero", "value"] = near
+        view = View.build(summarize(rows), page)
+    return view
+
+
+def points_of(view, x):
+    """Return the mean and standard error of each private series at a size, and zero's error."""
+    series = view.series(view.headline)
+    private = {s.label: p for s in series if s.role == "private" and (p := s.at(x)) and p.answered}
+    zero = next((s.mean_at(x) for s in series if s.info.name == "zero"), math.nan)
+    return private, zero
+
+
+def sizes_of(text, sizes):
+    found = [float(each.replace(",", "")) for each in NUMBER.findall(text)]
+    if " to " in text:
+        return [x for x in sizes if found[0] <= x <= found[-1]]
+    return found
+
+
+def error(point):
+    return point.se if math.isfinite(point.se) else 0.0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_sentence_is_contradicted_by_the_table(results, page, seed):
+    view = random_view(results, page, seed)
+    head, x = build_headline(view), view.headline_size
+    private, zero = points_of(view, x)
+    sizes = sorted({p.x for s in view.series(view.headline) for p in s.points})
+    best = min(private.values(), key=lambda point: point.mean)
+    clearly_useful = best.mean + 2 * error(best) < zero
+    none_useful = "no private answer is clearly better" in head.sentence
+    learned = "too few to learn anything" in head.sentence
+    assert none_useful is not clearly_useful or learned
+    assert ("Good for nothing" in head.good_for) is not clearly_useful
+    full = {s.label: s.full for s in view.series(view.headline)}
+    claims = re.findall(r"([^:;.]+?) at m = ([\d, to and]+)", head.choice.split(" At m = ")[0])
+    everywhere = [label for label in private if f"comes from {full[label]} at every m" in head.choice]
+    claims += [(label, setting(size)) for label in everywhere for size in sizes]
+    for label, where in claims:
+        for size in sizes_of(where, sizes) if label.strip() in private else ():
+            at, _ = points_of(view, size)
+            claimed = at.pop(label.strip())
+            for other in at.values():
+                assert claimed.mean + 2 * math.hypot(error(claimed), error(other)) < other.mean
+    of_zero = r"At m = ([\d, to and]+?) (the zero vector beats|none is clearly)"
+    for where, beaten in re.findall(of_zero, head.choice):
+        for size in sizes_of(where, sizes):
+            at, at_zero = points_of(view, size)
+            least = min(at.values(), key=lambda point: point.mean)
+            assert least.mean + 2 * error(least) >= at_zero
+            assert beaten.startswith("none") or least.mean - 2 * error(least) > at_zero
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 4))
+def test_every_number_of_the_details_is_one_of_the_table(results, page, seed):
+    view = random_view(results, page, seed)
+    head, x = build_headline(view), view.headline_size
+    points = [p for s in view.series(view.headline) if (p := s.at(x)) is not None]
+    known = {text for p in points for text in (num(p.mean), error_bar(p.se, p.mean))}
+    known |= {setting(view.headline.epsilon), setting(x), f"{page.population[0]:,}"}
+    known |= {num(value) for value in (population_error(view, x), points_of(view, x)[1]) if value is not None}
+    condition = head.details.split(", the best private")[0]
+    stated = NUMBER.findall(head.details.removeprefix(condition))
+    assert stated
+    assert set(stated) <= set(NUMBER.findall(" ".join(known)))
+    factors = [tile.value for tile in head.tiles if "times" in tile.caption]
+    means = [p.mean for p in points] + [population_error(view, x) or math.nan]
+    ratios = {times(a / b) for a in means for b in means}
+    assert set(factors) <= ratios
