@@ -23,6 +23,7 @@ _MONEY = {
     *("price", "cost", "costs", "charge", "charges", "fee", "rent", "spending", "expenditure", "amount"),
     *("value", "invest", "capital", "loan", "debt"),
 }
+_EPSILON = 0.5  # the headline's in the template
 
 
 class _Model(NamedTuple):
@@ -147,6 +148,8 @@ def _told(
             f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
             "budget of their own"
         )
+    if units := _units(facts):
+        yield f"at epsilon {_EPSILON:g} {units}"
     yield f'{files[0]}: say what is public wherever "?" stands, then: dpcost run {files[0]}'
     yield f"{files[1]}: for publication, with dpcost release {facts['release']}; its head says how"
     counted = f"{facts['rows']:,} rows " + (f"of {users:,} users " if (users := facts["users"]) else "")
@@ -324,12 +327,34 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
     return chosen
 
 
+def _units(facts: Mapping[str, Any]) -> str:
+    """Say whose units matter at the headline's ε; of categories, not known yet, a column counts once."""
+    from dpalgos import get_estimator
+    from dpalgos.api import build_params
+    from tasks.advice.units import units_sentence
+
+    if facts["release"] not in ("preconditioned_regression", "preconditioned_glm"):
+        return ""
+    rows, family = facts["rows"], facts["family"]
+    keywords = {"epsilon": _EPSILON, "delta": 1 / rows**2, "intercept": True}
+    keywords |= {"family": family} if family else {}
+    keywords |= {"n_classes": 2} if family == "multinomial" else {}
+    params = build_params(get_estimator(facts["release"]), keywords)
+    numbers = [column.strip('"') for column in facts["numbers"]]
+    response = "" if family else facts["response"].strip('"')
+    return units_sentence(params, rows, len(facts["covariates"]) + 1, numbers, response)
+
+
 def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:
     """Whether so many users suffice to find ranges at the headline's ε, which is public arithmetic."""
     from dpalgos import InputError
     from dpalgos.hardened_release import rehearse_release
 
-    settings: dict[str, Any] = {"epsilon": 0.5, "delta": 1 / n_users**2, "concentration_radius": 2 * d**0.5}
+    settings: dict[str, Any] = {
+        "epsilon": _EPSILON,
+        "delta": 1 / n_users**2,
+        "concentration_radius": 2 * d**0.5,
+    }
     if estimator == "user_level_mean":
         settings |= {"value_bound": 2.0}
     else:
