@@ -17,7 +17,7 @@ from scipy.special import expit
 import dpalgos
 from data.errors import DataError
 from data.formats.row_groups import RowBlocks, read_ahead
-from dpalgos.rows.blocks import HeldRows, StreamedRows, StreamRefused
+from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
@@ -169,11 +169,6 @@ def test_a_stream_must_be_the_same_in_every_pass():
     rows = StreamedRows(lambda: next(passes))
     with pytest.raises(dpalgos.InputError, match="X must give the same rows in every pass, got 5 and then 4"):
         list(rows.blocks())
-
-
-def test_other_estimators_refuse_a_stream():
-    with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):
-        estimated("l1_glm", stream(np.ones((5, 2))), np.ones(5), family="gaussian", l1_penalty=0.1)
 
 
 @pytest.mark.parametrize("sizes", [(64,), (100, 1, 333)])

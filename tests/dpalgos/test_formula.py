@@ -16,6 +16,7 @@ from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of
 from dpalgos.formula.terms import columns_named
 from dpalgos.intervals.half_widths import along
 from dpalgos.release.transcript import Transcript
+from tests.dpalgos.silence import ScriptedReleases
 
 DECLARED = {
     "age": NumberColumn(18, 90),
@@ -503,16 +504,8 @@ def test_what_is_no_formula_or_too_much_of_one_is_one_plain_sentence(formula):
     assert len(products.columns) == 7
 
 
-class Scripted(Transcript):
-    """Publishes what an earlier run published, if there is one."""
-
-    script, published = (), None
-
-    def _publish(self, value, noisy):
-        index = len(self.published)
-        known = self.script[index] if index < len(self.script) else super()._publish(value, noisy)
-        self.published.append(known)
-        return known
+class Scripted(ScriptedReleases, Transcript):
+    pass
 
 
 def test_a_fit_by_formula_is_made_of_what_was_released(monkeypatch):

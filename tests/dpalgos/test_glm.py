@@ -211,30 +211,6 @@ def test_without_noise_dp_glm_reaches_the_maximum(family):
     np.testing.assert_allclose(ours, answer("glm", X, y, family=family, **classes(family)), atol=1e-6)
 
 
-@every
-def test_a_response_beyond_its_bound_counts_as_its_bound(family):
-    bound = FAMILIES[family].get("response_bound")
-    if bound is None:
-        pytest.skip("no response of this family is unbounded")
-    X, y, _ = problem(family, n=50)
-    answers = []
-    for beyond in (1e3, 1e6):
-        y[0] = beyond
-        answers.append(
-            silent(
-                "dp_glm",
-                X,
-                y,
-                family=family,
-                covariate_bound=2.0,
-                n_iterations=3,
-                **BUDGET,
-                **FAMILIES[family],
-            )
-        )
-    np.testing.assert_array_equal(*answers)
-
-
 def test_printed_noise():
     """Algorithm 1's standard deviation, and what it really proves (digest E3: about a fourteenth of ε)."""
     n, d, T, epsilon, delta = 40_000, 10, 50, 0.5, 1 / 80_000

@@ -110,14 +110,6 @@ def test_spending_adds_up():
     assert one.epsilon(0.0) == float("inf")
 
 
-def test_hardened_laplace_noise_has_its_scale():
-    transcript = SecureTranscript(inflation=2.0)
-    noise = transcript.laplace(np.zeros((4000, 1)), l1_sensitivity=3.0, epsilon=0.5, label="v")
-    assert np.std(noise) == pytest.approx(np.sqrt(2) * 2 * 3.0 / 0.5, rel=0.12)
-    (event,) = transcript.events
-    assert event.epsilon == 0.25
-
-
 def test_a_hardened_selection_finds_what_stands_out_and_follows_its_law():
     event = BoundedRangeEvent(label="s", epsilon=0.5, sensitivity=1.0, count=1)
     scores = np.array([[0.0], [2.0], [-4.0]])

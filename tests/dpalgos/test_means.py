@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.mechanisms.noisy_iht import unmet_conditions
 from dpalgos.steps.denoising import prune_noise
 from tests.dpalgos.silence import estimated, silent
@@ -196,18 +195,3 @@ def test_without_noise_karwa_vadhan_is_the_mean(form, calibration):
 
 def test_karwa_vadhan_pays_for_its_wide_intervals():
     assert errors("karwa_vadhan_mean", 5_000, 20, 10, **KNOWN) == pytest.approx(0.65, rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.05, 1e-9), (0.5, 1e-3), (0.5, 0.05), (3.0, 1e-6), (20.0, 1e-9)]
-)
-def test_mixed_pipelines_use_the_least_noise_that_is_proved(epsilon, delta):
-    X = np.random.default_rng(0).standard_normal((50, 12))
-    rng = np.random.default_rng(0)
-    for name, keywords in (
-        ("dp_sparse_mean", {"value_bound": 1.0, "sparsity": 4}),
-        ("karwa_vadhan_mean", KNOWN),
-    ):
-        result = dpalgos.estimate(name, X, rng=rng, epsilon=epsilon, delta=delta, **keywords)
-        proved = certified_epsilon(result.events, delta)
-        assert (0.99 if epsilon <= 8 else 0.9) * epsilon <= proved <= epsilon

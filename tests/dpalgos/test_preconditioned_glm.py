@@ -49,14 +49,6 @@ def record(family, X, y, seed=0, script=None, noise=None, **keywords):
 
 
 @every
-@pytest.mark.parametrize("clip", ["private", "rule", (3.0, 2.0)])
-def test_the_whole_budget_is_spent(family, clip):
-    X, y = problem(family)
-    result = estimated(NAME, X, y, family=family, clip=clip, **classes(family), **BUDGET)
-    assert 0.499 <= result.certified_epsilon <= 0.5
-
-
-@every
 def test_with_a_vast_budget_it_is_the_maximum_of_the_likelihood(family):
     X, y = problem(family, n=20_000)
     best = estimated("glm", X, y, family=family, **classes(family))

@@ -46,18 +46,6 @@ def test_logistic_sensitivity_follows_the_iterate(neighbors):
     assert max(moves) > 1.5 * moves[0]  # rises from half of its supremum
 
 
-def test_an_intercept_is_a_column_like_any_other(neighbors):
-    keywords = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 2, "n_iterations": 3}
-    check = neighbors("dp_sparse_glm", 4, **BUDGET, **keywords)
-    rng = np.random.default_rng(0)
-    for seed in range(20):
-        X, other = (np.column_stack([rng.uniform(-0.1, 0.1, (3, 3)), np.ones(3)]) for _ in range(2))
-        y = rng.integers(0, 2, 3).astype(float)
-        other[1:], other_y = X[1:], np.r_[1 - y[0], y[1:]]
-        first = check.record(X, y, seed)
-        assert max(check.excesses(first, check.replay(other, other_y, first)).values()) <= 1 + 1e-9
-
-
 @pytest.mark.parametrize("coef_bound", [None, 0.2])
 def test_without_noise_it_is_hard_thresholding(coef_bound):
     data = uniform_glm(np.random.default_rng(0), 400, 30, sparsity=5)

@@ -78,22 +78,6 @@ def test_phases_are_of_different_users_and_do_not_add_up():
     assert spending(result.events).rho == pytest.approx(spending(one).rho)
 
 
-def test_a_user_is_in_one_phase_only(neighbors):
-    """Replacing a user moves the releases of one phase, given all earlier ones."""
-    settings = {**SETTINGS, "concentration_radius": 1.0, "step_size": 1.0, "range_failure": 1.0}
-    pair = neighbors("user_level_phased_erm", 3, **settings, n_phases=2, n_iterations=2)
-    rng, ids = np.random.default_rng(2), np.repeat(np.arange(6), 2)
-    X, y = rng.normal(size=(12, 3)), rng.normal(size=12)
-    other = X.copy()
-    other[:2] = 1e6
-    first = pair.record(X, y, user_ids=ids)
-    second = pair.replay(other, y, first, user_ids=ids)
-    assert max(pair.excesses(first, second).values()) <= 1 + 1e-9
-    moved = [not np.array_equal(a, b) for a, b in zip(first.values, second.values, strict=True)]
-    groups = [event.group for event in first.events]
-    assert len({group for group, change in zip(groups, moved, strict=True) if change}) == 1
-
-
 def test_printed_phases_stop_before_they_run_out_of_users():
     settings = {"concentration_radius": 0.3, "step_size": 1.0, "schedule": "halving", "epsilon": 8.0}
     result = fitted("user_level_phased_erm", linear(6000, 2, 1), n_iterations=2, **settings)

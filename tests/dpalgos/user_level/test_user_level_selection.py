@@ -62,21 +62,6 @@ def test_a_number_of_candidates_stands_for_the_columns():
     assert excess(sample, candidates=20, **settings) == excess(sample, **settings)
 
 
-def test_the_cost_is_pure_and_the_asked_epsilon():
-    settings = {"epsilon": 0.5, "delta": 1e-9, "concentration_radius": 0.3, "range_failure": 1.0}
-    options = {"candidates": [[0.0], [1.0]], "loss": "huber", "loss_bound": 1.0}
-    result = estimated(
-        "user_level_selection",
-        np.ones((40, 1)),
-        np.ones(40),
-        user_ids=np.arange(40) // 2,
-        **settings,
-        **options,
-    )
-    assert result.certified_epsilon == pytest.approx(0.5)
-    assert result.estimate in (0.0, 1.0)
-
-
 def test_too_few_users_are_refused():
     with pytest.raises(dpalgos.InputError, match="cannot be found from 100 users: about"):
         excess(coins(100, 10, 1), epsilon=0.05, concentration_radius=0.5)

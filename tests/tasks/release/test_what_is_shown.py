@@ -7,7 +7,6 @@ rows.
 
 import json
 import logging
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from tasks.release import release as releasing
 from tasks.release.record import record_of
 from tasks.release.release import release
 from tasks.report.coefficients import text_of
+from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, study_of
 
 # Whitelists: each place where a release is shown, with all keys that it may have.
@@ -79,17 +79,8 @@ def visits(n=1500, other=False):
     return table.assign(person=[f"person {each}" for each in person])
 
 
-class Scripted(dpalgos.hardened_release.SecureTranscript):
-    """Publishes what an earlier run published, if there is one."""
-
-    script: ClassVar = []
-    published: ClassVar = []
-
-    def _publish(self, value, noisy):
-        index = len(self.published)
-        known = self.script[index] if index < len(self.script) else super()._publish(value, noisy)
-        self.published.append(known)
-        return known
+class Scripted(ScriptedReleases, dpalgos.hardened_release.SecureTranscript):
+    pass
 
 
 def masked(value):
