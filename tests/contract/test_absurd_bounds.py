@@ -41,7 +41,7 @@ def test_absurd_bounds_are_refused_by_name(estimator):
 
 @pytest.mark.parametrize("center", [1e31, -1e31, np.inf, np.nan, 10**400])
 def test_an_absurd_center_is_refused(center):
-    with pytest.raises(dpalgos.InputError, match="center must be a public finite number"):
+    with pytest.raises(dpalgos.InputError, match="center must"):
         dpalgos.get_estimator("clipped_mean").parameters(
             epsilon=0.5, delta=1e-4, clip_norm=1.0, center=center
         )

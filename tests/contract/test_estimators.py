@@ -594,28 +594,17 @@ def test_odd_shapes_are_answered_or_refused(estimator, calibration, shape):
         "constant_column": (np.column_stack([X, np.zeros(30)]), y),
         "more_columns_than_rows": (np.tile(X[:4], (1, 3)), y[:4]),
     }[shape]
-    if estimator.example.get("sparsity", 1) > X.shape[1]:
-        with pytest.raises(dpalgos.InputError, match="sparsity must be a whole number from 1 to"):
-            estimate(estimator, calibration, X, y)
-        return
-    if "candidates" in estimator.example and X.shape[1] != len(COEF):
-        with pytest.raises(dpalgos.InputError, match="candidates must have one number per column"):
-            estimate(estimator, calibration, X, y)
-        return
-    if "offset_bounds" in estimator.example and X.shape[1] == 1:
-        with pytest.raises(dpalgos.InputError, match="X must have a column next to the offset"):
-            estimate(estimator, calibration, X, y)
-        return
-    if shape == "one_row" and estimator.relation is Relation.USER:
-        with pytest.raises(dpalgos.InputError, match="user_ids must name at least two users"):
-            estimate(estimator, calibration, X, y)
-        return
-    if "public_X" in estimator.example and X.shape[1] != len(COEF):
-        with pytest.raises(dpalgos.InputError, match="public_X must have the columns of X"):
-            estimate(estimator, calibration, X, y)
-        return
-    if estimator.relation is Relation.LOCAL and too_few_people(estimator, calibration, shape):
-        with pytest.raises(dpalgos.InputError, match="n_rounds must be at most"):
+    other_columns = X.shape[1] != len(COEF)
+    refused = {
+        "sparsity": estimator.example.get("sparsity", 1) > X.shape[1],
+        "candidates": "candidates" in estimator.example and other_columns,
+        "X": "offset_bounds" in estimator.example and X.shape[1] == 1,
+        "user_ids": shape == "one_row" and estimator.relation is Relation.USER,
+        "public_X": "public_X" in estimator.example and other_columns,
+        "n_rounds": estimator.relation is Relation.LOCAL and too_few_people(estimator, calibration, shape),
+    }
+    if name := next((name for name, is_refused in refused.items() if is_refused), ""):
+        with pytest.raises(dpalgos.InputError, match=rf"\b{name} must"):
             estimate(estimator, calibration, X, y)
         return
     answer = estimate(estimator, calibration, X, y).estimate
@@ -674,7 +663,7 @@ def test_keywords_are_checked(estimator, calibration):
         for name, bad in BAD_BUDGETS:
             with pytest.raises(dpalgos.InputError, match=f"{name} must be a .* got {re.escape(repr(bad))}"):
                 estimate(estimator, calibration, X, y, changes={name: bad})
-    with pytest.raises(dpalgos.InputError, match="keyword must be a known name, got 'no_such_keyword'"):
+    with pytest.raises(dpalgos.InputError, match=r"keyword must .*got 'no_such_keyword'"):
         estimate(estimator, calibration, X, y, changes={"no_such_keyword": 1})
     for item in describe_keywords(estimator.parameters):
         given = keywords(estimator, calibration)

@@ -172,7 +172,7 @@ def test_some_snps_are_read_without_the_others(files, tmp_path):
     assert some.snps["snp"].tolist() == ["rs2", "rs17", "rs30"]
     assert some.n_snps_stored == 31
     for bad in (np.array([31]), np.array([-1]), np.array([3, 2]), np.array([3, 3])):
-        with pytest.raises(DataError, match="snps must be ascending positions from 0 to 30"):
+        with pytest.raises(DataError, match="snps must"):
             read_genotypes(ref, bad)
     with pytest.raises(DataError, match="at least one SNP"):
         read_genotypes(ref, np.array([], dtype=int))

@@ -20,7 +20,7 @@ def test_moments(kind, skewness):
 def test_models_take_it_and_refuse_other_kinds(model):
     data = simulator(model)(np.random.default_rng(0), 50, 3, noise="exponential")
     assert np.isfinite(data.X).all()
-    with pytest.raises(DataError, match="noise must be one of gaussian, student, exponential, got 'cauchy'"):
+    with pytest.raises(DataError, match=r"noise must .*got 'cauchy'"):
         simulator(model)(np.random.default_rng(0), 50, 3, noise="cauchy")
 
 
@@ -44,7 +44,7 @@ def test_it_is_found_by_name_and_refuses_other_families():
     data = simulator("uniform_glm")(np.random.default_rng(0), 1000, 6, single_precision=True)
     assert data.X.dtype == np.float32
     assert set(np.unique(data.y)) == {0.0, 1.0}
-    with pytest.raises(DataError, match="family must be one of gaussian, logistic, poisson, got 'probit'"):
+    with pytest.raises(DataError, match=r"family must .*got 'probit'"):
         uniform_glm(np.random.default_rng(0), 5, 2, family="probit")
 
 

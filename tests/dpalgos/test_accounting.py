@@ -86,7 +86,7 @@ def test_a_delta_near_one_is_refused_and_any_below_is_accounted_for():
         rho = concentrated_rho(epsilon, 0.9)
         planned = PureEvent(label="", epsilon=(2 * rho) ** 0.5, sensitivity=1.0)
         assert certified_epsilon([planned], 0.9) <= epsilon
-        with pytest.raises(InputError, match=r"delta must lie between 1e-100 and 0\.9, got 0\.95"):
+        with pytest.raises(InputError, match=r"delta must .*got 0\.95"):
             concentrated_rho(epsilon, 0.95)
 
 

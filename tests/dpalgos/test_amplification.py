@@ -70,5 +70,5 @@ def test_a_sum_of_gaussian_reports_is_one_gaussian_release():
 
 @pytest.mark.parametrize("n", [0, -3, 2.5, True])
 def test_bad_numbers_of_reports(n):
-    with pytest.raises(dpalgos.InputError, match="n_reports must be a whole number of at least 1"):
+    with pytest.raises(dpalgos.InputError, match="n_reports must"):
         shuffled_epsilon(1.0, 1e-6, n)

@@ -167,7 +167,7 @@ def test_bad_streams_are_refused(blocks, message):
 def test_a_stream_must_be_the_same_in_every_pass():
     passes = iter([[np.ones((5, 2))], [np.ones((4, 2))]])
     rows = StreamedRows(lambda: next(passes))
-    with pytest.raises(dpalgos.InputError, match="X must give the same rows in every pass, got 5 and then 4"):
+    with pytest.raises(dpalgos.InputError, match=r"X must .*got 5 and then 4"):
         list(rows.blocks())
 
 
@@ -247,9 +247,9 @@ def test_rows_of_a_file(tmp_path, dtype):
     np.testing.assert_array_equal(np.concatenate(rows), X[:, :2])
     np.testing.assert_array_equal(np.concatenate([y for _, y in pairs]), X[:, 5])
     assert read.n_rows == 3000
-    with pytest.raises(DataError, match=r"columns must be columns of x\.parquet, got 'y'"):
+    with pytest.raises(DataError, match=r"columns must .*got 'y'"):
         RowBlocks(tmp_path / "x.parquet", ["x0", "y"])
-    with pytest.raises(DataError, match="columns must name each column once, got 'x0' twice"):
+    with pytest.raises(DataError, match=r"columns must .*got 'x0' twice"):
         RowBlocks(tmp_path / "x.parquet", ["x0", "x1"], "x0")
 
 

@@ -186,7 +186,7 @@ def test_deletion_shifts_of_a_difference_are_exact():
     pairs += [shift([], list(p)) for p in combinations(range(9), 2)]
     pairs += [shift([i], [j]) for i in range(7) for j in range(9)]
     assert shifts[1] < shifts[2] <= max(pairs) + 1e-12
-    with pytest.raises(dpalgos.InputError, match="n_deleted must lie between 1 and 6"):
+    with pytest.raises(dpalgos.InputError, match="n_deleted must"):
         difference_deletion_shifts(first, second, [7])
 
 

@@ -153,9 +153,7 @@ def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
 def test_nothing_is_released_if_the_solver_does_not_arrive():
     X, y, _ = logistic_problem(400, 3)
     keywords = {"family": "logistic", "covariate_bound": 2.0, "epsilon": 1.0, "delta": 1e-5}
-    with pytest.raises(
-        dpalgos.InputError, match="n_iterations must let the solver reach the public tolerance"
-    ):
+    with pytest.raises(dpalgos.InputError, match="n_iterations must"):
         estimated(NAME, X, y, n_iterations=1, **keywords)
 
 
@@ -246,5 +244,5 @@ def test_the_largest_entries_of_what_is_released():
     kept = np.argsort(-np.abs(whole))[:2]
     np.testing.assert_array_equal(np.sort(np.flatnonzero(sparse)), np.sort(kept))
     np.testing.assert_array_equal(sparse[kept], whole[kept])
-    with pytest.raises(dpalgos.InputError, match="sparsity must be a whole number from 1 to 6"):
+    with pytest.raises(dpalgos.InputError, match="sparsity must"):
         estimated(NAME, X, y, seed=3, sparsity=7, **keywords)

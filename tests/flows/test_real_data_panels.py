@@ -35,5 +35,5 @@ def test_other_panels_keep_their_stand_in():
 def test_the_headline_always_runs(tmp_path):
     text = (PROJECT_ROOT / "flows" / "studies" / "snp.toml").read_text()
     (tmp_path / "snp.toml").write_text(text.replace('panel = "hapmap"', f'panel = "{PANEL}"'))
-    with pytest.raises(SpecError, match=r"headline\.panel must be one that always runs"):
+    with pytest.raises(SpecError, match=r"headline\.panel must"):
         find_study(str(tmp_path / "snp.toml"))

@@ -57,9 +57,9 @@ def test_the_excess_risk_of_least_squares_is_zero_and_that_of_others_by_hand():
 
 def test_other_losses_and_frames_are_refused():
     logistic = PROBLEM.model_copy(update={"family": "logistic"})
-    with pytest.raises(ValueError, match="family must be left out, got 'logistic'"):
+    with pytest.raises(ValueError, match=r"family must .*got 'logistic'"):
         logistic.check(200, "glm")
-    with pytest.raises(ValueError, match="dataset must hold a table, got 'swarm'"):
+    with pytest.raises(ValueError, match=r"dataset must .*got 'swarm'"):
         PROBLEM.model_copy(update={"dataset": "swarm"}).check_data(200)
     with pytest.raises(ValueError, match="must be below the 20,640 rows"):
         PROBLEM.check_data(20_640)

@@ -101,7 +101,7 @@ def test_the_study_has_every_estimator_with_intervals_and_at_smoke_no_large_size
 def test_a_study_of_several_tasks_needs_problems_that_name_theirs():
     plain = STUDY.model_dump(exclude_unset=True)
     plain["panels"][0]["problem"] = {"kind": "simulation", "model": "shaped_regression", "d": 5}
-    with pytest.raises(ValueError, match="task must be one of the estimators', got 'several'"):
+    with pytest.raises(ValueError, match=r"task must .*got 'several'"):
         StudySpec(**plain)
 
 

@@ -29,7 +29,7 @@ def test_arithmetic_in_sizes(rule, value):
 def test_whole_numbers_stay_whole():
     assert isinstance(evaluate_rule("2*s", SIZES), int)
     assert whole("n/3", SIZES, what="d") == 333
-    with pytest.raises(RuleError, match="d must be at least 1, got 's/10', which is 0"):
+    with pytest.raises(RuleError, match=r"d must .*got 's/10', which is 0"):
         whole("s/10", SIZES, what="d")
 
 

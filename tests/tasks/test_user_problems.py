@@ -133,7 +133,7 @@ def test_the_page_tells_how_far_users_lie_apart(prepared):
 
 
 def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match=r"grid\.n must be at most least_rows = 5, got 6"):
+    with pytest.raises(ValueError, match=r"grid\.n must .*got 6"):
         MAP.check(6, "mean")
     with pytest.raises(ValueError, match="family must be left out"):
         MAP.model_copy(update={"family": "logistic"}).check(5, "glm")

@@ -286,11 +286,11 @@ def test_pairs_are_neighbors():
 
 def test_bad_arguments():
     budget = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
-    with pytest.raises(dpalgos.InputError, match="estimator must be a private one, got 'ols'"):
+    with pytest.raises(dpalgos.InputError, match=r"estimator must .*got 'ols'"):
         audit_estimator("ols", **budget)
     with pytest.raises(dpalgos.InputError, match="n_trials must be a whole number"):
         audit_estimator("dp_mean", **budget, n_trials=0)
-    with pytest.raises(dpalgos.InputError, match="keyword must be a known name, got 'clipp'"):
+    with pytest.raises(dpalgos.InputError, match=r"keyword must .*got 'clipp'"):
         audit_estimator("dp_mean", **budget, clipp=1)
     with pytest.raises(dpalgos.InputError, match="rng must be a numpy"):
         audit_estimator("dp_mean", **{**budget, "rng": 3})

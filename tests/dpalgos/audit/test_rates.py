@@ -69,5 +69,5 @@ def test_algorithm_3_1_is_under_calibrated_and_no_audit_would_tell():
 
 @pytest.mark.parametrize("n_trials", [0, -1, True])
 def test_bad_number_of_trials(n_trials):
-    with pytest.raises(dpalgos.InputError, match="n_trials must be a whole number of at least 1"):
+    with pytest.raises(dpalgos.InputError, match="n_trials must"):
         detectable_fault(n_trials, 1.0, 1e-5)

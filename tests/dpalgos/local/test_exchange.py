@@ -75,9 +75,7 @@ def test_the_certificate_of_a_report_is_that_of_the_estimator():
 
 
 def test_gaussian_reports_are_not_sent():
-    with pytest.raises(
-        InputError, match="mechanism must be 'auto', 'l2' or 'privunit' where reports are sent"
-    ):
+    with pytest.raises(InputError, match="mechanism must"):
         device_reports(moments(mechanism="gaussian"), first_state(3), np.ones((1, 3)), np.ones(1))
 
 

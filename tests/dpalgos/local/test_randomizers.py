@@ -228,9 +228,7 @@ def test_an_honest_report_is_not_longer_than_a_server_allows(randomizer):
 @pure
 def test_vectors_that_were_not_clipped_are_refused(kind):
     randomizer = kind(epsilon=1.0, radius=1.0, size=3)
-    with pytest.raises(
-        ValueError, match="vectors must have an ℓ2 norm of at most radius = 1; clip them first"
-    ):
+    with pytest.raises(ValueError, match="vectors must"):
         randomizer.perturb(np.full((2, 3, 1), 0.8), noise())
     with pytest.raises(ValueError, match="clip them first"):
         randomizer.exact(np.full((1, 3), np.nan))
