@@ -93,9 +93,14 @@ def history_line(results: dict[str, Any], about: dict[str, Any], changed: str) -
     """Return a run's line: when, which code, how our methods did, and what changed in them since the last."""
     found = comparisons(results)
     counts = []
-    for developed in (False, True):
-        own = [each.verdict for each in found if results["tables"][each.table]["developed"] is developed]
-        counts.append(" / ".join(str(own.count(verdict)) for verdict in _COUNTS) + f" of {len(own)}")
+    for means, developed in ((False, False), (False, True), (True, False)):
+        own = [
+            each.verdict
+            for each in found
+            if (each.family == "means") is means and results["tables"][each.table]["developed"] is developed
+        ]
+        listed = " / ".join(str(own.count(verdict)) for verdict in _COUNTS)
+        counts.append(f"{listed} of {len(own)}" if own else "–")
     return [about["finished"][:10], "; ".join(results["machines"]), *counts, changed]
 
 

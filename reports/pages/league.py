@@ -146,14 +146,20 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
     name = "developed" if developed else "untouched"
     if not found:
         return Section(name, title, ["Nothing was compared."], None, [], [])
-    counts = {verdict: sum(each.verdict == verdict for each in found) for verdict in get_args(Verdict)}
+    regressions = [each for each in found if each.family != "means"]
+    means = [each for each in found if each.family == "means"]
     among = "" if complete else "Among the methods and tables of this run: "
     where = "they were developed on" if developed else "they were not developed on"
-    sentence = (
-        f"{among}{'our' if among else 'Our'} methods are clearly better than the best other in "
-        f"{counts['better']} of {len(found)} settings on tables that {where}, clearly worse in "
-        f"{counts['worse']}; {counts['undecided']} are undecided."
-    )
+    sentences = []
+    for what, part in (("regressions", regressions), ("means", means)):
+        if part:
+            counts = {verdict: sum(e.verdict == verdict for e in part) for verdict in get_args(Verdict)}
+            sentences += [
+                f"{among}{'our' if among else 'Our'} {what} are clearly better than the best other in "
+                f"{counts['better']} of {len(part)} settings on tables that {where}, clearly worse in "
+                f"{counts['worse']}; {counts['undecided']} are undecided.",
+                _worse_than_constant(results, part),
+            ]
     losses = sorted(
         (each for each in found if each.verdict == "worse"), key=lambda e: (e.family, e.table, e.epsilon)
     )
@@ -164,7 +170,7 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
     columns = (
         ["table", "family", "ε", "the other", "our error", "its error", "ours over its"] if lines else []
     )
-    return Section(name, title, [sentence, _worse_than_constant(results, found)], None, columns, lines, 2)
+    return Section(name, title, sentences, None, columns, lines, 2)
 
 
 def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> str:

@@ -112,11 +112,11 @@ def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkey
     (tmp_path / "league" / "manifest.json").write_text(json.dumps(manifest))
     league = generate("league")
     monkeypatch.setattr(league, "FILE", tmp_path / "league.json")
-    (tmp_path / "history.csv").write_text("finished,run,judging,developed,changed\n")
+    (tmp_path / "history.csv").write_text("finished,run,judging,developed,means,changed\n")
     monkeypatch.setattr(league, "HISTORY", tmp_path / "history.csv")
     assert "No run" in league.pages()["league.txt"]
     league.main(tmp_path, "more steps")
-    assert "| 2026-01-01 | here | 1 / 0 / 0 of 1 | 0 / 0 / 0 of 0 | more steps |" in league.history()
+    assert "| 2026-01-01 | here | 1 / 0 / 0 of 1 | – | – | more steps |" in league.history()
     back = league.lengthened(league.shortened(results))
     assert back == results | {"rows": [rows[0] | {"value": 0.1235}, rows[1]]}
     league.copy_page(tmp_path / "site")
