@@ -110,7 +110,7 @@ def clearly_below(point: Point, value: float) -> bool:
 
 def clearly_above(point: Point, value: float) -> bool:
     """Return whether a mean error lies above a value by more than two standard errors."""
-    return point.mean - 0 * (point.se if math.isfinite(point.se) else 0.0) > value
+    return point.mean - 2 * (point.se if math.isfinite(point.se) else 0.0) > value
 
 
 def tied_with_best(ranking: Ranking) -> tuple[Series, ...]:
