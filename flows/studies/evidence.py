@@ -27,7 +27,7 @@ _RUN = ["profile", "replicates", "commit", "started"]
 COLUMNS = [*_ROW.split(), *_RUN, "code"]
 SETTING = ["panel", "estimator", "form", "epsilon", "delta_rule", "n", "s"]
 _DIGITS = 16  # of a digest
-_SAME = 1e-6  # relative: figures are stored with six digits
+_SAME = 1e-5  # relative: figures are stored with six digits
 
 
 @dataclass(frozen=True)
