@@ -3,10 +3,12 @@
 import ast
 import re
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+import dpalgos
 from tasks.problems.kinds import kinds
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -101,3 +103,28 @@ def test_nobody_outside_imports_a_source_or_a_measure():
         if re.search(rf"(from|import) {re.escape(module)}\b", path.read_text())
     ]
     assert found == []
+
+
+NEEDED_FROM_CALLERS = {
+    "n_batches": "how often DP-SGD draws is tuned to one's own table",
+    "n_epochs": "the same",
+    "n_models": "parts of a table need a few rows per column each",
+    "n_whitenings": "a test of what two whitenings release on few rows",
+    "regularization": "paper D prints one, and a known smoothness allows another",
+    "row_bound": "paper C, where rows are known to be shorter than their box allows",
+    "response_moment": "paper C's bound of responses with heavy tails",
+}
+
+
+def test_a_setting_is_used_by_a_study_the_league_a_page_or_a_command():
+    """A setting that nothing sets is a constant with its reason beside it."""
+    places = [(package, "*.py") for package in PACKAGES if package != "dpalgos"]
+    places += [("flows", "*.toml"), ("docs", "*.md")]
+    used = {
+        word
+        for folder, pattern in places
+        for path in (PROJECT / folder).rglob(pattern)
+        for word in re.findall(r"\w+", path.read_text())
+    }
+    settings = {item.name for entry in dpalgos.catalog() for item in fields(entry.parameters)}
+    assert settings - used == set(NEEDED_FROM_CALLERS)

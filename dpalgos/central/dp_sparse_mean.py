@@ -128,12 +128,9 @@ def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witne
         "s by noise level": Form(
             keywords={"sparsity_choice": "noise_level"}, calibrations=("tight", "paper")
         ),
-        "s by hold-out": Form(
-            keywords={"sparsity_choice": "holdout", "sparsity": 3, "sparsity_grid": (1, 3)}, in_memory=True
-        ),
+        "s by hold-out": Form(keywords={"sparsity_choice": "holdout", "sparsity": 3}, in_memory=True),
         "s by cross-validation": Form(
-            keywords={"sparsity_choice": "cross_validation", "sparsity_grid": (1, 2), "sparsity_share": 0.3},
-            in_memory=True,
+            keywords={"sparsity_choice": "cross_validation", "sparsity_share": 0.3}, in_memory=True
         ),
         "s by hold-out, private quantiles": Form(
             keywords={"sparsity_choice": "holdout", "sparsity": 3, "truncation": "private_quantiles"},

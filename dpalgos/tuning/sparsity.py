@@ -6,8 +6,9 @@
 ``"cross_validation"``          one of a grid, by a private choice among private models of five folds
 ``"printed_cross_validation"``  as paper A, section 5.2: not private
 
-``sparsity`` is the largest number considered. A fit at that number gives all smaller models at once, by
-keeping the entries of largest magnitude (:func:`nested_models`): post-processing of what was released.
+``sparsity`` is the largest number considered; the grid is 2/8, 3/8, … 8/8 of it. A fit at that
+number gives all smaller models at once, by keeping the entries of largest magnitude (:func:`nested_models`):
+post-processing of what was released.
 
 The models compared are fixed before any row is used for the choice, so that a row moves the score of each
 by its own loss only, truncated to an interval of length L (τ, or 2τ for a loss of either sign); the
@@ -36,7 +37,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -45,7 +46,7 @@ from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, U
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
-from dpalgos.params import PrivateParams, checked, choice, count
+from dpalgos.params import PrivateParams, choice, count
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import truncate
@@ -57,16 +58,7 @@ N_FOLDS = 5
 
 _CHOICES = (None, "noise_level", "holdout", "cross_validation", "printed_cross_validation")
 _CHOICE_PART = 0.2  # of what tuning by cross-validation takes; the folds' fits divide the rest
-_EIGHTHS = np.arange(2, 9) / 8  # of the largest: 10, 15, …, 40 where that is 40
-
-
-def _check_grid(name: str, value: Any) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    array = np.asarray(value)
-    if array.ndim == 1 and array.dtype.kind in "iu" and array.size and len(set(array.tolist())) == len(array):
-        return tuple(int(entry) for entry in array)
-    raise InputError(f"{name} must be a list of different whole numbers, got {value!r}; pass e.g. [10, 20]")
+_EIGHTHS = np.arange(2, 9) / 8  # paper A chooses from 10, 15, …, 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,19 +75,10 @@ class SparsityParams(PrivateParams):
         _CHOICES,
         default=None,
     )
-    sparsity_grid: tuple[int, ...] | None = checked(
-        "numbers to choose from; None: 2/8, 3/8, … 8/8 of sparsity", _check_grid, default=None
-    )
     sparsity_share: float = share_setting("the choice (with its folds' models)", default=0.1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for value in self.sparsity_grid or ():
-            if not 1 <= value <= self.sparsity:
-                raise InputError(
-                    f"sparsity_grid must lie within 1 and sparsity = {self.sparsity}, got {value}; "
-                    "take it out, or pass a larger sparsity"
-                )
         needed = {"holdout": "tight", "cross_validation": "tight", "printed_cross_validation": "paper"}
         calibration = needed.get(self.sparsity_choice or "", self.calibration)
         if calibration != self.calibration:
@@ -107,8 +90,7 @@ class SparsityParams(PrivateParams):
     @property
     def grid(self) -> tuple[int, ...]:
         """The numbers to choose from, ascending."""
-        whole = np.unique(np.maximum(np.rint(self.sparsity * _EIGHTHS), 1).astype(int))
-        return tuple(sorted(self.sparsity_grid or whole.tolist()))
+        return tuple(np.unique(np.maximum(np.rint(self.sparsity * _EIGHTHS), 1).astype(int)).tolist())
 
     @property
     def choice_shares(self) -> tuple[float, ...]:
@@ -344,9 +326,7 @@ def as_printed(
             )
             inner = Transcript(transcript.noise.select(slice(r, r + 1)))
             chosen = loss.choose(inner, totals[:, r : r + 1], own.n_rows, params.epsilon)
-            settings = replace(
-                params, sparsity=params.grid[chosen[0]], sparsity_choice=None, sparsity_grid=None
-            )
+            settings = replace(params, sparsity=params.grid[chosen[0]], sparsity_choice=None)
             drawn[:, r] = estimator(own, settings, inner)[:, 0]
         return drawn
 

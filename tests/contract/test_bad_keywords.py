@@ -23,9 +23,6 @@ BAD = [
     ("dp_sparse_mean", {"sparsity_choice": "bic"}, "sparsity_choice must be one of"),
     ("dp_sparse_mean", {"sparsity_choice": "holdout", **PAPER}, "sparsity_choice must not be 'holdout'"),
     ("dp_sparse_mean", {"sparsity_choice": "printed_cross_validation"}, "sparsity_choice must not be"),
-    ("dp_sparse_mean", {"sparsity_grid": [1, 40]}, "sparsity_grid must lie within 1 and sparsity = 2"),
-    ("dp_sparse_mean", {"sparsity_grid": [0, 1]}, "sparsity_grid must lie within 1 and sparsity = 2"),
-    *[("dp_sparse_mean", {"sparsity_grid": bad}, "sparsity_grid") for bad in ([], [1, 1], [2.5], "10", 4)],
     ("dp_sparse_mean", {"sparsity_share": 1.0}, "sparsity_share must lie strictly between"),
     ("dp_mean", {"truncation": "percentiles"}, "truncation must be one of"),
     *[
