@@ -21,6 +21,7 @@ from tasks.errors import MENDABLE, SpecError
 from tasks.run.resources import on_cluster
 
 _distributed: Any = distributed  # without types
+_CONNECT_SECONDS = 10
 
 _CONFIG = {
     # Or workers give each freed array back to the kernel, a third of their time.
@@ -157,4 +158,4 @@ def _identity(scheduler: str) -> str:
 
 
 def _connected(scheduler: str) -> Any:
-    return _distributed.Client(scheduler, timeout=10, set_as_default=False)
+    return _distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)

@@ -81,7 +81,7 @@ def test_a_transcript_refuses_what_no_noise_can_cover(scale):
         ),
     )
     for call in calls:
-        with pytest.raises(dpalgos.InputError, match="of the release 'v' must be a normal positive number"):
+        with pytest.raises(dpalgos.InputError, match="of the release 'v'"):
             call()
     assert not transcript.events
 

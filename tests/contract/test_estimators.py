@@ -174,7 +174,7 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
     streams = [Sample(given, n_replicates=2, user_ids=ids) for given in (read, counted)]
     if estimator.in_memory:
         for stream in streams:
-            with pytest.raises(StreamRefused, match="X must be an array in memory for this estimator"):
+            with pytest.raises(StreamRefused, match="X must be"):
                 outcome(stream)
         return
     expected, transcript = outcome(held)
@@ -660,7 +660,7 @@ def test_keywords_are_checked(estimator, calibration):
     X, y = problem(20)
     if estimator.private:
         for name, bad in BAD_BUDGETS:
-            with pytest.raises(dpalgos.InputError, match=f"{name} must be a .* got {re.escape(repr(bad))}"):
+            with pytest.raises(dpalgos.InputError, match=f"{name} must .*{re.escape(repr(bad))}"):
                 estimate(estimator, calibration, X, y, changes={name: bad})
     with pytest.raises(dpalgos.InputError, match=r"keyword must .*got 'no_such_keyword'"):
         estimate(estimator, calibration, X, y, changes={"no_such_keyword": 1})

@@ -252,7 +252,7 @@ def test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused(kind):
     sensitivity = {"gaussian": "l2_sensitivity", "laplace": "l1_sensitivity", "box": "linf_sensitivity"}[kind]
     budget = {"noise_multiplier": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
     release = getattr(SecureTranscript(), kind)
-    with pytest.raises(dpalgos.InputError, match="too large for its sensitivity"):
+    with pytest.raises(dpalgos.InputError, match="sensitivity"):
         release(np.full((1, 1), 3e9), **{sensitivity: 1.0}, **budget, label="v")
     release(np.full((1, 1), 3e7), **{sensitivity: 1.0}, **budget, label="v")
 

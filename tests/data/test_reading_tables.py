@@ -30,7 +30,7 @@ def test_csv_and_parquet_give_the_same_table(tmp_path):
 
 def test_without_names_every_column_must_be_numbers(tmp_path):
     assert load_numbers(csv(tmp_path, "a,b\n1,2\n")).to_dict("list") == {"a": [1.0], "b": [2.0]}
-    with pytest.raises(DataError, match="text in number column number 2"):
+    with pytest.raises(DataError, match="column number 2"):
         load_numbers(csv(tmp_path, "a,b\n1,x\n"))
 
 
@@ -82,24 +82,24 @@ def test_commas_stay_where_no_decimal_point_is_meant(tmp_path):
 
 
 def test_a_header_whose_quotes_do_not_end_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"not a well-formed \.csv file"):
+    with pytest.raises(DataError, match=r"well-formed \.csv"):
         load_numbers(csv(tmp_path, 'x,"y\n' + "1,2\n" * 40_000), ["x"])
 
 
 def test_files_that_are_no_tables(tmp_path):
-    with pytest.raises(DataError, match=r"none\.csv is not a file; check the path"):
+    with pytest.raises(DataError, match=r"none\.csv is not a file"):
         load_numbers(tmp_path / "none.csv", ["x"])
-    with pytest.raises(DataError, match=r"must end in \.csv or \.parquet, got '\.xlsx'"):
+    with pytest.raises(DataError, match=r"got '\.xlsx'"):
         load_numbers(tmp_path / "mine.xlsx", ["x"])
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(DataError, match="is not a file"):
         load_numbers(tmp_path / "folder.csv", ["x"])
     (tmp_path / "mine.parquet").write_text(SENTINEL)
-    with pytest.raises(DataError, match=r"not a well-formed \.parquet file") as caught:
+    with pytest.raises(DataError, match=r"well-formed \.parquet") as caught:
         load_numbers(tmp_path / "mine.parquet", ["x"])
     assert SENTINEL not in str(caught.value)
     (tmp_path / "latin.csv").write_bytes(b"x,y\n1,\xff\xfe\n")
-    with pytest.raises(DataError, match=r"not a well-formed \.csv file"):
+    with pytest.raises(DataError, match=r"well-formed \.csv"):
         load_numbers(tmp_path / "latin.csv", ["x"])
 
 

@@ -29,11 +29,11 @@ def test_a_checksum_known_in_part_must_agree_with_what_is_known():
 
 
 def test_unknown_names_are_answered_with_the_nearest():
-    with pytest.raises(DataError, match=r"'housin' is not in the registry; did you mean 'housing'\?"):
+    with pytest.raises(DataError, match=r"'housin' .* 'housing'\?"):
         get_dataset("housin")
-    with pytest.raises(DataError, match="'zebra' is not in the registry; known: "):
+    with pytest.raises(DataError, match=r"'zebra' .*known: "):
         get_dataset("zebra")
-    with pytest.raises(DataError, match=r"no column 'median_incom'; did you mean 'median_income'\?"):
+    with pytest.raises(DataError, match=r"'median_incom'; .* 'median_income'\?"):
         get_dataset("housing").column("median_incom")
 
 

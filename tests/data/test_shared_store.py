@@ -64,7 +64,7 @@ def test_files_that_may_not_be_read_are_not_taken_for_missing(home, monkeypatch)
     monkeypatch.setenv("DPCOST_STORE", "memory://x")
     monkeypatch.setattr(shared_store, "_folder", lambda address: Closed())
     assert read_all_shared(["gone"]) == {}
-    with pytest.raises(StoreError, match="cannot be used: Access Denied"):
+    with pytest.raises(StoreError, match="Access Denied"):
         read_all_shared(["gone", "closed"])
 
 
@@ -97,7 +97,7 @@ def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch
     for variable, value in s3_server.items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv("DPCOST_STORE", "s3://no-such-bucket/folder")
-    with pytest.raises(StoreError, match=r"DPCOST_STORE=s3://no-such-bucket/folder cannot be used: .*bucket"):
+    with pytest.raises(StoreError, match="DPCOST_STORE=s3://no-such-bucket/folder"):
         check_shared_store()
 
 
@@ -110,7 +110,7 @@ def test_no_password_is_shown(home, monkeypatch):
 
     monkeypatch.setenv("DPCOST_STORE", "ftp://me:secret@host/folder")
     monkeypatch.setattr(shared_store, "_folder", lambda address: Broken())
-    with pytest.raises(StoreError, match="=ftp://host/folder cannot be used: Access Denied") as caught:
+    with pytest.raises(StoreError, match=r"=ftp://host/folder .*Access Denied") as caught:
         check_shared_store()
     assert "secret" not in str(caught.value)
 

@@ -93,7 +93,7 @@ def test_the_copy_on_kaggle_is_a_data_set_of_its_own(tmp_path):
     values, labels = made(N)
     text = "\n".join(lines_of(dataset, values, labels)).encode()
     assert stored(dataset, text, tmp_path, "csv").n_rows == N - 1
-    with pytest.raises(CorruptSource, match=r"another layout: column 2,401 is not headed 'Class'"):
+    with pytest.raises(CorruptSource, match=r"column 2,401 .*'Class'"):
         stored(small(), zipped({"Flocking": text.decode()}), tmp_path / "other")
     with pytest.raises(Unreachable, match="no official address"):
         fetch(dataset, home=tmp_path, mirror=None, offline=False)
@@ -165,7 +165,7 @@ def test_text_far_down_a_file_is_found_by_its_row(tmp_path, monkeypatch):
     monkeypatch.setattr(frames, "PIECE_BYTES", 1 << 13)
     dataset = small(n_boids=2, n=3_000)
     lines = edited(2_000, 11, SENTINEL + "?")(lines_of(dataset, *made(3_000, n_boids=2)))
-    with pytest.raises(CorruptSource, match=r"row 2,000, column 'nS1' holds text instead") as caught:
+    with pytest.raises(CorruptSource, match="row 2,000, column 'nS1'") as caught:
         stored(dataset, zipped({"Flocking": "\n".join(lines)}), tmp_path)
     assert SENTINEL not in str(caught.value)
 
@@ -177,12 +177,12 @@ def test_damaged_and_foreign_archives(tmp_path, web):
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 0xFF
     for payload in (half, bytes(flipped), b"PK\x03\x04", b"no zip at all"):
-        with pytest.raises(CorruptSource, match="truncated or damaged archive; get it again"):
+        with pytest.raises(CorruptSource, match="damaged archive"):
             stored(dataset, payload, tmp_path)
-    with pytest.raises(CorruptSource, match=r"raw.bin holds no file Flocking\.csv; get the archive again"):
+    with pytest.raises(CorruptSource, match=r"no file Flocking\.csv"):
         stored(dataset, zipped({"Aligned": "x"}), tmp_path)
     source = replace(dataset.sources[0], url=web.serve("/cut.zip", half))
-    with pytest.raises(CorruptSource, match="holds a truncated or damaged archive"):
+    with pytest.raises(CorruptSource, match="damaged archive"):
         fetch(replace(dataset, sources=(source,)), home=tmp_path, mirror=None, offline=False)
 
 
@@ -201,7 +201,7 @@ def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path):
 def test_a_line_without_end_is_refused(monkeypatch):
     monkeypatch.setattr("data.formats.archives.LINE_BYTES", 1000)
     monkeypatch.setattr("data.fetch.frames.PIECE_BYTES", 100)
-    with pytest.raises(CorruptSource, match=r"a\.csv unpacks to a line of more"):
+    with pytest.raises(CorruptSource, match=r"a\.csv unpacks to"):
         next(frames.read_csv(io.BytesIO(b"x" * 2000), ("x",), file="a.csv"))
-    with pytest.raises(CorruptSource, match=r"a\.csv has a line of more than 100 bytes"):
+    with pytest.raises(CorruptSource, match=r"a\.csv .*100 bytes"):
         list(frames.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))

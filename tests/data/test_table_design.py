@@ -78,13 +78,13 @@ def test_faulty_questions_are_one_sentence(table, changes, message):
 
 
 def test_faulty_tables_are_one_sentence(table):
-    with pytest.raises(DataError, match=r"lacks \['population'\]; run `dpcost ingest housing --again`"):
+    with pytest.raises(DataError, match=r"lacks \['population'\]"):
         build(table.drop(columns="population"))
-    with pytest.raises(DataError, match="constant: 'population', 'households'; leave them out") as caught:
+    with pytest.raises(DataError, match="'population', 'households'") as caught:
         build(table.assign(population=123456.789, households=1.0), units="standardised")
     assert "123456.789" not in str(caught.value)
     for m in (0, 21):
-        with pytest.raises(DataError, match=f"m must be between 1 and the 20 rows there are, got {m}"):
+        with pytest.raises(DataError, match=f"m must .* got {m}"):
             draw_rows(20, m, [np.random.default_rng(0)])
     with pytest.raises(DataError, match=f"constant: '{RESPONSE}'"):
         build(table.assign(**{RESPONSE: 1.0}))

@@ -160,15 +160,13 @@ def test_a_gaussian_budget_has_no_selections():
     budget = SplitBudget(epsilon=EPSILON, delta=DELTA, shares={"a": 1.0})
     with pytest.raises(InputError, match="gaussian=False"):
         budget.selection_epsilon("a")
-    with pytest.raises(InputError, match="part must be one of a"):
+    with pytest.raises(InputError, match="part must"):
         budget.gaussian_multiplier("b")
 
 
 def test_different_relations_do_not_compose():
     mixture = [gaussian(10.0), gaussian(10.0, relation=Relation.USER)]
-    with pytest.raises(
-        InputError, match="one neighboring relation, got replace-one row and replace-one user"
-    ):
+    with pytest.raises(InputError, match="got replace-one row and replace-one user"):
         certified_epsilon(mixture, DELTA)
     assert common_relation([gaussian(1.0)]) is Relation.CENTRAL
     assert common_relation([]) is None

@@ -449,7 +449,7 @@ def private_events(answer):
 def test_diagnostics_that_intervals_leave_no_room_for_are_refused_by_name(fit):
     frame = people(20_000).assign(smoker=lambda rows: 1.0 * rows.smoker)
     options = {"interval_target": "least squares", "bounds": BOUNDS, "epsilon": 3, "delta": 1e-9}
-    with pytest.raises(InputError, match=r"diagnostics must be at most.*got 0.5"):
+    with pytest.raises(InputError, match=r"diagnostics must .*0\.5"):
         fit("smoker ~ age", frame, diagnostics=0.5, random_state=0, **options)
     fit("smoker ~ age", frame, diagnostics=0.2, random_state=0, **options)
 

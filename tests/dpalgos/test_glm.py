@@ -85,7 +85,7 @@ def test_a_separable_problem_is_refused(nearly):
     if nearly:  # quasi-complete separation: both labels on the separating plane itself
         X = np.vstack([X, np.zeros((2, 4))])
         y = np.append(y, [0.0, 1.0])
-    with pytest.raises(dpalgos.InputError, match="y must not be separated by a linear predictor"):
+    with pytest.raises(dpalgos.InputError, match="y must not be separated"):
         answer("glm", X, y, family="logistic")
 
 
@@ -125,7 +125,7 @@ def test_labels_outside_the_family_are_refused_by_every_estimator(estimator):
     y = 2 * y - 1
     keywords = {**estimator.example, "family": "logistic", **(BUDGET if estimator.private else {})}
     keywords.pop("response_bound", None)
-    with pytest.raises(dpalgos.InputError, match="y must hold 0 or 1 for family='logistic'") as caught:
+    with pytest.raises(dpalgos.InputError, match=r"y must .*family='logistic'") as caught:
         answer(estimator.name, X, y, **keywords)
     assert "-1" not in str(caught.value)
 
@@ -279,5 +279,5 @@ def test_a_mechanism_known_as_a_whole_adds_its_epsilon_and_delta():
 
 def test_objective_perturbation_has_no_hardened_noise():
     keywords = {"family": "logistic", "covariate_bound": 2.0, **BUDGET}
-    with pytest.raises(dpalgos.InputError, match="minimum has no hardened sampler"):
+    with pytest.raises(dpalgos.InputError, match="no hardened sampler"):
         rehearse_release("objective_perturbation_glm", 200, 4, keywords)

@@ -58,7 +58,7 @@ def test_a_budget_sums_calls_and_withholds_what_exceeds_it():
         mean(epsilon=0.7)
         assert budget.spent_epsilon == pytest.approx(0.7, rel=1e-4)
         mean(epsilon=0.7)
-        with pytest.raises(InputError, match=r"epsilon of the budget is 1\.5 .* withheld"):
+        with pytest.raises(InputError, match=r"1\.5 .* withheld"):
             mean(epsilon=0.7)
         assert 0.7 < budget.spent_epsilon <= 1.4 + 1e-9
     spent = budget.spent_epsilon
@@ -316,7 +316,7 @@ def test_weights_and_partial_fits_are_refused_in_words():
     with pytest.raises(InputError, match="groups"):
         DPMean(**ASKED, value_bound=1.0).fit(X, groups=y)
     assert not hasattr(DPLinearRegression(**ASKED), "partial_fit")
-    with pytest.raises(AttributeError, match="would spend its own ε"):
+    with pytest.raises(AttributeError, match="its own ε"):
         DPLinearRegression(**ASKED).partial_fit(X, y)
 
 

@@ -114,7 +114,7 @@ def test_a_row_adds_at_most_half_of_what_replacing_it_moves():
 
 
 def test_random_rows_have_no_hardened_release():
-    with pytest.raises(dpalgos.InputError, match="gradient of rows drawn at random has no hardened sampler"):
+    with pytest.raises(dpalgos.InputError, match="no hardened sampler"):
         SecureTranscript().gaussian_of_drawn_rows(
             lambda drawn: drawn,
             np.ones((1, 1), dtype=bool),

@@ -149,7 +149,7 @@ def test_names_of_columns_are_escaped_in_html():
 
 def test_what_the_estimators_refuse_the_classes_refuse():
     X, u, _ = table(100)
-    with pytest.raises(InputError, match=r"y must .*got 3 classes"):
+    with pytest.raises(InputError, match=r"y must .*3 classes"):
         DPLogisticRegression(**ASKED).fit(X, np.arange(100) % 3)
     with pytest.raises(InputError, match="epsilon must be"):
         DPLinearRegression(epsilon=-1, delta=1e-6).fit(X, u)

@@ -1,5 +1,7 @@
 """The league: workers, errors, attacks, time limits, merging, and what the page says first."""
 
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def failing(table, epsilon, delta, seed):
 
 def slow(table, epsilon, delta, seed):
     print("what a library prints is no answer")
-    time.sleep(30)
+    time.sleep(2)
 
 
 METHODS = {name: globals()[name] for name in FAMILIES}
@@ -131,7 +133,11 @@ def test_what_a_method_does_not_come_to_counts_for_nobody(methods, tmp_path):
     assert np.isnan(ratios.loc[3.0, "b"])
 
 
-def test_an_environment_that_cannot_be_made_ends_no_run(methods, tmp_path):
+def test_an_environment_that_cannot_be_made_ends_no_run(methods, tmp_path, monkeypatch):
+    def refused(command, **_):
+        return subprocess.CompletedProcess(command, int("install" in command), "", "no such option")
+
+    monkeypatch.setattr("flows.league.environments.subprocess.run", refused)
     (tmp_path / "no.py").write_text(
         "REQUIRES = ('--no-such-option',)\nFAMILIES = {'none': ['linear']}\nMETHODS = {}\n"
     )

@@ -46,19 +46,19 @@ def test_a_cell_has_to_exist_at_that_profile(out):
 
 @pytest.mark.parametrize("task", [None, "collect"])
 def test_a_cell_without_its_task_is_refused(task):
-    with pytest.raises(SpecError, match="--cell goes with --task run_block"):
+    with pytest.raises(SpecError, match=r"--cell .*run_block"):
         check_cell(find_study("housing"), task, "ols:public:n=100", "smoke")
 
 
 def test_nothing_can_be_run_again_before_it_ran(tmp_path):
-    with pytest.raises(SpecError, match=r"has not run in .*run: dpcost run housing --out"):
+    with pytest.raises(SpecError, match=r"run: dpcost run housing --out"):
         rerun(tmp_path / "a b")
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", ""])
 def test_a_damaged_manifest_is_one_sentence(out, content):
     (out / "housing" / "manifest.json").write_text(content)
-    with pytest.raises(SpecError, match="write it anew with: dpcost run housing --out"):
+    with pytest.raises(SpecError, match="with: dpcost run housing --out"):
         last_manifest(find_study("housing"), out)
 
 
@@ -100,16 +100,16 @@ def test_reports_need_results(tmp_path, out):
         rebuild_reports(None, tmp_path / "empty")
     (tmp_path / "own" / "mine").mkdir(parents=True)
     (tmp_path / "own" / "mine" / "manifest.json").write_text("{}")
-    with pytest.raises(SpecError, match="none of the project's studies has results"):
+    with pytest.raises(SpecError, match="none of"):
         rebuild_reports(None, tmp_path / "own")
-    with pytest.raises(SpecError, match="housing has no stored results"):
+    with pytest.raises(SpecError, match="housing has no"):
         rebuild_reports(None, out)
 
 
 def test_results_that_are_not_the_manifests_are_refused(out):
     path = out / "housing" / "results.parquet"
     path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
-    with pytest.raises(SpecError, match="is not the table that its manifest names"):
+    with pytest.raises(SpecError, match="manifest"):
         rebuild_reports(["housing"], out)
     right = LAST | {"results_sha256": sha256_file(path)}
     (out / "housing" / "manifest.json").write_text(json.dumps(right))
@@ -122,7 +122,7 @@ def test_results_are_read_from_a_folder_or_a_file(tmp_path):
     path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
     assert read_results(tmp_path).equals(read_results(path))
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(SpecError, match="not a readable Parquet file"):
+    with pytest.raises(SpecError, match="Parquet"):
         read_results(path)
     path.write_bytes(to_parquet_bytes(table([1.0]).drop(columns="value")))
     with pytest.raises(SpecError, match="lacks the column value"):

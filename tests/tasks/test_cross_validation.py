@@ -66,7 +66,7 @@ def test_ten_folds_leave_out_each_row_at_most_once_and_are_dealt_anew(study, tmp
     for first in (0, 10):
         assert left_out[:, first : first + 10].sum(axis=1).max() == 1
     assert not np.array_equal(left_out[:, 0], left_out[:, 10])
-    with pytest.raises(ValueError, match=r"grid\.n must leave out a tenth"):
+    with pytest.raises(ValueError, match=r"grid\.n must"):
         problem.check_data(40)
 
 

@@ -61,7 +61,7 @@ def test_other_losses_and_frames_are_refused():
         logistic.check(200, "glm")
     with pytest.raises(ValueError, match=r"dataset must .*got 'swarm'"):
         PROBLEM.model_copy(update={"dataset": "swarm"}).check_data(200)
-    with pytest.raises(ValueError, match="must be below the 20,640 rows"):
+    with pytest.raises(ValueError, match="below the 20,640"):
         PROBLEM.check_data(20_640)
 
 

@@ -128,9 +128,7 @@ def test_a_report_within_the_home_is_found_and_not_shared(home, shared, tmp_path
 def test_what_is_damaged_in_the_shared_store_is_not_taken(home, shared, tmp_path):
     (tmp_path / "shared" / "cache" / "blocks" / "a.times").write_bytes(b"other")
     assert not at_hand(shared)
-    with pytest.raises(
-        StoreError, match="is not there; let all machines name one shared store in DPCOST_STORE"
-    ):
+    with pytest.raises(StoreError, match="DPCOST_STORE"):
         brought(shared)
 
 
@@ -157,5 +155,5 @@ def test_other_code_than_the_runs_is_refused(monkeypatch):
     key = cache_key("x", ["tasks.run.block"])
     key.require_same_code()
     monkeypatch.setattr("tasks.cache.code_digest", lambda *_, **__: "other")
-    with pytest.raises(SpecError, match="has another version of the code, or of a library that computes"):
+    with pytest.raises(SpecError, match="another version"):
         key.require_same_code()

@@ -29,7 +29,7 @@ def test_arithmetic_in_sizes(rule, value):
 def test_whole_numbers_stay_whole():
     assert isinstance(evaluate_rule("2*s", SIZES), int)
     assert whole("n/3", SIZES, what="d") == 333
-    with pytest.raises(RuleError, match=r"d must .*got 's/10', which is 0"):
+    with pytest.raises(RuleError, match=r"d must .*'s/10'"):
         whole("s/10", SIZES, what="d")
 
 
@@ -68,7 +68,7 @@ def test_all_else_is_refused_in_one_sentence(rule):
 
 
 def test_a_size_that_is_not_there_is_named():
-    with pytest.raises(RuleError, match="'s' has no value here"):
+    with pytest.raises(RuleError, match="'s' has no"):
         evaluate_rule("s", {"n": 10})
 
 

@@ -122,7 +122,7 @@ def test_all_faults_of_a_file_are_told_at_once(tmp_path):
 
 
 def test_an_unreadable_file_is_one_sentence(tmp_path):
-    with pytest.raises(SpecError, match=r"nowhere.toml cannot be read \(No such file"):
+    with pytest.raises(SpecError, match=r"nowhere\.toml cannot be read"):
         load_study(tmp_path / "nowhere.toml")
     (tmp_path / "a.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SpecError, match="not UTF-8"):

@@ -135,9 +135,9 @@ def test_the_page_tells_how_far_users_lie_apart(prepared):
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match=r"grid\.n must .*got 6"):
         MAP.check(6, "mean")
-    with pytest.raises(ValueError, match="family must be left out"):
+    with pytest.raises(ValueError, match="family must"):
         MAP.model_copy(update={"family": "logistic"}).check(5, "glm")
-    with pytest.raises(ValueError, match="users must be at least 2"):
+    with pytest.raises(ValueError, match="users must"):
         SIMULATED.model_copy(update={"users": 1}).check(5, "mean")
 
 

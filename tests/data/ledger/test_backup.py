@@ -46,7 +46,7 @@ def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up
     ledger, copy = backed_up
     head = ledger.verify().head
     ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
-    with pytest.raises(LedgerError, match=r"has 2 charges, and the backup lacks some of them.*it has 1"):
+    with pytest.raises(LedgerError, match=r"has 2 charges.*has 1"):
         ledger.restore(copy)
     with pytest.raises(LedgerError, match="would be forgotten"):
         ledger.restore(copy, noted=head)
@@ -74,11 +74,11 @@ def test_a_later_backup_replaces_an_earlier_one_and_nothing_else(backed_up, tmp_
     ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
     ledger.backup(copy)
     ledger.restore(early, forget_newer=True)
-    with pytest.raises(LedgerBroken, match=r"holds a backup with charges or answers that the ledger lacks"):
+    with pytest.raises(LedgerBroken, match="ledger lacks"):
         ledger.backup(copy)
     assert ledger.restore(copy).n_charges == 2
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(LedgerError, match="is no backup of a ledger"):
+    with pytest.raises(LedgerError, match="no backup"):
         ledger.backup(tmp_path / "notes")
     assert (tmp_path / "notes").read_text() == "mine"
 
@@ -90,9 +90,9 @@ def test_the_noted_head_tells_an_older_backup(backed_up, tmp_path, place, fits, 
     ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
     head = ledger.backup(copy).head
     place.run("UPDATE dpcost_charges SET rho = 0")
-    with pytest.raises(LedgerError, match=r"nobody can tell whether it had more .*--noted"):
+    with pytest.raises(LedgerError, match="--noted"):
         ledger.restore(copy)
-    with pytest.raises(LedgerError, match="is not in the backup"):
+    with pytest.raises(LedgerError, match="not in the backup"):
         ledger.restore(early, noted=head)
     assert ledger.restore(copy, noted=head).ok
 
@@ -104,7 +104,7 @@ def test_a_deleted_or_damaged_file_is_replaced_and_kept(backed_up, place, conten
         pytest.skip("about the file")
     path = place.home / "ledger.sqlite"
     path.write_bytes(content)
-    with pytest.raises(LedgerError, match="nobody can tell whether it had more"):
+    with pytest.raises(LedgerError, match="--noted"):
         ledger.restore(copy)
     assert ledger.restore(copy, forget_newer=True).n_charges == 1
     aside = [each.read_bytes() for each in place.home.glob("*.damaged-*")]
@@ -125,7 +125,7 @@ def test_an_edited_backup_is_refused(backed_up, change):
     with closing(sqlite3.connect(copy)) as connection:
         connection.execute(change)
         connection.commit()
-    with pytest.raises(LedgerBroken, match="is not as it was written"):
+    with pytest.raises(LedgerBroken, match="as it was written"):
         ledger.restore(copy, forget_newer=True)
     assert counts(ledger) == (1, 1, 1)
 
@@ -136,7 +136,7 @@ def test_another_ledgers_home_is_left_alone(backed_up, place, tmp_path):
     _, copy = backed_up
     other = Ledger(tmp_path / "other")
     other.open_dataset("patients", 1.0, 1e-5)
-    with pytest.raises(LedgerError, match="is the key of another ledger"):
+    with pytest.raises(LedgerError, match="another ledger"):
         other.restore(copy, forget_newer=True)
     assert counts(other) == (1, 0, 0)
     assert not list((tmp_path / "other").glob("tmp*"))
@@ -144,14 +144,14 @@ def test_another_ledgers_home_is_left_alone(backed_up, place, tmp_path):
 
 def test_what_cannot_be_backed_up_is_one_sentence(place, tmp_path):
     ledger = place.ledger()
-    with pytest.raises(LedgerError, match="there is no ledger to back up yet"):
+    with pytest.raises(LedgerError, match="no ledger"):
         ledger.backup(tmp_path / "copy")
     ledger.open_dataset("patients", 1.0, 1e-5)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+    with pytest.raises(StoreError, match="folder is needed"):
         ledger.backup(tmp_path / "file" / "copy")
     with pytest.raises(LedgerError, match="cannot be read"):
         ledger.restore(tmp_path / "missing")
     place.run("UPDATE dpcost_budgets SET epsilon = 2")
-    with pytest.raises(LedgerBroken, match="so it is not backed up"):
+    with pytest.raises(LedgerBroken, match="not backed up"):
         ledger.backup(tmp_path / "copy")

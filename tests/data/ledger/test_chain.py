@@ -63,7 +63,7 @@ def test_tampering_is_found_and_admits_nothing_more(written, place, fits, ask, s
     report = place.ledger().verify()
     assert not report.ok
     assert any(problem in each for each in report.problems), report.problems
-    with pytest.raises(LedgerBroken, match=r"not as it was written.*run dpcost ledger verify") as caught:
+    with pytest.raises(LedgerBroken, match="dpcost ledger verify") as caught:
         place.ledger().charge(ask(epsilon=0.01), COST, fits)
     assert "\n" not in str(caught.value)
 
@@ -134,7 +134,7 @@ def test_a_deleted_ledger_is_seen_with_a_noted_head_and_by_its_key(written, plac
         os.unlink(place.home / "ledger.sqlite")
     assert not place.ledger().verify().ok
     for use in (place.ledger().show, lambda: place.ledger().charge(ask(), COST, fits)):
-        with pytest.raises(LedgerBroken, match="what was spent is not known"):
+        with pytest.raises(LedgerBroken, match="not known"):
             use()
 
 

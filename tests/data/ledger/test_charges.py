@@ -37,7 +37,7 @@ def test_an_answer_is_written_once(ledger, fits, ask):
     charge = ledger.charge(ask(), COST, fits)
     ledger.store(charge, {"estimate": 1.5})
     ledger.store(charge, {"estimate": 1.5})
-    with pytest.raises(LedgerError, match="another answer already; show that one"):
+    with pytest.raises(LedgerError, match="another answer"):
         ledger.store(charge, {"estimate": 2.5})
     assert ledger.charge(ask(), COST, fits).answer == {"estimate": 1.5}
     assert ledger.verify().n_releases == 1
@@ -45,7 +45,7 @@ def test_an_answer_is_written_once(ledger, fits, ask):
 
 def test_an_unknown_charge_is_refused(ledger, ask):
     unknown = Charge(ask(), 1, COST, "", Holder.here())
-    with pytest.raises(LedgerError, match=r"no charge '.*-1' in this ledger"):
+    with pytest.raises(LedgerError, match=r"no charge '.*-1'"):
         ledger.store(unknown, {})
 
 
@@ -53,7 +53,7 @@ def test_a_budget_is_opened_once(ledger):
     assert ledger.open_dataset("patients", 1, 1e-5) == ledger.budget("patients")
     assert ledger.verify().n_datasets == 1
     for epsilon, delta in ((2, 1e-5), (0.5, 1e-5), (1, 1e-6)):
-        with pytest.raises(LedgerError, match=r"epsilon 1 and delta 1e-05, got .* never changed"):
+        with pytest.raises(LedgerError, match="epsilon 1 and delta 1e-05"):
             ledger.open_dataset("patients", epsilon, delta)
 
 
@@ -64,7 +64,7 @@ def test_a_dataset_must_be_opened(place, fits, ask):
         lambda: ledger.show("patients"),
         lambda: ledger.budget("patients"),
     ):
-        with pytest.raises(LedgerError, match=r"'patients' has no budget.*dpcost ledger open patients"):
+        with pytest.raises(LedgerError, match="dpcost ledger open patients"):
             use()
     assert ledger.show() == []
 
@@ -112,7 +112,7 @@ def test_the_same_question_has_the_same_id(ask):
 def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
     first = ledger.charge(ask(), COST, fits)
     dead()
-    with pytest.raises(AnswerLost, match=r"epsilon 0\.3, delta 1e-06.*asking again"):
+    with pytest.raises(AnswerLost, match=r"epsilon 0\.3, delta 1e-06"):
         ledger.charge(ask(), COST, fits)
     second = ledger.charge(ask(), COST, fits, again=True)
     assert second.id == f"{first.question.id}-2"
@@ -126,7 +126,7 @@ def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
 def test_nobody_else_may_answer(ledger, fits, ask, dead):
     charge = ledger.charge(ask(), COST, fits)
     dead()
-    with pytest.raises(LedgerError, match=r"was made to process .* which alone may answer it"):
+    with pytest.raises(LedgerError, match="alone may answer"):
         ledger.store(charge, {})
 
 
@@ -153,7 +153,7 @@ def test_the_waiting_ends(place, ledger, fits, ask):
     caught = []
 
     def wait():
-        with pytest.raises(AnswerPending, match=r"is being answered by process .*longer than 0.1 s") as error:
+        with pytest.raises(AnswerPending, match=r"0\.1 s") as error:
             place.ledger(answer_timeout=0.1).charge(ask(), COST, fits, again=True)
         caught.append(error.value)
 
@@ -173,7 +173,7 @@ def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger,
             other.charge(ask(), COST, fits)
         second = other.charge(ask(), COST, fits, again=True)
         other.store(second, {"estimate": 2})
-    with pytest.raises(LedgerError, match="taken for lost and charged again by another process"):
+    with pytest.raises(LedgerError, match="taken for lost"):
         ledger.store(first, {"estimate": 1})
     assert ledger.charge(ask(), COST, fits).answer == {"estimate": 2}
 
@@ -228,7 +228,7 @@ def test_a_bad_request_is_one_sentence(ask, change, message):
 
 def test_a_bad_answer_is_refused(ledger, fits, ask):
     charge = ledger.charge(ask(), COST, fits)
-    with pytest.raises(LedgerError, match="answer must be made of"):
+    with pytest.raises(LedgerError, match="answer must"):
         ledger.store(charge, {"estimate": float("inf")})
     with pytest.raises(LedgerError, match=r"answer .*; convert") as caught:
         ledger.store(charge, {"estimate": np.array([1.23456])})

@@ -232,7 +232,7 @@ def test_a_key_without_its_ledger_is_refused_in_words(tmp_path, lose):
     lose(tmp_path / "ledger.sqlite")
     ledger = Ledger(tmp_path)
     for use in (ledger.show, lambda: ledger.open_dataset("patients", 9.0, 1e-5), lambda: ledger.budget("a")):
-        with pytest.raises(LedgerBroken, match=r"ledger\.key was used for a ledger in ledger\.sqlite, and"):
+        with pytest.raises(LedgerBroken, match=r"ledger\.key .*ledger\.sqlite"):
             use()
     report = ledger.verify()
     assert not report.ok

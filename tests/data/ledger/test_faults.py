@@ -183,7 +183,7 @@ def test_a_bad_url_is_one_sentence_without_its_password(tmp_path, url, message):
 
 def test_the_driver_is_ours_whatever_the_url_names_and_a_missing_one_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(LedgerError, match=r"needs the package psycopg.*pip install"):
+    with pytest.raises(LedgerError, match=r"psycopg.*pip install"):
         Ledger(tmp_path, "postgresql+asyncpg://host/x")
 
 
@@ -276,7 +276,7 @@ def test_a_read_only_postgresql_is_one_sentence(tmp_path, new_schema):
 @pytest.mark.server
 def test_a_second_machine_needs_the_same_key(tmp_path, new_schema):
     Ledger(tmp_path / "a", new_schema).open_dataset("patients", 1.0, 1e-5)
-    with pytest.raises(LedgerError, match=r"ledger.key is missing.*copy it from the machine that opened"):
+    with pytest.raises(LedgerError, match=r"ledger\.key is missing"):
         Ledger(tmp_path / "b", new_schema).open_dataset("patients", 1.0, 1e-5)
 
 

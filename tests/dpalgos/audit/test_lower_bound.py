@@ -233,7 +233,7 @@ def test_the_number_of_releases_must_not_depend_on_the_data():
             )
         return released
 
-    with pytest.raises(RuntimeError, match="how many is itself private"):
+    with pytest.raises(RuntimeError, match="itself private"):
         audit_toy(varying, ([[1.0]], [[-1.0]]))
 
 
@@ -288,11 +288,11 @@ def test_bad_arguments():
     budget = {"epsilon": 1.0, "delta": 1e-5, "rng": np.random.default_rng(0)}
     with pytest.raises(dpalgos.InputError, match=r"estimator must .*got 'ols'"):
         audit_estimator("ols", **budget)
-    with pytest.raises(dpalgos.InputError, match="n_trials must be a whole number"):
+    with pytest.raises(dpalgos.InputError, match="n_trials must"):
         audit_estimator("dp_mean", **budget, n_trials=0)
     with pytest.raises(dpalgos.InputError, match=r"keyword must .*got 'clipp'"):
         audit_estimator("dp_mean", **budget, clipp=1)
-    with pytest.raises(dpalgos.InputError, match="rng must be a numpy"):
+    with pytest.raises(dpalgos.InputError, match="rng must"):
         audit_estimator("dp_mean", **{**budget, "rng": 3})
 
 

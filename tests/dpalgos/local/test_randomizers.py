@@ -232,7 +232,7 @@ def test_vectors_that_were_not_clipped_are_refused(kind):
         randomizer.perturb(np.full((2, 3, 1), 0.8), noise())
     with pytest.raises(ValueError, match="clip them first"):
         randomizer.exact(np.full((1, 3), np.nan))
-    with pytest.raises(ValueError, match="vectors must have 3 entries"):
+    with pytest.raises(ValueError, match="vectors must"):
         randomizer.perturb(np.zeros((2, 4, 1)), noise())
 
 

@@ -68,7 +68,7 @@ def test_1e13_bins_and_values_at_1e300(transcripts):
 
 
 def test_more_bins_than_can_be_told_apart_are_refused(transcripts):
-    with pytest.raises(dpalgos.InputError, match="must have at most 2\\^52 bins, got 2e\\+16"):
+    with pytest.raises(dpalgos.InputError, match=r"got 2e\+16"):
         middles(transcripts.seeded(), np.zeros(3), bound=1e16, width=1.0, epsilon=1.0)
 
 

@@ -91,7 +91,7 @@ def test_the_arrays_of_a_reader_are_left_as_they_are():
 def test_responses_are_needed():
     X, _ = rows(2)
     for given in (X, lambda: [X]):
-        with pytest.raises(dpalgos.InputError, match="y is required by this estimator"):
+        with pytest.raises(dpalgos.InputError, match="y is required"):
             row_moments(Sample(given), ROW_BOUND, RESPONSE_BOUND)
 
 

@@ -110,5 +110,5 @@ def test_quantiles_help_symmetric_rows_and_bias_skewed_ones():
 
 
 def test_no_hardened_quantiles():
-    with pytest.raises(dpalgos.InputError, match="quantiles has no hardened sampler"):
+    with pytest.raises(dpalgos.InputError, match="no hardened sampler"):
         rehearse_release("dp_mean", 100, 3, {**BUDGET, "value_bound": 1.0, "truncation": "private_quantiles"})

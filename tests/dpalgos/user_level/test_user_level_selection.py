@@ -63,5 +63,5 @@ def test_a_number_of_candidates_stands_for_the_columns():
 
 
 def test_too_few_users_are_refused():
-    with pytest.raises(dpalgos.InputError, match="cannot be found from 100 users: about"):
+    with pytest.raises(dpalgos.InputError, match="100 users"):
         excess(coins(100, 10, 1), epsilon=0.05, concentration_radius=0.5)

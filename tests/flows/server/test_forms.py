@@ -78,7 +78,7 @@ def deployed(monkeypatch):
 )
 def test_a_study_that_no_form_offers_is_refused_before_it_begins(deployment, study, deployed):
     deployed(deployment)
-    with pytest.raises(SpecError, match="study must be one of") as refused:
+    with pytest.raises(SpecError, match="study must") as refused:
         check_studies(study)
     assert len(str(refused.value)) < 1000
 
@@ -126,7 +126,7 @@ def test_reports_of_the_server_stay_below_their_folder(tmp_path, monkeypatch):
     assert reports_folder(None) == reports
     assert reports_folder("new", "housing") == reports / "new"
     for out in ("away", "../elsewhere", "/tmp"):
-        with pytest.raises(SpecError, match="must be a folder below reports/out"):
+        with pytest.raises(SpecError, match="below reports/out"):
             reports_folder(out, "housing")
     with pytest.raises(SpecError, match="and housing leads elsewhere"):
         reports_folder("inside", "housing")

@@ -25,7 +25,7 @@ def test_a_study_of_ones_own_table_is_deployed_by_its_file_and_no_other_file_is_
     monkeypatch.setattr(parameters.runtime, "deployment", SimpleNamespace(name="costs"))
     monkeypatch.setattr(parameters, "own_studies", lambda: schedules.own_studies(listing))
     check_studies(str(file))
-    with pytest.raises(SpecError, match="study must be one of"):
+    with pytest.raises(SpecError, match="study must"):
         check_studies(str(tmp_path / "others.toml"))
     listing.write_text('"other.toml" = "0 4 * * *"\n')
     with pytest.raises(SpecError, match=r"other\.toml"):

@@ -189,7 +189,7 @@ def test_numbers_beyond_their_bounds_are_released_as_the_nearer_one_if_the_owner
     table = people()
     table.loc[:1999, "age"] = 1e6
     file = study(tmp_path, table)
-    with pytest.raises(DataError, match=r"'age' is outside its declared bounds.*or take outside = \"clip\""):
+    with pytest.raises(DataError, match=r"'age' is outside .*outside = \"clip\""):
         asked(tmp_path, ledger, "dp_mean")
     edited(file, 'outside = "refuse"', 'outside = "clip"')
     answer = asked(tmp_path, ledger, "dp_mean")
@@ -347,10 +347,10 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     table = people()
     table.loc[5, "age"] = np.nan
     file = study(tmp_path, table)
-    with pytest.raises(DataError, match="blank or NaN in column age;"):
+    with pytest.raises(DataError, match="column age;"):
         asked(tmp_path, ledger, "dp_mean")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
-    with pytest.raises(DataError, match="only regressions on rows can be released without some of them"):
+    with pytest.raises(DataError, match="only regressions"):
         asked(tmp_path, ledger, "dp_mean")
     assert not ledger.charges("mine")
     edited(file, "upper = 120", "upper = 120\nimpute = 60.0")
@@ -381,7 +381,7 @@ def test_whole_users_are_released_as_declared(tmp_path, ledger):
     assert answer.estimate["age"] == pytest.approx(table["age"].mean(), abs=2)
     assert ledger.charges("mine")[0].cost.unit == "user by person"
     edited(tmp_path / "mine-release.toml", 'user_id = "person"', 'user_id = "nobody"')
-    with pytest.raises(SpecError, match="must be the study file's, 'person', got 'nobody'"):
+    with pytest.raises(SpecError, match="'person', got 'nobody'"):
         asked(tmp_path, ledger, "user_level_mean")
     assert table_schema(tmp_path / "table.csv")[1] == 4000
 
