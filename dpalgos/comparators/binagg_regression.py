@@ -130,7 +130,7 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     halvings = int(np.log2(max(float(sample.n_rows.min()) / least, 1))) + 2
     n_levels = min(halvings, _MOST_LEVELS)
     sums = sums_in_boxes(sample, params, n_levels)
-    boxes = grown_boxes(transcript, sums[:, 0], params.covariate_bound, d, 2 * least, n_levels, budget)
+    boxes = grown_boxes(transcript, sums[:, 0], params.covariate_bound, d, 2 * least, budget)
     # Replicates are last; what is no leaf is not released.
     sums = sums * boxes.leaf[:, None]
 
@@ -199,10 +199,10 @@ def grown_boxes(
     bound: float,
     d: int,
     enough: float,
-    n_levels: int,
     budget: SplitBudget,
 ) -> GrownBoxes:
-    """Release noisy counts (N, R) level by level, and halve the boxes in which they are ``enough``."""
+    """Release noisy counts (2^(L + 1) − 1, R) by level, and halve the boxes where they are ``enough``."""
+    n_levels = (len(counts) + 1).bit_length() - 2
     multiplier = budget.gaussian_multiplier("boxes", n_levels - 1)
     enough = max(enough, _SURE * counts_sensitivity() * multiplier)
     low, high = np.full((1, d), -bound), np.full((1, d), bound)

@@ -211,19 +211,11 @@ def _fitted(
     formula: str,
     frame: Any,
     *,
-    epsilon: float,
-    delta: float,
-    bounds: Mapping[str, Sequence[float]],
-    levels: Mapping[str, Sequence[Any]] | None = None,
-    center: Mapping[str, float] | None = None,
-    scale: Mapping[str, float] | None = None,
     interval: float | None = 0.95,
     random_state: int | np.random.Generator | None = None,
-    **settings: Any,
+    **options: Any,
 ) -> FormulaResult:
-    declared = declarations(
-        _with_events(family, formula, bounds, levels or {}), levels or {}, center or {}, scale or {}
-    )
+    declared = _declared(family, formula, **{key: options.pop(key) for key in _DECLARED if key in options})
     design = design_of(formula, declared)
     if design.response is None:
         raise InputError(f"formula must have a response on its left, got {formula!r}")
@@ -242,7 +234,7 @@ def _fitted(
     response = (design.response.center, design.response.scale) if family == "gaussian" else (0.0, 1.0)
     if not basis.constant:
         response = 0.0, response[1]
-    keywords = dict(settings) if family == "gaussian" else {"family": family, **settings}
+    keywords = options if family == "gaussian" else {"family": family, **options}
     if basis.constant:
         keywords = {"intercept": True, **keywords}
     if basis.offset_bounds is not None:
@@ -256,8 +248,6 @@ def _fitted(
         _FAMILIES[family],
         basis.matrix(rows),
         (y - response[0]) / response[1],
-        epsilon=epsilon,
-        delta=delta,
         rng=rng,
         **keywords,
     )
@@ -280,6 +270,22 @@ def _fitted(
         bounds=every,
         response_units=response,
     )
+
+
+_DECLARED = ("bounds", "levels", "center", "scale")
+
+
+def _declared(
+    family: str,
+    formula: str,
+    *,
+    bounds: Mapping[str, Sequence[float]],
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    center: Mapping[str, float] | None = None,
+    scale: Mapping[str, float] | None = None,
+) -> dict[str, NumberColumn | CategoryColumn]:
+    every = _with_events(family, formula, bounds, levels or {})
+    return declarations(every, levels or {}, center or {}, scale or {})
 
 
 def _with_events(

@@ -36,6 +36,7 @@ Reference: Paper C (ICLR 2024), Algorithm 2, Theorems 6 and 7.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -148,27 +149,29 @@ class GradientRounds:
         return pure_randomizer(params.epsilon, 1.0, d, params.mechanism)
 
 
+class RoundDefaults(NamedTuple):
+    """What stands for the keywords of an iteration that are None."""
+
+    n_rounds: int
+    working_sparsity: int
+    step_size: float
+    coef_bound: float
+
+
 def gradient_rounds(
-    params: LDPIHTParams,
-    n_features: int,
-    n_people: int,
-    *,
-    n_rounds: int,
-    working_sparsity: int,
-    step_size: float,
-    coef_bound: float,
+    params: LDPIHTParams, n_features: int, n_people: int, defaults: RoundDefaults
 ) -> GradientRounds:
-    """Return the iteration, with these defaults where a keyword is None."""
+    """Return the iteration of the parameters, or of the defaults."""
     check_how_many("sparsity", params.sparsity, n_features)
-    working = params.working_sparsity or min(working_sparsity, n_features)
+    working = params.working_sparsity or min(defaults.working_sparsity, n_features)
     return GradientRounds(
         params=params,
         n_features=n_features,
         response_level=params.response_level(n_features, n_people),
-        n_rounds=params.n_rounds or n_rounds,
+        n_rounds=params.n_rounds or defaults.n_rounds,
         working_sparsity=check_how_many("working_sparsity", working, n_features),
-        step_size=params.step_size or step_size,
-        coef_bound=params.coef_bound or coef_bound,
+        step_size=params.step_size or defaults.step_size,
+        coef_bound=params.coef_bound or defaults.coef_bound,
     )
 
 
@@ -199,15 +202,13 @@ def gradient_witnesses(
 def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientRounds:
     """Return the computations of devices and server."""
     printed = params.calibration == "paper"
-    return gradient_rounds(
-        params,
-        n_features,
-        n_people,
+    defaults = RoundDefaults(
         n_rounds=5 if printed else 2,
         working_sparsity=(8 if printed else 1) * params.sparsity,
         step_size=1 / params.eigenvalue_bounds[1],
         coef_bound=1.0,
     )
+    return gradient_rounds(params, n_features, n_people, defaults)
 
 
 def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:

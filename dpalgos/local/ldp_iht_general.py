@@ -22,7 +22,14 @@ from math import ceil
 
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Published, Witnesses, register
-from dpalgos.local.ldp_iht import FORMS, GradientRounds, LDPIHTParams, gradient_rounds, gradient_witnesses
+from dpalgos.local.ldp_iht import (
+    FORMS,
+    GradientRounds,
+    LDPIHTParams,
+    RoundDefaults,
+    gradient_rounds,
+    gradient_witnesses,
+)
 from dpalgos.local.rounds import run_rounds
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -34,15 +41,13 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
     low, high = params.eigenvalue_bounds
     condition, printed = high / low, params.calibration == "paper"
     kept = ceil(min(72 * condition**2, n_features)) if printed else 1
-    return gradient_rounds(
-        params,
-        n_features,
-        n_people,
+    defaults = RoundDefaults(
         n_rounds=min(50, ceil(5 * condition)) if printed else min(10, ceil(3 * condition)),
         working_sparsity=kept * params.sparsity,
         step_size=2 / (3 * high),
         coef_bound=2.0,
     )
+    return gradient_rounds(params, n_features, n_people, defaults)
 
 
 def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:

@@ -17,7 +17,7 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
-from dpalgos.sklearn.units import Units, stated_units
+from dpalgos.sklearn.units import GivenUnits, Units, stated_units
 from dpalgos.typing import FloatArray
 
 _OF_X = ("bounds", "center", "scale")
@@ -184,7 +184,7 @@ class UnitModel(PrivateModel):
         for name, unit in _OF_A_LEVEL.items():
             if isinstance(given[name], Mapping):
                 given[name] = {**dict.fromkeys(coded, unit), **given[name]}
-        return stated_units(X.shape[1], centered=centered, columns=columns, **given)
+        return stated_units(X.shape[1], GivenUnits(**given), centered=centered, columns=columns)
 
 
 def refuse_fit_arguments(given: dict[str, object]) -> None:

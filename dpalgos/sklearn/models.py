@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpalgos.errors import InputError
 from dpalgos.sklearn.base import PrivateModel, UnitModel, refuse_fit_arguments
-from dpalgos.sklearn.units import Units, stated_units
+from dpalgos.sklearn.units import GivenUnits, Units, stated_units
 from dpalgos.typing import FloatArray
 
 _NEAR = 0.9  # of the bound
@@ -99,14 +99,8 @@ class _PrivateLeastSquares(_PrivateRegressor):
     y_scale: object = None
 
     def _response_units(self) -> Units:
-        return stated_units(
-            1,
-            bounds=self.y_bounds,
-            center=self.y_center,
-            scale=self.y_scale,
-            prefix="y_",
-            centered=self.fit_intercept,
-        )
+        given = GivenUnits(self.y_center, self.y_scale, self.y_bounds)
+        return stated_units(1, given, prefix="y_", centered=self.fit_intercept)
 
     def predict(self, X: object) -> FloatArray:
         """Return predicted responses, (n,), within ``y_bounds`` if there are any."""

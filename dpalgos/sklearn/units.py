@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -34,12 +34,18 @@ class Units:
         return Z * self.scale + self.center
 
 
+class GivenUnits(NamedTuple):
+    """Public units as a user gives them: a center and a scale, or bounds."""
+
+    center: object
+    scale: object
+    bounds: object
+
+
 def stated_units(
     d: int,
+    given: GivenUnits,
     *,
-    center: object,
-    scale: object,
-    bounds: object,
     prefix: str = "",
     centered: bool = True,
     columns: Sequence[str] | None = None,
@@ -50,11 +56,11 @@ def stated_units(
     that of the arguments' names in messages; where not ``centered``, 0 must stay 0.
     """
     named = f"{prefix}bounds", f"{prefix}center", f"{prefix}scale"
-    bounds = _by_position(named[0], bounds, columns, "(0, 100)")
+    bounds = _by_position(named[0], given.bounds, columns, "(0, 100)")
     if isinstance(bounds, list) and len(bounds) == d and all(np.shape(pair) == (2,) for pair in bounds):
         bounds = tuple(zip(*bounds, strict=True))
-    center = _by_position(named[1], center, columns, "50")
-    scale = _by_position(named[2], scale, columns, "15")
+    center = _by_position(named[1], given.center, columns, "50")
+    scale = _by_position(named[2], given.scale, columns, "15")
     lower, upper = np.full(d, -np.inf), np.full(d, np.inf)
     if bounds is not None:
         if center is not None or scale is not None:
@@ -132,9 +138,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         columns = validate_data(self, X, dtype=np.float64)
         self._units = stated_units(
             columns.shape[1],
-            center=self.center,
-            scale=self.scale,
-            bounds=self.bounds,
+            GivenUnits(self.center, self.scale, self.bounds),
             columns=getattr(self, "feature_names_in_", None),
         )
         return self

@@ -165,23 +165,28 @@ def _leave_release(sentence: str) -> NoReturn:
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.record.progress import say
-    from tasks.advice.releases import forecast_release, what_would_help
+    from tasks.advice.releases import AskedRelease, forecast_release, what_would_help
     from tasks.advice.units import numbers_of, units_sentence
     from tasks.errors import SpecError
 
     request = plan.request
     if request.study is None or not plan.keywords.get("interval"):
         return
-    budget = request.epsilon, request.delta
-    asked = (request.study, request.estimator.name, plan.keywords, *budget, request.config.columns.x)
-    foreseen = forecast_release(*asked)
+    asked = AskedRelease(
+        estimator=request.estimator.name,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        params=plan.keywords,
+        columns=request.config.columns.x,
+    )
+    foreseen = forecast_release(request.study, asked)
     say("\n".join(_forecast_lines(foreseen, plan)))
     names = numbers_of(request.study, request.config.columns.x)
     if units := units_sentence(plan.drawing.params, plan.rows.n_rows, len(plan.rows.units.names), *names):
         say(units)
     if foreseen.signs[0] < 1:
         say("little to learn; signs that made-up tables tell with more:")
-        for what, other in what_would_help(*asked).items():
+        for what, other in what_would_help(request.study, asked).items():
             say(f"  {what}: {_signs(other)}")
     if not foreseen.intervals[0] and not none_expected:
         raise SpecError(

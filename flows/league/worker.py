@@ -103,7 +103,7 @@ def main(file: str) -> None:
                 table = Table(**{key: _plain(value) for key, value in np.load(request["table"]).items()})
                 answer: dict[str, Any] = {}
             else:
-                answer = _answered(methods[request.pop("method")], table, **request)
+                answer = _answered(methods[request["method"]], table, request)
         except MemoryError:
             answer = {"error": "it needs more than 4 GB"}
         except Exception as error:
@@ -125,15 +125,15 @@ def _plain(value: np.ndarray) -> Any:
     return value if value.ndim else value.item()
 
 
-def _answered(
-    fit: Any, table: Any, epsilon: float, delta: float, seed: int, X: Any = None, y: Any = None
-) -> dict[str, Any]:
-    if X is not None:
-        table = Table(**{**vars(table), "X": np.array(X), "y": np.array(y)})
+def _answered(fit: Any, table: Any, request: dict[str, Any]) -> dict[str, Any]:
+    table = Table(
+        **{**vars(table), **{name: np.array(request[name]) for name in ("X", "y") if name in request}}
+    )
+    seed = request["seed"]
     np.random.seed(seed)  # noqa: NPY002 (of libraries that take no seed)
     table.releases, table.certified = [], None
     start = time.perf_counter()
-    coef = np.asarray(fit(table, epsilon, delta, seed), dtype=float)
+    coef = np.asarray(fit(table, request["epsilon"], request["delta"], seed), dtype=float)
     return {
         "coef": coef.tolist(),
         "seconds": time.perf_counter() - start,

@@ -56,6 +56,7 @@ class Frame:
     y_title: str
     x: tuple[float, float]
     y: tuple[float, float]
+    title: str = ""
     x_ticks: Sequence[float] = ()
     x_log: bool = True
     y_log: bool = True
@@ -108,8 +109,6 @@ def line_picture(
     data_source: str,
     *,
     guides: Sequence[Reference] = (),
-    title: str = "",
-    png: bool = True,
 ) -> Picture:
     """Return a line chart as a picture that has a narrow form for phones."""
     narrow = replace(frame, width=NARROW, height=260, y_title="", names_on_top=True)
@@ -119,8 +118,8 @@ def line_picture(
             name,
             description,
             data_source,
-            title=title,
-            png=png and each is frame,
+            title=frame.title,
+            png=each is frame,
         )
         for each in (frame, narrow)
     )

@@ -220,13 +220,14 @@ def _roc(view: AttackView, panel: AttackPanel) -> Picture:
             lines.append(Line(line.brief, [*points, (1.0, 1.0)], replace(_look(line), shape="")))
             reached.append(f"{line.label} {num(points[0][1])} at {setting(points[0][0])}")
     ends = (_LOWEST_RATE, 1.15)
-    frame = Frame("false positive rate", "true positive rate", ends, ends, width=400, height=280)
+    axes = "false positive rate", "true positive rate"
+    frame = Frame(*axes, ends, ends, panel.title, width=400, height=280)
     diagonal = Reference("", [(_LOWEST_RATE, _LOWEST_RATE), (1.0, 1.0)], ZERO_DOTS)
     guides = [diagonal, *_ceilings(view.facts.roc_ceilings, panel)]
     text = f"ROC curves on log axes, {panel.title}. True positive rates: {'; '.join(reached)}."
     key = slug(f"roc-{panel.name}-{panel.n}")
     source = view.page.dataset.source_of(panel.name)
-    return line_picture(lines, frame, key, text, source, guides=guides, title=panel.title)
+    return line_picture(lines, frame, key, text, source, guides=guides)
 
 
 def _ceilings(guides: Sequence[Guide], panel: AttackPanel) -> list[Reference]:

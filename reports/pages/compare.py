@@ -99,4 +99,4 @@ def _overlay(runs: Sequence[ComparedRun]) -> Any:
         x_ticks=sizes,
     )
     text = f"{best[0].full} in {len(lines)} runs, {condition(views[0], where)}."
-    return line_picture(lines, frame, "runs", text, "", png=False)
+    return line_picture(lines, frame, "runs", text, "")

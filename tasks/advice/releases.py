@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,34 +41,40 @@ class ReleaseForecast:
     signs: tuple[float, float, float]
 
 
-def forecast_release(
-    spec: StudySpec,
-    estimator: str,
-    params: Mapping[str, Any],
-    epsilon: float,
-    delta: float,
-    columns: Sequence[str] = (),
-    *,
-    more: float = 1.0,
-    without: Sequence[str] = (),
-) -> ReleaseForecast:
-    """Forecast the intervals of a release on all rows; it reads no data.
+@dataclass(frozen=True, kw_only=True)
+class AskedRelease:
+    """A release on all rows of a study's table, by what is public.
 
-    ``params`` are the release's public keywords without ``epsilon`` and ``delta``; ``columns`` are its
-    covariates, by default the study's, ``without`` some indicators. The table has ``more`` times the rows.
+    ``params`` are its keywords without ``epsilon`` and ``delta``; ``columns`` are its covariates, by default
+    the study's.
     """
-    panel = spec.head_panel
-    if columns and spec.analyst_table:
-        every = [name for column in columns for name in spec.analyst_table.ingested(column)]
+
+    estimator: str
+    epsilon: float
+    delta: float
+    params: Mapping[str, Any] = field(default_factory=dict)
+    columns: Sequence[str] = ()
+
+
+def forecast_release(
+    spec: StudySpec, asked: AskedRelease, *, more: float = 1.0, without: Sequence[str] = ()
+) -> ReleaseForecast:
+    """Forecast the intervals of a release; it reads no data.
+
+    The table has ``more`` times the rows; the columns are ``without`` some indicators.
+    """
+    panel, params = spec.head_panel, asked.params
+    if asked.columns and spec.analyst_table:
+        every = [name for column in asked.columns for name in spec.analyst_table.ingested(column)]
         covariates = [name for name in every if name not in without]
         same = {"by_formula": None} if set(covariates) != set(panel.problem.covariates) else {}  # type: ignore[attr-defined]
         problem = panel.problem.model_copy(update={"covariates": tuple(covariates), **same})
         panel = panel.model_copy(update={"problem": problem})
-    tables = MadeUpTables(spec=spec, panel=panel, delta=delta, most_rows=_ROWS_OF_RELEASES)
-    strength = gaussian_mu(epsilon, delta) * tables.n_units * more
+    tables = MadeUpTables(spec=spec, panel=panel, delta=asked.delta, most_rows=_ROWS_OF_RELEASES)
+    strength = gaussian_mu(asked.epsilon, asked.delta) * tables.n_units * more
     names, first = tuple(getattr(panel.problem, "covariates", ())), 0
     if panel.problem.has_intercept:
-        params = {**structure_of(estimator, panel.problem.offset_bounds), **params}
+        params = {**structure_of(asked.estimator, panel.problem.offset_bounds), **params}
         first = int(panel.problem.offset_bounds is not None)
         names = names[first:]
     with warnings.catch_warnings():
@@ -78,7 +84,7 @@ def forecast_release(
         found = [
             ends
             for table in drawn
-            if (ends := table.interval_of_more(estimator, params, strength, share)) is not None
+            if (ends := table.interval_of_more(asked.estimator, params, strength, share)) is not None
         ]
     if not found:
         none = np.full((2, len(names)), np.nan)
@@ -107,32 +113,24 @@ def forecast_release(
 _MORE = 4  # times the rows, or ε, of what would help
 
 
-def what_would_help(
-    spec: StudySpec,
-    estimator: str,
-    params: Mapping[str, Any],
-    epsilon: float,
-    delta: float,
-    columns: Sequence[str],
-) -> dict[str, ReleaseForecast]:
+def what_would_help(spec: StudySpec, asked: AskedRelease) -> dict[str, ReleaseForecast]:
     """Forecast releases that would tell more than one without intervals: by what is to be changed."""
-    asked, table = (spec, estimator, params), spec.analyst_table
+    columns, table = asked.columns, spec.analyst_table
+    larger = replace(asked, epsilon=_MORE * asked.epsilon)
     found = {
-        f"epsilon = {_MORE * epsilon:g}": forecast_release(*asked, _MORE * epsilon, delta, columns),
-        f"{_MORE} times the rows": forecast_release(*asked, epsilon, delta, columns, more=_MORE),
+        f"epsilon = {larger.epsilon:g}": forecast_release(spec, larger),
+        f"{_MORE} times the rows": forecast_release(spec, asked, more=_MORE),
     }
-    if params.get("interval_target", ROBUST) != ROBUST:
-        robust = {**params, "interval_target": ROBUST}
-        found[f'interval_target = "{ROBUST}"'] = forecast_release(
-            spec, estimator, robust, epsilon, delta, columns
-        )
+    if asked.params.get("interval_target", ROBUST) != ROBUST:
+        robust = replace(asked, params={**asked.params, "interval_target": ROBUST})
+        found[f'interval_target = "{ROBUST}"'] = forecast_release(spec, robust)
     if (half := len(columns) // 2) and table:
-        few = columns[:half]
-        found[f"{half} of the {len(columns)} columns"] = forecast_release(*asked, epsilon, delta, few)
+        few = replace(asked, columns=columns[:half])
+        found[f"{half} of the {len(columns)} columns"] = forecast_release(spec, few)
         name = max(columns, key=lambda column: len(table.ingested(column)))
         if levels := table.ingested(name)[1:]:
             merged = f"levels of {name!r} merged into 2, not {len(levels) + 2}"
-            found[merged] = forecast_release(*asked, epsilon, delta, columns, without=levels)
+            found[merged] = forecast_release(spec, asked, without=levels)
     return found
 
 

@@ -30,7 +30,9 @@ class _Dataset(Strict):
     form: str = ""
 
 
-class _ColumnsTable(Strict):
+class ReleaseColumns(Strict):
+    """The columns of a release's file: covariates, the response, and whose rows they are."""
+
     x: tuple[str, ...] = Field(default=(), min_length=1)
     y: str | None = None
     user_id: str | None = None
@@ -47,7 +49,7 @@ class ReleaseConfig(Strict):
     """
 
     dataset: _Dataset
-    columns: _ColumnsTable = _ColumnsTable()
+    columns: ReleaseColumns = ReleaseColumns()
     formula: str = ""
     public: PublicTable | None = None
     bounds: dict[str, Any] = Field(default={})
@@ -174,7 +176,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None,
     return config, study, [*faults, *(f"{name}: {fault}" for fault in of_study)]
 
 
-def _unknown_columns(columns: _ColumnsTable, study: StudySpec) -> Iterator[str]:
+def _unknown_columns(columns: ReleaseColumns, study: StudySpec) -> Iterator[str]:
     assert study.analyst_table is not None
     known = [column.name for column in study.analyst_table.columns]
     for name in filter(None, (*columns.x, columns.y)):
@@ -229,7 +231,7 @@ def _with_public_rows(config: ReleaseConfig, study: StudySpec | None, estimator:
     return config.model_copy(update={"public": public, "params": params})
 
 
-def _check_columns(estimator: Estimator, columns: _ColumnsTable) -> None:
+def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if not columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
     names = [*columns.x, *filter(None, (columns.y, columns.user_id))]

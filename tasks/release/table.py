@@ -37,7 +37,7 @@ from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.file_units import AT_CENTERS, FileUnits
 from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows, refuse_private_file
-from tasks.release.request import ReleaseRequest
+from tasks.release.request import ReleaseColumns, ReleaseRequest
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,9 +74,7 @@ class ReleaseRows:
 def table_as_declared(
     path: Path,
     analyst_table: AnalystTable,
-    x: Sequence[str],
-    y: str | None,
-    user_id: str | None,
+    asked: ReleaseColumns,
     *,
     family: str,
     watch: Watch,
@@ -86,6 +84,7 @@ def table_as_declared(
     A missing cell is refused where rows of zeros would not do: they would move a mean, or a user's. The
     responses of a generalized linear model (``family``) stay as they are.
     """
+    x, y, user_id = asked.x, asked.y, asked.user_id
     known = {column.name: column for column in analyst_table.columns}
     wanted = [*x, *([y] if y else [])]
     for name in wanted:
@@ -218,7 +217,7 @@ def read_rows(
 
     if analyst_table:
         family = str(config.params.get("family", ""))
-        rows = table_as_declared(Path(data), analyst_table, x, y, user_id, family=family, watch=watch)
+        rows = table_as_declared(Path(data), analyst_table, config.columns, family=family, watch=watch)
         if request.by_formula:
             rows = replace(rows, units=rows.units.by_formula(request.by_formula))
     elif is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):

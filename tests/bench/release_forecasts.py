@@ -14,7 +14,7 @@ import numpy as np
 
 from data.tables.declared import declared_to_parquet
 from tasks.advice.made_up_tables import LEVEL
-from tasks.advice.releases import ReleaseForecast, forecast_release
+from tasks.advice.releases import AskedRelease, ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses
 from tasks.study.panel import structure_of
@@ -155,4 +155,5 @@ def released(name: str, replicates: int) -> Released:
             draw = next(iter(panel.problem.draws(drawn, prepared)))
             ends.append(draw.answer(cell, drawn).interval[:, : len(panel.problem.covariates)])
         guessed = spec.model_copy(update={"guesses": Guesses(**TABLES[name]["guesses"])})
-        return Released(forecast_release(guessed, estimator, params, _EPSILON, n**-2.0), np.array(ends))
+        asked = AskedRelease(estimator=estimator, epsilon=_EPSILON, delta=n**-2.0, params=params)
+        return Released(forecast_release(guessed, asked), np.array(ends))

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from flows.cli.advise import advise as command
 from flows.studies.find_study import find_study
 from tasks.advice import forecasts, made_up_tables, releases
 from tasks.advice.forecasts import advise
-from tasks.advice.releases import forecast_release, release_costs, what_would_help
+from tasks.advice.releases import AskedRelease, forecast_release, release_costs, what_would_help
 from tasks.problems.declared_rows import Guesses
 from tests.tasks.analyst_tables import computed, edited, init_study, initialized, refusal
 
@@ -135,6 +136,10 @@ def test_a_forecast_of_a_large_table_is_that_of_a_small_one_at_more_budget(tmp_p
     assert all(np.isfinite(list(own.values())))
 
 
+def regression(epsilon, delta, **about):
+    return AskedRelease(estimator="preconditioned_regression", epsilon=epsilon, delta=delta, **about)
+
+
 def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(tmp_path, few_tables):
     spec = find_study(str(small(study(tmp_path, people(4000), response="cost"))))
     own = {f.epsilon: f for f in advise(spec).forecasts if f.private and f.n == spec.headline.n}
@@ -142,7 +147,7 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
     assert own[0.5].intervals[0] <= own[3.0].intervals[0]
     assert 0 <= own[3.0].intervals[1] <= own[3.0].intervals[0] <= own[3.0].intervals[2] <= 5
     for epsilon, wanted in ((1e-3, 0), (1000.0, 5)):
-        foreseen = forecast_release(spec, "preconditioned_regression", {}, epsilon, 1e-7)
+        foreseen = forecast_release(spec, regression(epsilon, 1e-7))
         assert (foreseen.intervals[0], len(foreseen.names)) == (wanted, 5)
         assert np.isfinite(foreseen.half_widths).sum() == wanted
         assert foreseen.signs[1] <= foreseen.signs[0] <= foreseen.intervals[2]
@@ -360,7 +365,7 @@ def test_chance_in_a_forecast_of_a_release_is_that_of_all_rows(tmp_path, few_tab
     widths = []
     for rows in (1_000, 16_000):
         monkeypatch.setattr("tasks.advice.releases._ROWS_OF_RELEASES", rows)
-        widths.append(forecast_release(spec, "preconditioned_regression", {}, 1.0, 1e-12))
+        widths.append(forecast_release(spec, regression(1.0, 1e-12)))
     first, second = (each.half_widths[0] for each in widths)
     assert first == pytest.approx(second, rel=0.5)  # 4 times as wide with the chance of a thousand rows
     assert all(each.ends[0, 0] <= each.half_widths[0] <= each.ends[1, 0] for each in widths)
@@ -368,19 +373,19 @@ def test_chance_in_a_forecast_of_a_release_is_that_of_all_rows(tmp_path, few_tab
 
 def test_what_would_help_tells_what_more_each_change_brings(tmp_path, few_tables):
     spec = find_study(str(small(study(tmp_path, people(4000), response="cost"))))
-    asked = (spec, "preconditioned_regression", {}, 0.2, 1e-7, ("age", "region", "smoker", "visits"))
-    now, found = forecast_release(*asked), what_would_help(*asked)
+    asked = regression(0.2, 1e-7, columns=("age", "region", "smoker", "visits"))
+    now, found = forecast_release(spec, asked), what_would_help(spec, asked)
     assert [len(each.names) for each in found.values()] == [5, 5, 3, 4]
     (tmp_path / "formula").mkdir()
     by_formula = find_study(
         str(small(study(tmp_path / "formula", people(4000), formula="cost ~ age*smoker")))
     )
-    asked_of = by_formula, *asked[1:-1], by_formula.head_panel.problem.covariates
-    assert "1 of the 3 columns" in what_would_help(*asked_of)
+    asked_of = replace(asked, columns=by_formula.head_panel.problem.covariates)
+    assert "1 of the 3 columns" in what_would_help(by_formula, asked_of)
     epsilon, rows, *_ = found.values()
     assert epsilon.intervals[0] >= now.intervals[0]
     assert rows.intervals[0] >= now.intervals[0]
     assert rows.intervals[0] + epsilon.intervals[0] > 2 * now.intervals[0]
-    wide = what_would_help(*asked[:2], {"interval_target": "least squares"}, *asked[3:])
-    robust = forecast_release(*asked[:2], {"interval_target": "robust"}, *asked[3:])
+    wide = what_would_help(spec, replace(asked, params={"interval_target": "least squares"}))
+    robust = forecast_release(spec, replace(asked, params={"interval_target": "robust"}))
     assert wide['interval_target = "robust"'].signs == robust.signs

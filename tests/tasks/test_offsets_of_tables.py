@@ -8,7 +8,7 @@ import statsmodels.formula.api as smf
 import dpalgos
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
-from tasks.advice.releases import forecast_release
+from tasks.advice.releases import AskedRelease, forecast_release
 from tasks.errors import SpecError
 from tasks.release.record import record_of
 from tests.tasks.analyst_tables import computed, edited, release, reported, study_of
@@ -94,7 +94,9 @@ def test_a_study_measures_the_coefficients_but_the_offset(tmp_path):
 
 def test_forecasts_are_of_the_coefficients_but_the_offset(tmp_path):
     spec = find_study(str(study(tmp_path)))
-    found = forecast_release(spec, "preconditioned_glm", {"family": "poisson", "interval": 0.95}, 5.0, 1e-8)
+    params = {"family": "poisson", "interval": 0.95}
+    asked = AskedRelease(estimator="preconditioned_glm", epsilon=5.0, delta=1e-8, params=params)
+    found = forecast_release(spec, asked)
     assert found.names == ("age", "smoker=yes")
     assert found.half_widths.shape == (2,)
     assert found.signs[2] <= 2

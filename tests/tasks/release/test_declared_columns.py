@@ -16,6 +16,7 @@ from reports.pages.release_page import render_release
 from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
 from tasks.release.record import record_of
+from tasks.release.request import ReleaseColumns
 from tasks.release.table import table_as_declared
 from tasks.report.coefficients import text_of
 from tests.tasks.analyst_tables import edited, release, study_of
@@ -23,6 +24,7 @@ from tests.tasks.analyst_tables import edited, release, study_of
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
 COLUMNS = ("age", "region", "smoker")
+COST = ReleaseColumns(x=COLUMNS, y="cost")
 
 
 def people(n=4000):
@@ -216,9 +218,7 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     table, path = people(), tmp_path / "table.csv"
 
     def read():
-        return table_as_declared(
-            path, spec.analyst_table, COLUMNS, "cost", None, family="", watch=lambda batch: None
-        )
+        return table_as_declared(path, spec.analyst_table, COST, family="", watch=lambda batch: None)
 
     before = read()
     table.loc[7] = [110.0, "west", "no", 9000.0]
@@ -320,22 +320,16 @@ def test_a_level_that_spells_a_marker_is_released_as_a_level(tmp_path, ledger):
     found = asked(tmp_path, ledger)
     assert "smoker=none" in found.estimate
     assert found.plan.rows.units.declared["levels_before_markers"] == ["smoker"]
-    read = table_as_declared(
-        *(tmp_path / "table.csv", find_study(str(file)).analyst_table, COLUMNS, "cost", None),
-        family="",
-        watch=lambda batch: None,
-    )
+    table = find_study(str(file)).analyst_table
+    read = table_as_declared(tmp_path / "table.csv", table, COST, family="", watch=lambda batch: None)
     assert (read.X[:, -1] == 1).all()
 
 
 def test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays(tmp_path):
     file = study(tmp_path, with_gaps(), response="cost")
     edited(file, 'missing = "refuse"', 'missing = "drop"')
-    read = table_as_declared(
-        *(tmp_path / "table.csv", find_study(str(file)).analyst_table, COLUMNS, "cost", None),
-        family="",
-        watch=lambda batch: None,
-    )
+    table = find_study(str(file)).analyst_table
+    read = table_as_declared(tmp_path / "table.csv", table, COST, family="", watch=lambda batch: None)
     gap = with_gaps()["age"].isna().to_numpy()
     assert len(read.X) == len(gap)
     assert not read.X[gap].any()
