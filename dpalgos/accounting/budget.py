@@ -16,6 +16,7 @@ from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
 from dpalgos.errors import InputError
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
+_BELOW = 1 - 1e-12  # lest rounding lift a sum of parts of ε above it
 
 
 @lru_cache(maxsize=4096)
@@ -99,8 +100,8 @@ class SplitBudget:
         return float(np.sqrt(8 * self._share(part) * self._rho / selections))
 
     def split_epsilon(self, part: str, releases: int = 1) -> float:
-        """Return the ε of each of a part's releases where the ε of all releases simply add up."""
-        return self.epsilon * self._share(part) / releases
+        """Return the ε of each of a part's releases where they simply add up, rounded down."""
+        return _BELOW * self.epsilon * self._share(part) / releases
 
     @property
     def _rho(self) -> float:

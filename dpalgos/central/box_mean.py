@@ -58,8 +58,6 @@ from dpalgos.steps.clipping import RelativeSquares, scaled_box_mean_sensitivity,
 from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
-_BELOW = 1 - 1e-12  # lest rounding lift the sum of the groups' ε above the requested ε
-
 
 @dataclass(frozen=True, kw_only=True)
 class BoxMeanParams(MeanInterval):
@@ -157,7 +155,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
         placed, reach = np.empty_like(means), np.empty_like(means)
         for group in groups:
             k, moves = len(group.columns), unit_mean_sensitivity(n)
-            spent = _BELOW * by_epsilon.split_epsilon("mean")
+            spent = by_epsilon.split_epsilon("mean")
             spent *= group.root / sum(each.root for each in groups)
             placed[group.columns] = transcript.box(
                 means[group.columns], linf_sensitivity=moves, epsilon=spent, label="mean"
@@ -175,7 +173,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
         lambda: sample.clipped_means(squares, 1.0),
         noise_std=reach,
         multiplier=by_mu.gaussian_multiplier if gaussian else None,
-        epsilon=_BELOW * sum(map(by_epsilon.split_epsilon, params.interval_epsilon)),
+        epsilon=sum(map(by_epsilon.split_epsilon, params.interval_epsilon)),
     )
     return mean
 

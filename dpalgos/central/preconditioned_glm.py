@@ -9,9 +9,10 @@ coefficients: a row counts by its score, clipped to a level that is public or it
 counts are neither cut nor bounded. What should be public are *units* in which columns are of order one; they
 affect accuracy only.
 
-Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and ℓ2
-sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, H, θ, the levels
-and the shrinkage use released quantities only. All releases, with their shares of what the forms below leave:
+Why it is private. Everything is Gaussian but for few rows, so that with μ = μ(ε, δ) a release with share f of
+μ² and ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, H, θ,
+the levels and the shrinkage use released quantities only. All releases, with their shares of what the forms
+below leave:
 
     quantity                              sensitivity  share     made in             forms
     rows above a level                    1            .02 left  search_level        not levels
@@ -19,6 +20,7 @@ and the shrinkage use released quantities only. All releases, with their shares 
     responses above a level               1            .02 left  search_level        poisson
     mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
     mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
+    mean logarithm                        10.4/n       .4 of ε   private_constant    few rows and poisson
     second moments                        √2 C_A²/n    .2 left   private_whitening   all
     preconditioned score                  2C/n         the rest  scored_steps        all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
@@ -44,10 +46,10 @@ released scores are small. T is 6, and 8 in logistic models: where events are ra
 too early.
 
 With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by 1.5 times its factor.
-Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_origin`), with more of μ² the
+Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_constant`), with more of μ² the
 fewer rows there are, and take eight shorter steps from twice that, of which those that moved far count less
 (in other models, too). Where nμ < 15 √d (25 √d for counts) and levels are private the answer is the
-constant alone, from all of μ².
+constant alone: its two or three numbers have Laplace noise and spend ε, not μ² (a mean response c/n or 2/n).
 
 The clip levels
     ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows,
@@ -91,11 +93,14 @@ from dpalgos.intervals.offsets import OffsetParams
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
-from dpalgos.mechanisms.private_origin import (
+from dpalgos.mechanisms.private_constant import (
     CONSTANT,
     EXPOSURE,
+    LOGARITHM,
     RESPONSES_ABOVE,
+    ConstantNoise,
     constant_shares,
+    lone_constant_shares,
     private_constant,
     private_typical_offset,
 )
@@ -116,7 +121,6 @@ _LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.04
 _N_STEPS, _MORE_STEPS, _GROWTH, _PART_STEP, _N_COMBINED = 6, 2, 1.4, 0.85, 4
 _N_CENTERED = 3  # steps at which an interval is centered
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
-_EXPOSURE_OF_FEW = 0.25  # next to the constant's other parts
 _ABOVE_MEAN, _LEAST_START = 2.0, 0.6  # of counts, where steps start
 _RIDGE, _EVENTS_RIDGE, _COUNTS_RIDGE = 0.5, 0.75, 1.5
 _LEAST_PART = 0.1  # of the way that a step goes
@@ -186,23 +190,24 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
     def budget(
         self, reserved: Mapping[str, float], shape: public.PublicShape | None, size: float, n_features: int
     ) -> SplitBudget:
-        """Return how μ² is spent: reserved shares are of the whole, the others of what these leave."""
-        has_offset = self.offset_bounds is not None
+        """Return how μ² is spent: reserved shares are of the whole, the others of what these leave.
+
+        Of few rows the constant alone is released, from all of ε.
+        """
+        family, has_offset = self.made(), self.offset_bounds is not None
+        if self.is_constant(size, n_features):
+            parts = lone_constant_shares(of_counts=self.needs_start, has_offset=has_offset)
+            return self.split_budget(parts, {})
         shares = constant_shares(size, has_offset=has_offset) if self.starts_at_mean else {}
         left = 1 - sum(shares.values())
-        if self.is_constant(size, n_features):
-            shares = (shares or {CONSTANT: 1.0}) | ({EXPOSURE: _EXPOSURE_OF_FEW} if has_offset else {})
-            shares = {part: share / sum(shares.values()) for part, share in shares.items()}
-        else:
-            shares |= {} if self.starts_at_mean or not self.needs_start else {"start": _START_SHARE}
-            family = self.made()
-            bounded = np.isfinite(family.residual_bound)
-            shares["moments"] = left * (_BOUNDED_MOMENT_SHARE if bounded else _MOMENT_SHARE)
-            if self.clip == "private":
-                score_share = _LINEAR_SCORE_SHARE if family.is_linear else _SCORE_SHARE
-                shares |= {"rows": left * _ROW_SHARE, "scores": left * score_share}
-            steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
-            shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
+        shares |= {} if self.starts_at_mean or not self.needs_start else {"start": _START_SHARE}
+        bounded = np.isfinite(family.residual_bound)
+        shares["moments"] = left * (_BOUNDED_MOMENT_SHARE if bounded else _MOMENT_SHARE)
+        if self.clip == "private":
+            score_share = _LINEAR_SCORE_SHARE if family.is_linear else _SCORE_SHARE
+            shares |= {"rows": left * _ROW_SHARE, "scores": left * score_share}
+        steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
+        shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
         return self.divided(shares, reserved, shape)
 
 
@@ -237,6 +242,7 @@ def witnesses(
         "second moments": (first, zero, last, zero),
         RESPONSES_ABOVE: (first, label, first, zero),
         CONSTANT: (first, label, first, zero),
+        LOGARITHM: (first, label, first, zero),
         "scores above a level": (row, label, 0 * row, label),
         "preconditioned score": (row, label, -row, label),
         **params.shared_witnesses(d),
@@ -280,10 +286,11 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     budget = params.budget({} if constant else reserved, shape, mu * n_rows, d)
     origin = np.zeros((d, *family.classes, sample.n_replicates))
     offset = np.full(sample.n_replicates, np.mean(params.offset_bounds or 0.0))
+    noise = ConstantNoise(transcript, budget, alone=constant)
     if CONSTANT in budget.shares:
-        origin[-1] = private_constant(transcript, sample, family, budget)
+        origin[-1] = private_constant(noise, sample, family)
     if EXPOSURE in budget.shares:
-        offset = private_typical_offset(transcript, sample, budget)
+        offset = private_typical_offset(noise, sample)
     if params.intercept:
         origin[-1] -= offset
     if constant:

@@ -18,10 +18,6 @@ rows are of one size keeps its unit: without a center, a bulk at -.01 would beco
 
 The response has a center and a unit where nμ ≥ 140, columns a center where nμ ≥ 70√p, too, and a unit where
 nμ ≥ 300√p: below that counts say too little.
-
-The constant of a generalized linear model follows from the mean response: numbers up to 1, indicators of
-classes, or counts cut at a level that a search of four counts finds, about 3 % of them exceed it. With an
-offset it follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,22 +30,13 @@ from dpalgos.mechanisms.clip_levels import (
     counts_in_bins,
     counts_needed,
     search_by_counts,
-    search_level,
     with_response,
 )
-from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.moments import clipped_row_sums
 from dpalgos.typing import FloatArray, IntArray
-
-CONSTANT, RESPONSES_ABOVE, EXPOSURE = "mean response", "responses above a level", "mean exposure"
-LARGEST_RESPONSE = "largest response"
-_COUNTS = 2.0 ** np.arange(16) - 0.5
-_LARGE_COUNTS, _MOST_LARGE, _DETECTABLE_COUNT = 0.03, 0.25, 4.0  # of the rows; and times the noise of a count
-# Shares of μ²: a number over nμ, squared; at least and at most.
-_MEAN_SHARE, _LEVEL_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
 
 MEDIANS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about the medians"
 _LOWEST, _N_POWERS, _DIGITS = -24, 64, 4  # the least power of two; how many; binary digits after the first
@@ -88,95 +75,6 @@ def powers_sensitivity(n_columns: int) -> float:
     Attained where both rows have a power of two, and different ones, in each column.
     """
     return float(np.sqrt(2 * n_columns))
-
-
-def constant_shares(size: float, *, has_offset: bool) -> dict[str, float]:
-    """Return the shares of μ² that a mean of counts takes where ``size`` is nμ: more the fewer rows."""
-    parts = {CONSTANT: _MEAN_SHARE, LARGEST_RESPONSE: _LEVEL_SHARE}
-    parts |= {EXPOSURE: _EXPOSURE_SHARE} if has_offset else {}
-    return {
-        part: float(np.clip((rate / size) ** 2, least, most)) for part, (rate, least, most) in parts.items()
-    }
-
-
-def mean_response_sensitivity(n_rows: FloatArray, largest: FloatArray, *, of_classes: bool) -> FloatArray:
-    """Return c/n for responses within [0, c], and √2/n for indicators of classes, of which two change."""
-    return np.asarray((np.sqrt(2) if of_classes else largest) / n_rows)
-
-
-def private_constant(
-    transcript: Transcript, sample: Sample, family: Family, budget: SplitBudget
-) -> FloatArray:
-    """Release the mean response, and return the predictor of which it is the mean, (R,) or (K, R).
-
-    Counts are cut at a level that is released first. A mean below its noise counts as that.
-    """
-    n_rows, classes = sample.n_rows, bool(family.classes)
-    largest: FloatArray = np.ones(transcript.n_replicates)
-    if not np.isfinite(family.residual_bound):
-        multiplier = budget.gaussian_multiplier(LARGEST_RESPONSE, counts_needed(len(_COUNTS)))
-        wanted = np.maximum(_LARGE_COUNTS * n_rows, _DETECTABLE_COUNT * multiplier)
-        largest = search_level(
-            transcript,
-            _COUNTS,
-            np.minimum(wanted, _MOST_LARGE * n_rows),
-            sample.grouped(lambda group: np.asarray(group.y[:, None] * group.weights)),
-            noise_multiplier=multiplier,
-            label=RESPONSES_ABOVE,
-        )
-
-    def part(group: Group, y: FloatArray) -> FloatArray:
-        cut = np.minimum(y, largest[group.replicates])
-        weights = group.weights[:, None] if classes else group.weights
-        return np.asarray((cut * weights).sum(axis=0))
-
-    encoded = sample.grouped(lambda group: np.maximum(family.encode(group.y), 0))
-    total = encoded.total((*family.classes, transcript.n_replicates), part)
-    sensitivity = mean_response_sensitivity(n_rows, largest, of_classes=classes)
-    multiplier = budget.gaussian_multiplier(CONSTANT)
-    released = transcript.gaussian(
-        np.atleast_2d(total / n_rows),
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label=CONSTANT,
-    )
-    noise = transcript.noise_std(sensitivity, multiplier, len(released))
-    mean = np.maximum(released, np.maximum(noise, np.finfo(float).tiny))
-    if classes:
-        return np.asarray(np.log(mean / mean.sum(axis=0)))
-    if np.isfinite(family.residual_bound):
-        mean = np.minimum(mean, np.maximum(1 - noise, 0.5))
-        return np.asarray(np.log(mean / (1 - mean))[0])
-    return np.asarray(np.log(mean)[0])
-
-
-def mean_exposure_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return 1/n: e^offset over its public upper bound, times a constant in [0, 1], lies in [0, 1]."""
-    return np.asarray(1 / n_rows)
-
-
-def private_typical_offset(transcript: Transcript, sample: Sample, budget: SplitBudget) -> FloatArray:
-    """Release the mean of e^offset, and return its logarithm, (R,).
-
-    A row whose constant, the last column, is 0 counts as left out.
-    """
-    assert sample.offset_bounds is not None
-    low, high = sample.offset_bounds
-
-    def part(group: Group, constant: FloatArray) -> FloatArray:
-        return np.asarray((np.exp(group.offset - high) * constant * group.weights).sum(axis=0)[None])
-
-    constants = sample.grouped(lambda group: np.clip(group.X[:, -1:], 0, 1))
-    sensitivity = mean_exposure_sensitivity(sample.n_rows)
-    multiplier = budget.gaussian_multiplier(EXPOSURE)
-    released = transcript.gaussian(
-        constants.total((1, transcript.n_replicates), part) / sample.n_rows,
-        l2_sensitivity=sensitivity,
-        noise_multiplier=multiplier,
-        label=EXPOSURE,
-    )[0]
-    least = np.maximum(transcript.noise_std(sensitivity, multiplier, 1), np.exp(low - high))
-    return np.asarray(high + np.log(np.clip(released, np.minimum(least, 1), 1)))
 
 
 def released_columns(size: float, n_features: int, *, intercept: bool, by_name: bool) -> dict[str, int]:

@@ -1,0 +1,178 @@
+"""The constant of a generalized linear model, from a released mean response.
+
+Responses are numbers up to 1, indicators of classes, or counts cut at a level. With an offset the constant
+follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
+
+Next to other releases noise is Gaussian, parts are shares of μ², and the level of counts is one that a search
+of four counts finds, about 3 % of them exceed it. Where the answer is the constant alone, parts are shares of
+ε, which simply add up, and noise is Laplace noise: of one number moved by Δ it has the standard deviation
+√2 Δ/ε, where Gaussian noise has Δ/μ (14 Δ and 36 Δ at ε = .1, δ = 10⁻⁶). Counts are then cut at six times
+e^m − 1, m the released mean of log(1 + y), of counts up to 2¹⁵: so few rows say more by a mean than by
+four counts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.mechanisms.clip_levels import counts_needed, search_level
+from dpalgos.models.families import Family
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Group, Sample
+from dpalgos.typing import FloatArray
+
+CONSTANT, RESPONSES_ABOVE, EXPOSURE = "mean response", "responses above a level", "mean exposure"
+LARGEST_RESPONSE, LOGARITHM = "largest response", "mean logarithm"
+_COUNTS = 2.0 ** np.arange(16) - 0.5
+_LARGE_COUNTS, _MOST_LARGE, _DETECTABLE_COUNT = 0.03, 0.25, 4.0  # of the rows; and times the noise of a count
+_LARGEST_COUNT, _CUT_AT = 2.0**15, 6.0  # the second times what the mean logarithm says
+# Shares of μ²: a number over nμ, squared; at least and at most.
+_MEAN_SHARE, _LEVEL_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
+_ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of what is spent on those that are released
+
+
+def constant_shares(size: float, *, has_offset: bool) -> dict[str, float]:
+    """Return the shares of μ² that a mean of counts takes where ``size`` is nμ: more the fewer rows."""
+    parts = {CONSTANT: _MEAN_SHARE, LARGEST_RESPONSE: _LEVEL_SHARE}
+    parts |= {EXPOSURE: _EXPOSURE_SHARE} if has_offset else {}
+    return {
+        part: float(np.clip((rate / size) ** 2, least, most)) for part, (rate, least, most) in parts.items()
+    }
+
+
+def lone_constant_shares(*, of_counts: bool, has_offset: bool) -> dict[str, float]:
+    """Return the shares of ε where nothing but the constant is released."""
+    parts = [CONSTANT, *[LOGARITHM] * of_counts, *[EXPOSURE] * has_offset]
+    total = sum(_ALONE[part] for part in parts)
+    return {part: _ALONE[part] / total for part in parts}
+
+
+@dataclass(frozen=True)
+class ConstantNoise:
+    """The noise of a constant's releases: Gaussian next to others, Laplace noise where it is ``alone``."""
+
+    transcript: Transcript
+    budget: SplitBudget
+    alone: bool
+
+    def released(
+        self, value: FloatArray, *, l1_sensitivity: FloatArray, l2_sensitivity: FloatArray, label: str
+    ) -> tuple[FloatArray, FloatArray]:
+        """Release numbers (k, R); return them and the standard deviation of their noise, (R,)."""
+        if self.alone:
+            epsilon = self.budget.split_epsilon(label)
+            released = self.transcript.laplace(
+                value, l1_sensitivity=l1_sensitivity, epsilon=epsilon, label=label
+            )
+            return released, np.sqrt(2) * l1_sensitivity / epsilon
+        multiplier = self.budget.gaussian_multiplier(label)
+        released = self.transcript.gaussian(
+            value, l2_sensitivity=l2_sensitivity, noise_multiplier=multiplier, label=label
+        )
+        return released, self.transcript.noise_std(l2_sensitivity, multiplier, len(value))
+
+
+def mean_response_sensitivity(n_rows: FloatArray, largest: FloatArray, *, of_classes: bool) -> FloatArray:
+    """Return c/n for responses within [0, c], and √2/n for indicators of classes, of which two change."""
+    return np.asarray((np.sqrt(2) if of_classes else largest) / n_rows)
+
+
+def mean_response_l1_sensitivity(n_rows: FloatArray, largest: FloatArray, *, of_classes: bool) -> FloatArray:
+    """Return c/n for responses within [0, c], and 2/n for indicators of classes, of which two change."""
+    return np.asarray((2 if of_classes else largest) / n_rows)
+
+
+def private_constant(noise: ConstantNoise, sample: Sample, family: Family) -> FloatArray:
+    """Release the mean response, and return the predictor of which it is the mean, (R,) or (K, R).
+
+    Counts are cut at a level that is released first. A mean below its noise counts as that.
+    """
+    n_rows, classes = sample.n_rows, bool(family.classes)
+    largest: FloatArray = np.ones(sample.n_replicates)
+    if not np.isfinite(family.residual_bound):
+        largest = _mean_level(noise, sample) if noise.alone else _searched_level(noise, sample)
+
+    def part(group: Group, y: FloatArray) -> FloatArray:
+        cut = np.minimum(y, largest[group.replicates])
+        weights = group.weights[:, None] if classes else group.weights
+        return np.asarray((cut * weights).sum(axis=0))
+
+    encoded = sample.grouped(lambda group: np.maximum(family.encode(group.y), 0))
+    total = encoded.total((*family.classes, sample.n_replicates), part)
+    released, std = noise.released(
+        np.atleast_2d(total / n_rows),
+        l1_sensitivity=mean_response_l1_sensitivity(n_rows, largest, of_classes=classes),
+        l2_sensitivity=mean_response_sensitivity(n_rows, largest, of_classes=classes),
+        label=CONSTANT,
+    )
+    mean = np.maximum(released, np.maximum(std, np.finfo(float).tiny))
+    if classes:
+        return np.asarray(np.log(mean / mean.sum(axis=0)))
+    if np.isfinite(family.residual_bound):
+        mean = np.minimum(mean, np.maximum(1 - std, 0.5))
+        return np.asarray(np.log(mean / (1 - mean))[0])
+    return np.asarray(np.log(mean)[0])
+
+
+def _searched_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
+    multiplier = noise.budget.gaussian_multiplier(LARGEST_RESPONSE, counts_needed(len(_COUNTS)))
+    wanted = np.maximum(_LARGE_COUNTS * sample.n_rows, _DETECTABLE_COUNT * multiplier)
+    return search_level(
+        noise.transcript,
+        _COUNTS,
+        np.minimum(wanted, _MOST_LARGE * sample.n_rows),
+        sample.grouped(lambda group: np.asarray(group.y[:, None] * group.weights)),
+        noise_multiplier=multiplier,
+        label=RESPONSES_ABOVE,
+    )
+
+
+def mean_logarithm_sensitivity(n_rows: FloatArray) -> FloatArray:
+    """Return log(1 + 2¹⁵)/n: counts of 0 and of 2¹⁵ or more."""
+    return np.asarray(np.log1p(_LARGEST_COUNT) / n_rows)
+
+
+def _mean_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
+    def part(group: Group, logarithms: FloatArray) -> FloatArray:
+        return np.asarray((logarithms * group.weights).sum(axis=0)[None])
+
+    logarithms = sample.grouped(lambda group: np.log1p(np.clip(group.y, 0, _LARGEST_COUNT))[:, None])
+    sensitivity = mean_logarithm_sensitivity(sample.n_rows)
+    released, std = noise.released(
+        logarithms.total((1, sample.n_replicates), part) / sample.n_rows,
+        l1_sensitivity=sensitivity,
+        l2_sensitivity=sensitivity,
+        label=LOGARITHM,
+    )
+    largest = np.log1p(_LARGEST_COUNT)
+    typical = np.expm1(np.clip(released[0], np.minimum(std, largest), largest))
+    return np.asarray(np.maximum(_CUT_AT * typical, 1.0))
+
+
+def mean_exposure_sensitivity(n_rows: FloatArray) -> FloatArray:
+    """Return 1/n: e^offset over its public upper bound, times a constant in [0, 1], lies in [0, 1]."""
+    return np.asarray(1 / n_rows)
+
+
+def private_typical_offset(noise: ConstantNoise, sample: Sample) -> FloatArray:
+    """Release the mean of e^offset, and return its logarithm, (R,).
+
+    A row whose constant, the last column, is 0 counts as left out.
+    """
+    assert sample.offset_bounds is not None
+    low, high = sample.offset_bounds
+
+    def part(group: Group, constant: FloatArray) -> FloatArray:
+        return np.asarray((np.exp(group.offset - high) * constant * group.weights).sum(axis=0)[None])
+
+    constants = sample.grouped(lambda group: np.clip(group.X[:, -1:], 0, 1))
+    sensitivity = mean_exposure_sensitivity(sample.n_rows)
+    released, std = noise.released(
+        constants.total((1, sample.n_replicates), part) / sample.n_rows,
+        l1_sensitivity=sensitivity,
+        l2_sensitivity=sensitivity,
+        label=EXPOSURE,
+    )
+    least = np.maximum(std, np.exp(low - high))
+    return np.asarray(high + np.log(np.clip(released[0], np.minimum(least, 1), 1)))
