@@ -7,6 +7,7 @@ packages that compute it, and on the versions of the libraries. Any change of su
 
 import ast
 import hashlib
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -31,6 +32,7 @@ LIBRARIES = (
     *("opendp", "dp-accounting"),
 )
 OF_PAGES = ("vl-convert-python", "jinja2")
+_PARSING = threading.Lock()  # CPython 3.11 counts how deep all threads are in their syntax trees as one
 _SUFFIXES = {".py", ".toml", ".html", ".css", ".js", ".json", ".md"}
 
 
@@ -39,7 +41,8 @@ def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:
 
     Where all of them are of the package `data` the results are tables; `of_page` says that they are pages.
     """
-    return _code_digest(tuple(sorted(set(modules))), of_page)
+    with _PARSING:
+        return _code_digest(tuple(sorted(set(modules))), of_page)
 
 
 @cache

@@ -117,10 +117,14 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+class _Notes(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"note: {self.format(record)}")
+
+
 def _show_warnings() -> None:
     """Show warnings of the packages as notes on standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("note: %(message)s"))
+    handler = _Notes()
     for name in ("data", "dpalgos", "tasks", "flows"):
         logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -37,6 +38,8 @@ INTERRUPTED = "interrupted"
 KEEP_DAYS = "DPCOST_KEEP_DAYS"  # how long history is kept, here and by the server
 _DEFAULT_DAYS = 90
 _HELD: set[Path] = set()  # the homes whose lock this process holds
+_UNDER_WAY: set[str] = set()  # the flow runs of this process that have begun and not ended
+_WRITING = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +71,23 @@ def begin(home: Path, flow_run_id: UUID | str, study: str, profile: str = "", *,
     entry = JournalEntry(
         flow_run_id=str(flow_run_id), study=study, started=_now(), profile=profile, own_data=own_data
     )
-    before = history(home)
-    for each in before:
-        if not each.ended:
-            say(f"the {each.study} run of {each.started} ended without saying so; it is marked as {CRASHED}")
-    _write(home, [entry, *(each if each.ended else _ended(each, CRASHED) for each in before)])
+    with _WRITING:
+        entries = [entry]
+        for each in history(home):
+            dead = not each.ended and each.flow_run_id not in _UNDER_WAY
+            entries.append(_ended(each, CRASHED) if dead else each)
+            if dead:
+                when = f"the {each.study} run of {each.started}"
+                say(f"{when} ended without saying so; it is marked as {CRASHED}")
+        _write(home, entries)
+        _UNDER_WAY.add(entry.flow_run_id)
 
 
 def end(home: Path, flow_run_id: UUID | str, status: str = COMPLETED) -> None:
-    known = history(home)
-    _write(home, [_ended(each, status) if each.flow_run_id == str(flow_run_id) else each for each in known])
+    with _WRITING:
+        run = str(flow_run_id)
+        _write(home, [_ended(each, status) if each.flow_run_id == run else each for each in history(home)])
+        _UNDER_WAY.discard(run)
 
 
 def history(home: Path) -> list[JournalEntry]:
@@ -98,7 +108,7 @@ def recent_runs(home: Path, limit: int = 10) -> list[dict[str, str]]:
     """Return the latest runs as ``dpcost status`` shows them, the newest first."""
     entries, running = history(home)[:limit], is_held(home)
     unended = [each.flow_run_id for each in entries if not each.ended]
-    alive = unended[:1] if running else []
+    alive = unended if running else []
     return [
         {
             **{name: getattr(entry, name) for name in ("started", "ended", "study", "profile")},

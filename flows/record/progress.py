@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+from tasks.turns import TURN
+
 _SECONDS_BETWEEN_LINES = 5.0
 _SECONDS_BETWEEN_SIGNS = 30.0  # of life, while no block is finished
 _SECONDS_BETWEEN_TICKS = 1.0
@@ -25,7 +27,7 @@ class Progress:
         self._stream, self._clock = stream, clock
         self._started = self._last_line = clock()
         self._live, self._shown = stream.isatty(), False
-        self._lock = threading.Lock()
+        self._lock, self._turn = threading.Lock(), TURN.get()
 
     def within(self, name: str, work: float) -> None:
         """Note how much of the work of a block that is under way is done."""
@@ -56,6 +58,10 @@ class Progress:
     def _show(self, at_least: float) -> None:
         """Write the line: always on a terminal, elsewhere if the last one is so many seconds old."""
         now = self._clock()
+        if self._turn > _turns.shown:
+            if self._n_done == self._n_blocks:
+                say(self.line(now))
+            return
         with suppress(OSError):
             if self._live:
                 columns = max(20, shutil.get_terminal_size().columns)
@@ -117,10 +123,33 @@ def counter(
     return show
 
 
+class _Turns:
+    """The study of a command whose messages are shown, and what later ones have to say."""
+
+    def __init__(self) -> None:
+        self.shown = 0
+        self.kept: dict[int, list[str]] = {}
+        self.lock = threading.RLock()
+
+
+_turns = _Turns()
+
+
 def say(sentence: str) -> None:
-    """Write one line to standard error; a closed stream does not stop the run."""
-    with suppress(OSError):
-        print(sentence, file=sys.stderr, flush=True)
+    """Write one line to standard error when it is the study's turn; a closed stream does not stop the run."""
+    with _turns.lock, suppress(OSError):
+        if (turn := TURN.get()) > _turns.shown:
+            _turns.kept.setdefault(turn, []).append(sentence)
+        else:
+            print(sentence, file=sys.stderr, flush=True)
+
+
+def show_turn(turn: int) -> None:
+    """Show the messages of a study from now on, those first that it kept until its turn."""
+    with _turns.lock:
+        _turns.shown = turn
+        for sentence in _turns.kept.pop(turn, []):
+            say(sentence)
 
 
 def blocks(count: int) -> str:

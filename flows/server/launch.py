@@ -9,7 +9,9 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,7 +20,7 @@ from data.store.folders import atomic_write, home, private_folder, read_small, r
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from flows.record.journal import exclusive_run
-from flows.record.progress import say
+from flows.record.progress import say, show_turn
 from flows.server import Say
 from flows.server.interruption import leave, prompt_end
 from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded, watched
@@ -29,6 +31,7 @@ from tasks.cache import records_folder
 from tasks.errors import MENDABLE, SpecError
 from tasks.ingest import analyst_parquet
 from tasks.run_options import RunOptions
+from tasks.turns import STOPPED, TURN
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
@@ -38,6 +41,7 @@ SPACE_FOR_REPORTS = 5_000_000
 _AS_GOOD_AS_FULL = 1_000_000
 # Seconds. At .05 two blocks took half as long again as at .005; what this gains over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
+_STUDIES_AT_ONCE = 3  # the first is drawn while the second computes and the third brings its data
 PATIENCE = 60.0  # seconds that a run goes on while the server's disk is full; without its records it hangs
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
@@ -172,29 +176,66 @@ def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractCont
 
 
 def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
-    from prefect import tags
-    from prefect.task_runners import ThreadPoolTaskRunner
-
+    """Run studies, several in threads, and tell of each in order; one that fails stops no other."""
     from flows.record.dead_runs import end_dead_runs
     from flows.studies.parameters import TYPED
-    from flows.study import run_scorecard, run_study
 
     TYPED.set(command)
     end_dead_runs(home_tag(home()), deployed=False)
+    STOPPED.clear()
+    studies = [options for options in asked if options.study != SCORECARD]
+    index, failures = "", dict[str, Exception]()
+    pool = ThreadPoolExecutor(_STUDIES_AT_ONCE, thread_name_prefix="study")
+    try:
+        runs = [
+            pool.submit(copy_context().run, _run_one, options, at_once, turn)
+            for turn, options in enumerate(studies if len(studies) > 1 else ())
+        ]
+        for turn, options in enumerate(asked):
+            if options.study == SCORECARD and failures:
+                break  # it judges what the others found
+            show_turn(turn)
+            try:
+                outcome = runs[turn].result() if turn < len(runs) else _run_one(options, at_once)
+            except Exception as error:
+                failures[options.study] = error
+            else:
+                index = _tell_of_run(outcome)
+                _return_memory()
+    except BaseException:
+        STOPPED.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+        show_turn(0)
+    for failed in list(failures)[1:]:
+        say(f"note: {failed} failed, too; run it alone to see why")
+    for failure in failures.values():
+        raise failure
+    return index
+
+
+def _run_one(options: RunOptions, at_once: int, turn: int = 0) -> dict[str, Any]:
+    from prefect import tags
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    from flows.study import run_scorecard, run_study
+
+    TURN.set(turn)
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
-    run_one = run_study.with_options(task_runner=runner)
-    outcome: dict[str, Any] = {}
-    for options in asked:
-        flow = run_scorecard if options.study == SCORECARD else run_one
-        taken = options.model_dump(include=set(flow.parameters.properties), exclude_none=True)
-        with tags(home_tag(home()), Path(options.study).stem, options.profile):
-            outcome = dict(flow(**taken))
-        n_task_runs = outcome["n_task_runs"]
-        n_recorded = wait_until_recorded(outcome["flow_run_id"], n_task_runs)
-        if n_recorded < n_task_runs:
-            say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
-        _tell(outcome)
-        _return_memory()
+    flow = run_scorecard if options.study == SCORECARD else run_study.with_options(task_runner=runner)
+    taken = options.model_dump(include=set(flow.parameters.properties), exclude_none=True)
+    with tags(home_tag(home()), Path(options.study).stem, options.profile):
+        return dict(flow(**taken))
+
+
+def _tell_of_run(outcome: dict[str, Any]) -> str:
+    """Say what a run found once its tasks are on record, and return the index page."""
+    n_task_runs = outcome["n_task_runs"]
+    n_recorded = wait_until_recorded(outcome["flow_run_id"], n_task_runs)
+    if n_recorded < n_task_runs:
+        say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
+    _tell(outcome)
     return str(outcome["index"])
 
 

@@ -4,15 +4,16 @@ A result is found by the key that the flow computed, the name of its record file
 records. There is no lock: one run at a time uses a home.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from prefect import Task, runtime
 from prefect.cache_policies import CachePolicy
-from prefect.futures import PrefectFuture, as_completed
+from prefect.futures import PrefectFuture
 from prefect.utilities.annotations import quote
 
 from data.fetch.raw_files import RawFile
@@ -23,7 +24,9 @@ from tasks.cache import Record, at_hand, find_record, shared_record
 from tasks.ingest import analyst_parquet, fetch, parquet
 from tasks.problems.problem import Block
 from tasks.run.resources import listening
+from tasks.turns import STOPPED, TURN
 
+_SECONDS_TO_STOP = 0.2
 _RETRIES = 1  # of a fetch; the download itself has tried three times by then
 
 _RUN_NAMES = {
@@ -73,12 +76,18 @@ class PrefectTasks:
         return record if again or at_hand(record) else self.run(function, *arguments, again=True)
 
     def run_all(self, function: Callable[..., Record], jobs: Sequence[Job], study: str = "") -> list[Record]:
-        """Run a task with each of the arguments in parallel, the longest first; return records in order."""
+        """Run a task with each of the arguments in parallel, the longest first; return records in order.
+
+        The longest of all goes before those of earlier studies, too: the end of a command would wait for it.
+        """
         records: dict[int, Record] = {}
         with _shown(study, jobs) as advance:
             order = sorted(range(len(jobs)), key=lambda index: -jobs[index].work)
-            submitted = {self._submitted(function, jobs[index]): index for index in order}
-            for future in as_completed(list(submitted)):
+            turn = TURN.set(0)
+            submitted = {self._submitted(function, jobs[index]): index for index in order[:1]}
+            TURN.reset(turn)
+            submitted |= {self._submitted(function, jobs[index]): index for index in order[1:]}
+            for future in _as_completed(submitted):
                 index, record = submitted[future], future.result()
                 from_cache = future.state.name == "Cached"
                 if not at_hand(record):
@@ -95,6 +104,22 @@ class PrefectTasks:
         only = {} if job.only is None else {"only": job.only}
         future: PrefectFuture[Record] = as_task(function, job.again).submit(*arguments, **only)
         return future
+
+
+def _as_completed(futures: Iterable["PrefectFuture[Record]"]) -> Iterator["PrefectFuture[Record]"]:
+    """Yield futures as they complete; end by KeyboardInterrupt, in whatever thread, when the command does."""
+    completed: SimpleQueue[PrefectFuture[Record]] = SimpleQueue()
+    left = set(futures)
+    for future in left:
+        future.add_done_callback(completed.put)
+    while left:
+        with suppress(Empty):
+            future = completed.get(timeout=_SECONDS_TO_STOP)
+            if not STOPPED.is_set():
+                left.discard(future)
+                yield future
+        if STOPPED.is_set():
+            raise KeyboardInterrupt
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The steps of a run of a study. Prefect is not imported here: see `flows.studies.stored`."""
 
 import shlex
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ from tasks.run.headline import audit, data_limit, exhibit, headline_block
 from tasks.run_options import Profile, RunOptions
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
+
+_DRAWING = threading.Lock()  # the pages of one study at a time, and the index over all
+_BRINGING: dict[str, threading.Lock] = {}  # by dataset: several studies may read one
 
 Tables = dict[str, DatasetRef]  # by dataset
 Designs = dict[str, Record | None]  # by panel; None where data are simulated
@@ -101,9 +105,10 @@ class StudySteps:
         audits = self.audit_estimators(blocks)
         results = self.collect_results([*parts, *limits], audits)
         exhibits = self.write_exhibits(tables, designs, blocks, parts)
-        report = self.render_report(tables, [results, *exhibits])
-        index = write_index(self.reports)
-        share_report(self.folder)
+        with _DRAWING:
+            report = self.render_report(tables, [results, *exhibits])
+            index = write_index(self.reports)
+            share_report(self.folder)
         return Outcome(
             report=Path(report["report"]),
             index=index,
@@ -296,14 +301,15 @@ def bring_tables(
             tables[dataset] = call(analyst_parquet, dataset, spec.analyst_table)
             spec.check_rows(tables[dataset])
             continue
-        raw = call(fetch, dataset, offline)
-        panels = spec.panels_without_stand_in(dataset) if raw.origin == "stand-in" else ()
-        if panels:
-            why = f"{dataset} cannot be had here: {'; '.join(raw.reasons)}"
-            not_run |= {panel: f"Panel “{panel}” did not run, since {why}." for panel in panels}
-            spec = spec.without_panels(panels)
-        else:
-            tables[dataset] = call(parquet, raw, stand_in_rows=spec.stand_in_rows(dataset, profile))
+        with _BRINGING.setdefault(dataset, threading.Lock()):
+            raw = call(fetch, dataset, offline)
+            panels = spec.panels_without_stand_in(dataset) if raw.origin == "stand-in" else ()
+            if panels:
+                why = f"{dataset} cannot be had here: {'; '.join(raw.reasons)}"
+                not_run |= {panel: f"Panel “{panel}” did not run, since {why}." for panel in panels}
+                spec = spec.without_panels(panels)
+            else:
+                tables[dataset] = call(parquet, raw, stand_in_rows=spec.stand_in_rows(dataset, profile))
     return tables, spec, not_run
 
 

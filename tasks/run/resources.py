@@ -16,6 +16,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from tasks.turns import STOPPED, TURN
+
 P = ParamSpec("P")
 T = TypeVar("T")
 A = TypeVar("A")
@@ -38,13 +40,25 @@ class Room:
     def __init__(self, capacity: int) -> None:
         self._capacity, self._taken = capacity, 0
         self._running, self.most = 0, math.inf
+        self._waiting: list[int] = []  # the turns of those who wait
         self._changed = threading.Condition()
 
     @contextmanager
     def hold(self, size: int) -> Iterator[None]:
-        """Wait until ``size`` bytes are free and reserve them; a larger request runs alone."""
+        """Wait until ``size`` bytes are free and reserve them; a larger request runs alone.
+
+        The lowest turn goes first. Nobody is let in any more when the command ends early.
+        """
+        turn = TURN.get()
         with self._changed:
-            self._changed.wait_for(lambda: self._fits(size))
+            self._waiting.append(turn)
+            self._changed.wait_for(
+                lambda: STOPPED.is_set() or (turn == min(self._waiting) and self._fits(size))
+            )
+            self._waiting.remove(turn)
+            self._changed.notify_all()
+            if STOPPED.is_set():
+                raise KeyboardInterrupt
             self._taken += size
             self._running += 1
         try:
@@ -69,8 +83,8 @@ def room_for(size: int) -> AbstractContextManager[None]:
 
 
 def run_at_most(count: int | None) -> None:
-    """Let this process compute at most so many blocks at a time; None: as many as it has threads."""
-    _ROOM.most = count or math.inf
+    """Let this process compute at most so many blocks at a time; None: as many as it has cores."""
+    _ROOM.most = count or os.cpu_count() or 1
 
 
 _clusters: list[Any] = []  # the distributed.Client of this process's run, or nothing

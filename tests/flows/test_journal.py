@@ -112,3 +112,15 @@ def test_the_place_can_be_asked_for_again_by_its_holder_and_is_free_after_an_err
     with exclusive_run(tmp_path):
         assert journal.is_held(tmp_path)
     assert capsys.readouterr().err == ""
+
+
+def test_runs_of_one_process_may_overlap(tmp_path, capsys):
+    first, second = uuid4(), uuid4()
+    with exclusive_run(tmp_path):
+        journal.begin(tmp_path, first, "housing", own_data=False)
+        journal.begin(tmp_path, second, "snp", own_data=False)
+        assert statuses(tmp_path) == [("snp", "running"), ("housing", "running")]
+        journal.end(tmp_path, first)
+        journal.end(tmp_path, second)
+    assert statuses(tmp_path) == [("snp", "completed"), ("housing", "completed")]
+    assert capsys.readouterr().err == ""

@@ -1,11 +1,13 @@
 import io
 import threading
 import time
+from contextvars import copy_context
 
 import pytest
 
-from flows.record.progress import Progress, counter, progress
+from flows.record.progress import Progress, counter, progress, say, show_turn
 from tasks.run.resources import listening, shares_of
+from tasks.turns import TURN
 
 
 class Terminal(io.StringIO):
@@ -100,3 +102,19 @@ def test_a_run_ticks_by_itself_and_stops(capsys, monkeypatch):
         shown.advance(1, from_cache=False)
     assert "1/1 block" in capsys.readouterr().err
     assert not any(thread.name == "progress" for thread in threading.enumerate())
+
+
+def test_a_study_says_what_it_has_to_say_in_its_turn(capsys):
+    def second():
+        TURN.set(1)
+        say("a note of the second")
+        with progress(1, 1) as shown:
+            shown.advance(1, from_cache=False)
+
+    copy_context().run(second)
+    say("the first")
+    assert capsys.readouterr().err == "the first\n"
+    show_turn(1)
+    kept = capsys.readouterr().err.splitlines()
+    show_turn(0)
+    assert kept == ["a note of the second", f"{'█' * 20} 1/1 block, less than 1 s"]

@@ -44,6 +44,11 @@ def states(project):
         ]
 
 
+def tags_of_tasks(project):
+    with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
+        return {tags for (tags,) in database.execute("select tags from task_run")}
+
+
 def logged(project):
     with sqlite3.connect(project.home / "prefect" / "prefect.db") as database:
         rows = [*database.execute("select message from log")]
@@ -80,6 +85,9 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"]  # the second needed no server
     assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1 + 1)
+    assert tags_of_tasks(ran) == {
+        "[]"
+    }  # for a tag, the server is asked whether it limits how many run at once
     assert [run["status"] for run in runs(ran)] == ["completed"] * 2
 
 

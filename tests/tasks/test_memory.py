@@ -1,11 +1,14 @@
 """Blocks wait for memory, and what is larger than all of it runs alone."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from tasks.run import resources
 from tasks.run.resources import Room
+from tasks.turns import TURN
 
 STUDIES = Path(__file__).parents[2] / "flows" / "studies"
 
@@ -38,4 +41,30 @@ def test_a_failure_gives_the_memory_back():
     with pytest.raises(ZeroDivisionError), room.hold(10):
         raise ZeroDivisionError
     with room.hold(10):
+        pass
+
+
+def test_the_lowest_turn_goes_first():
+    room, order, waiting = Room(10), [], []
+
+    def block(turn):
+        TURN.set(turn)
+        with room.hold(10):
+            order.append(turn)
+
+    with room.hold(10):
+        for turn in (2, 0, 1):
+            waiting.append(threading.Thread(target=block, args=(turn,)))
+            waiting[-1].start()
+        while len(room._waiting) < 3:
+            time.sleep(0.01)
+    for thread in waiting:
+        thread.join()
+    assert order == [0, 1, 2]
+
+
+def test_nobody_is_let_in_after_the_end(monkeypatch):
+    monkeypatch.setattr(resources, "STOPPED", threading.Event())
+    resources.STOPPED.set()
+    with pytest.raises(KeyboardInterrupt), Room(10).hold(1):
         pass
