@@ -246,7 +246,7 @@ def estimate(
     check_users(estimator, sample)
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
     with charged_to_open_budgets(transcript.events, replicates) if estimator.private else nullcontext():
-        released = run(estimator, sample, params, transcript)
+        released = run_estimator(estimator, sample, params, transcript)
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
         _warn_of_units(transcript)
@@ -322,7 +322,7 @@ def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:
     return params
 
 
-def run(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
+def run_estimator(estimator: Estimator, sample: Sample, params: Params, transcript: Transcript) -> FloatArray:
     """Run an estimator on a given transcript, as tests and audits do."""
     if estimator.private or sample.row_mask is not None:
         return np.asarray(estimator.function(sample, params, transcript))

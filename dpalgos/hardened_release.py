@@ -16,7 +16,7 @@ import scipy
 
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent, Relation
-from dpalgos.api import Result, build_params, check_users, result_of, run
+from dpalgos.api import Result, build_params, check_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
@@ -58,7 +58,7 @@ def rehearse_release(
     epsilon, delta = float(keywords["epsilon"]), float(keywords["delta"])
     made_up = made_up_rows(estimator, n_rows, n_features, n_users, streamed)
     rehearsal = secure_transcript(estimator, made_up)
-    run(estimator, made_up, params, rehearsal)
+    run_estimator(estimator, made_up, params, rehearsal)
     calibrated = rehearsal.events
 
     def excess(log_inflation: float) -> float:
@@ -110,7 +110,7 @@ def draw_release(plan: ReleasePlan, sample: Sample) -> Result:
     An answer whose events cost anything but what was charged is withheld.
     """
     transcript = secure_transcript(plan.estimator, sample, plan.inflation)
-    released = run(plan.estimator, sample, plan.params, transcript)
+    released = run_estimator(plan.estimator, sample, plan.params, transcript)
     if spending(transcript.events) != plan.cost:
         raise InputError(
             "the events drawn differ from the events charged, so the answer is withheld; report this"

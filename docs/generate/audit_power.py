@@ -50,7 +50,7 @@ def _halved(sampler: Callable[..., Any], scale: float, *size: int, **named: int)
     return sampler(scale / 2, *size, **named)
 
 
-def rows() -> Iterator[str]:
+def table_rows() -> Iterator[str]:
     for form in (form for each in catalog() for form in each.variants):
         if form.private and form.protected and "tight" in form.calibrations:
             yield f"| {form.label} | {_cell(form, hardened=False)} | {_cell(form, hardened=True)} |"
@@ -72,7 +72,7 @@ def _cell(form: Estimator, *, hardened: bool) -> str:
 
 def main() -> None:
     table = ["| form | research noise | hardened noise |", "|---|---|---|"]
-    for row in rows():
+    for row in table_rows():
         print(row, flush=True)
         table.append(row)
     text = GUIDE.read_text(encoding="utf-8")

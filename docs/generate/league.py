@@ -68,12 +68,12 @@ def copy_page(folder: Path) -> None:
 def pages() -> dict[str, str]:
     """Return what the guide shows of the page: no pictures, and not the tables one by one."""
     if not FILE.exists():
-        return {"league.txt": "No run of the league is kept here.\n", "league_history.txt": history()}
+        return {"league.txt": "No run of the league is kept here.\n", "league_history.txt": history_table()}
     text = _files(tables=False)["report.md"].decode()
     lines = text.split(QUESTION, 1)[1].splitlines()
     link = '<a href="../gallery/league/report.html">The whole page</a> has a table for each dataset.'
     shown = "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"
-    return {"league.txt": shown, "league_history.txt": history()}
+    return {"league.txt": shown, "league_history.txt": history_table()}
 
 
 def _files(*, tables: bool) -> dict[str, bytes]:
@@ -82,7 +82,7 @@ def _files(*, tables: bool) -> dict[str, bytes]:
     return render_league(lengthened(short), each_table=tables, **about)
 
 
-def history() -> str:
+def history_table() -> str:
     """Return the runs that were published as a table, the last one first."""
     with HISTORY.open(encoding="utf-8") as file:
         columns, *rows = csv.reader(file)

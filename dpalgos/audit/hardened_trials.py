@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.api import run
+from dpalgos.api import run_estimator
 from dpalgos.audit.trials import BatchNoise, Pair, Runs, Trials, trial_sample
 from dpalgos.hardened_release import secure_transcript
 from dpalgos.release.transcript import Transcript
@@ -31,7 +31,7 @@ class HardenedTrials(Trials):
             transcript = secure_transcript(self.estimator, sample, self.inflation)
             runs.append(_published_by(transcript))
             with np.errstate(all="ignore"):
-                answers.append(run(self.estimator, sample, self.params, transcript).reshape(-1, 1))
+                answers.append(run_estimator(self.estimator, sample, self.params, transcript).reshape(-1, 1))
         script = [np.concatenate(parts, axis=-1) for parts in zip(*runs, strict=True)]
         source = BatchNoise(self.rng, n_trials)
         recorded, replayed = (self._run(each, source, script=script)[0] for each in (pair, pair.swapped))

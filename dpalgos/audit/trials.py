@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.accounting.events import Event, FailureEvent, Relation, UnprotectedEvent
-from dpalgos.api import run
+from dpalgos.api import run_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
 from dpalgos.local.rounds import neighbors
@@ -221,7 +221,7 @@ class Trials:
         # Rows that overflow on purpose: whether that shows in what is released is the question.
         with np.errstate(all="ignore"):
             sample = trial_sample(self.estimator, pair.X, pair.y, noise.n_replicates)
-            answer = run(self.estimator, sample, self.params, transcript)
+            answer = run_estimator(self.estimator, sample, self.params, transcript)
         return transcript, answer.reshape(-1, noise.n_replicates)
 
 
@@ -278,7 +278,7 @@ def _publish_few_rows(
     n = _PEOPLE if estimator.relation is Relation.LOCAL else 1
     X = rng.uniform(-1, 1, (n, n_features))
     y = None if estimator.task == "mean" else (X[:, 0] > 0).astype(float)  # labels of every family
-    run(estimator, trial_sample(estimator, X, y), params, recorded)
+    run_estimator(estimator, trial_sample(estimator, X, y), params, recorded)
     return recorded.published
 
 

@@ -76,7 +76,7 @@ class GrownBoxes(NamedTuple):
         return np.asarray(np.where(self.leaf, self.level[:, None], last).min(axis=0))
 
 
-def counts_sensitivity() -> float:
+def box_counts_sensitivity() -> float:
     """Return √2: a replaced row lowers the count of one box of a level, and raises that of another."""
     return float(np.sqrt(2))
 
@@ -134,7 +134,7 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     # Replicates are last; what is no leaf is not released.
     sums = sums * boxes.leaf[:, None]
 
-    rows = _released(transcript, sums[:, 0], counts_sensitivity(), budget, "rows in boxes")
+    rows = _released(transcript, sums[:, 0], box_counts_sensitivity(), budget, "rows in boxes")
     sensitivity = sums_sensitivity(d, boxes.least_level)
     scaled = sums[:, 1:-1] / boxes.reach[:, :, None]
     released = _released(transcript, scaled, sensitivity, budget, "sums of rows")
@@ -142,7 +142,7 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     t = _released(
         transcript, sums[:, -1], responses_sensitivity(params.response_bound), budget, "sums of responses"
     )
-    told = max(2.0, 3 * counts_sensitivity() * budget.gaussian_multiplier("rows in boxes"))
+    told = max(2.0, 3 * box_counts_sensitivity() * budget.gaussian_multiplier("rows in boxes"))
     weight = np.where(boxes.leaf & (rows >= told), 1 / np.maximum(rows, told), 0.0)
     return _corrected_fit(S, t, weight, (multiplier * sensitivity) ** 2, boxes.reach)
 
@@ -204,7 +204,7 @@ def grown_boxes(
     """Release noisy counts (2^(L + 1) − 1, R) by level, and halve the boxes where they are ``enough``."""
     n_levels = (len(counts) + 1).bit_length() - 2
     multiplier = budget.gaussian_multiplier("boxes", n_levels - 1)
-    enough = max(enough, _SURE * counts_sensitivity() * multiplier)
+    enough = max(enough, _SURE * box_counts_sensitivity() * multiplier)
     low, high = np.full((1, d), -bound), np.full((1, d), bound)
     active, leaves, reach = np.ones((1, counts.shape[1]), dtype=bool), [], []
     for level in range(n_levels):
@@ -212,7 +212,7 @@ def grown_boxes(
         if level:
             released = transcript.gaussian(
                 counts[2**level - 1 : 2 ** (level + 1) - 1],
-                l2_sensitivity=counts_sensitivity(),
+                l2_sensitivity=box_counts_sensitivity(),
                 noise_multiplier=multiplier,
                 label="rows in halves",
             )

@@ -285,7 +285,7 @@ def _declared(
     scale: Mapping[str, float] | None = None,
 ) -> dict[str, NumberColumn | CategoryColumn]:
     every = _with_events(family, formula, bounds, levels or {})
-    return declarations(every, levels or {}, center or {}, scale or {})
+    return declared_columns(every, levels or {}, center or {}, scale or {})
 
 
 def _with_events(
@@ -296,7 +296,7 @@ def _with_events(
     return {**{name: (0.0, 1.0) for name in named if name not in levels}, **bounds}
 
 
-def declarations(
+def declared_columns(
     bounds: Mapping[str, Sequence[float]],
     levels: Mapping[str, Sequence[Any]],
     center: Mapping[str, float],

@@ -175,7 +175,7 @@ def gradient_rounds(
     )
 
 
-def gradient_witnesses(
+def round_witnesses(
     algorithm: Callable[[LDPIHTParams, int, int], GradientRounds],
     params: LDPIHTParams,
     d: int,
@@ -213,7 +213,7 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
 
 def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:
     """Return, for each round, opposite people of the largest gradient."""
-    return gradient_witnesses(algorithm, params, d, published)
+    return round_witnesses(algorithm, params, d, published)
 
 
 FORMS = {

@@ -28,7 +28,7 @@ from dpalgos.local.ldp_iht import (
     LDPIHTParams,
     RoundDefaults,
     gradient_rounds,
-    gradient_witnesses,
+    round_witnesses,
 )
 from dpalgos.local.rounds import run_rounds
 from dpalgos.release.transcript import Transcript
@@ -52,7 +52,7 @@ def algorithm(params: LDPIHTParams, n_features: int, n_people: int) -> GradientR
 
 def witnesses(params: LDPIHTParams, d: int, published: Published) -> Witnesses:
     """Return, for each round, opposite people of the largest gradient."""
-    return gradient_witnesses(algorithm, params, d, published)
+    return round_witnesses(algorithm, params, d, published)
 
 
 @register(

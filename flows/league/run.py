@@ -23,7 +23,7 @@ from flows.league.environments import installed, interpreter
 from flows.league.journal import Journal
 from flows.league.method_run import MethodRun, ScaledTable
 from flows.league.scale import scale_of
-from flows.league.tables import LeagueTable, load, means_of
+from flows.league.tables import LeagueTable, load_table, means_of
 from flows.league.worker_process import Method
 from flows.record.progress import say
 from tasks.errors import SpecError
@@ -122,7 +122,7 @@ def _is_best(audit: Row, results: Sequence[Row]) -> bool:
 
 def _loaded(name: str, folder: Path) -> LeagueTable | None:
     try:
-        return load(name, folder)
+        return load_table(name, folder)
     except SpecError as error:
         say(f"note: {error}; it is left out")
         return None

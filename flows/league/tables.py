@@ -67,7 +67,7 @@ def developed_on(name: str) -> bool:
     return int(hashlib.sha256(name.encode()).hexdigest()[0], 16) % 2 == 0
 
 
-def load(name: str, folder: Path) -> LeagueTable:
+def load_table(name: str, folder: Path) -> LeagueTable:
     """Return a table; what a package delivers is kept below ``folder``."""
     about = declarations()[name]
     package, item = about["source"]

@@ -160,7 +160,7 @@ def release(
         again=charging.again,
         allow_new_content=charging.allow_new_content,
     )
-    answer = charge.answer or ledger.store(charge, draw(plan))
+    answer = charge.answer or ledger.store(charge, draw_answer(plan))
     return Release(
         plan=plan,
         charge=charge,
@@ -171,7 +171,7 @@ def release(
     )
 
 
-def draw(plan: PlannedRelease) -> dict[str, Any]:
+def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     """Draw the answer of a plan that was charged, and return it as plain data in the units of the file.
 
     Nothing in here is refused for what the rows hold. A file that is not any more what was planned is

@@ -1,6 +1,7 @@
 """What a study file says once for several panels: a collection of tables, and lists of estimators."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from data.collections import collections
@@ -12,9 +13,17 @@ from tasks.size_rules import whole
 _log = logging.getLogger(__name__)
 
 
-def with_lists(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list."""
+def with_lists(plain: dict[str, Any], content_of: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Return a study file's content, with the members of ``[lists]`` where ``estimators`` name a list.
+
+    A list may be the name of another study file, whose list of that name is meant.
+    """
     lists = plain.get("lists", {})
+    if isinstance(lists, dict):
+        lists = {
+            name: _list_of(content_of(each), name) if isinstance(each, str) else each
+            for name, each in lists.items()
+        }
     if not isinstance(lists, dict) or not all(isinstance(each, list) for each in lists.values()):
         raise SpecError(f"lists must be a table of lists of estimators, got {lists!r:.80}")
 
@@ -33,6 +42,11 @@ def with_lists(plain: dict[str, Any]) -> dict[str, Any]:
     if isinstance(whole.get("panels"), list):
         whole["panels"] = [spliced(panel) for panel in whole["panels"]]
     return whole
+
+
+def _list_of(content: dict[str, Any], name: str) -> Any:
+    lists = content.get("lists")
+    return lists.get(name) if isinstance(lists, dict) else None
 
 
 def with_collections(plain: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,15 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     what depends on it can be checked; a fault that names such a column is not told.
     """
     content, plain = read_toml(path)
-    plain = {"name": path.stem, **with_collections(with_lists(_of_this_version(plain, path.name)))}
+    digest = hashlib.sha256(content)
+
+    def content_of(file: str) -> dict[str, Any]:
+        other, found = read_toml(path.with_name(file))
+        digest.update(other)
+        return found
+
+    plain = with_lists(_of_this_version(plain, path.name), content_of)
+    plain = {"name": path.stem, **with_collections(plain)}
     whole, faults, replaced = plain, list[str](), set[str]()
     if isinstance(plain.get("data"), dict):
         plain = {**plain, "data": _with_label(plain)}
@@ -75,7 +83,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
     spec, more = None, list[str]()
     try:
         whole = _with_analyst_table(whole, path)
-        spec = StudySpec(**{**whole, "sha256": hashlib.sha256(content).hexdigest()})
+        spec = StudySpec(**{**whole, "sha256": digest.hexdigest()})
         if spec.analyst_table:
             _check_table(spec)
     except ValidationError as error:

@@ -22,7 +22,7 @@ from dpalgos.accounting.events import (
     Relation,
     SampledGaussianEvent,
 )
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.params import describe_keywords
 from dpalgos.release.noise_source import Noise
@@ -100,7 +100,9 @@ def estimate(estimator, calibration, X, y, seed=1, changes=None, **options):
 def play(estimator, calibration, X, y, transcript, row_mask=None, moved=None, **changes):
     ids, n = whose(estimator, len(X)), transcript.n_replicates
     sample = Sample(X, response(estimator, y), row_mask=row_mask, n_replicates=n, user_ids=ids, moved=moved)
-    run(estimator, sample, build_params(estimator, keywords(estimator, calibration, **changes)), transcript)
+    run_estimator(
+        estimator, sample, build_params(estimator, keywords(estimator, calibration, **changes)), transcript
+    )
     return transcript
 
 
@@ -167,7 +169,7 @@ def test_streamed_rows_give_the_answer_of_rows_in_memory(estimator, calibration)
 
     def outcome(sample):
         made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
-        return run(estimator, sample, params, made), made
+        return run_estimator(estimator, sample, params, made), made
 
     held = Sample(X, responses, n_replicates=2, user_ids=ids)
     counted = StreamedRows(lambda: read(by_columns=True), len(X))
@@ -242,7 +244,7 @@ def test_partial_sums_made_elsewhere_give_the_same_bits(estimator, calibration):
         sized = [(reader, p.stop - p.start) for reader, p in zip(readers, pieces, strict=True)]
         sample = Sample(PartitionedRows(sized, *mapper), n_replicates=2)
         made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
-        answer = run(estimator, sample, params, made)
+        answer = run_estimator(estimator, sample, params, made)
         return answer, made, max(reader.times_read for reader in readers[1:])
 
     expected, here, _ = answered((300, 302))
@@ -258,7 +260,7 @@ def test_partial_sums_made_elsewhere_give_the_same_bits(estimator, calibration):
     whole, stream = answered((998,)), Sample(StreamedRows(Reader(X, responses), len(X)), n_replicates=2)
     np.testing.assert_allclose(whole[0], expected, rtol=1e-7, atol=1e-9)
     made = RecordingTranscript(Noise(np.random.default_rng(3).spawn(2)))
-    np.testing.assert_allclose(run(estimator, stream, params, made), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(run_estimator(estimator, stream, params, made), expected, rtol=1e-7, atol=1e-9)
 
 
 def assert_covered(estimator, calibration, n, trials, turn):
@@ -477,7 +479,7 @@ def test_noise_is_drawn_after_the_charge(estimator, calibration):
     transcript = ChargedTranscript(ChargedNoise(np.random.default_rng(0).spawn(2)))
     X, y = problem(50)
     sample = Sample(X, response(estimator, y), n_replicates=2, user_ids=whose(estimator, 50))
-    run(estimator, sample, build_params(estimator, keywords(estimator, calibration)), transcript)
+    run_estimator(estimator, sample, build_params(estimator, keywords(estimator, calibration)), transcript)
     assert transcript.published
 
 

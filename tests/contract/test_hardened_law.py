@@ -13,7 +13,7 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     PureEvent,
 )
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.hardened_release import check_data, draw_release, rehearse_release
 from dpalgos.release import hardened_noise as secure
@@ -109,10 +109,10 @@ def test_what_a_hardened_run_publishes_follows_the_research_law(estimator, monke
     plan = planned(estimator)
     seeded_samplers(monkeypatch, np.random.default_rng(0))
     hardened = Pooled()
-    run(estimator, sample_of(estimator), plan.params, hardened)
+    run_estimator(estimator, sample_of(estimator), plan.params, hardened)
     noise = Noise(np.random.default_rng(1).spawn(1))
     research = RecordingTranscript(noise, script=hardened.published)
-    run(estimator, sample_of(estimator), plan.params, research)
+    run_estimator(estimator, sample_of(estimator), plan.params, research)
     n_checked = 0
     for release, std, mean in zip(research.releases, hardened.spread, hardened.mean, strict=True):
         (event,) = release.events
@@ -172,10 +172,10 @@ class Grid(SecureTranscript):
 def test_noise_covers_what_a_row_moves_on_the_grid(estimator, monkeypatch):
     plan = planned(estimator)
     first = Grid(monkeypatch)
-    run(estimator, sample_of(estimator), plan.params, first)
+    run_estimator(estimator, sample_of(estimator), plan.params, first)
     for row in (0, 57, 199):
         second = Grid(monkeypatch, first.answers)
-        run(estimator, sample_of(estimator, other=row), plan.params, second)
+        run_estimator(estimator, sample_of(estimator, other=row), plan.params, second)
         for (event, scale, index), (_, _, other) in zip(first.asked, second.asked, strict=True):
             moved = np.abs(index - other)
             if isinstance(event, DiscreteGaussianEvent):
@@ -217,14 +217,14 @@ def test_a_public_center_far_from_its_radius_is_covered(monkeypatch):
     far = rows.copy()
     far[0], rows[0] = center + 1e6, center - 1e6
     first = Grid(monkeypatch)
-    run(estimator, Sample(rows), params, first)
+    run_estimator(estimator, Sample(rows), params, first)
     second = Grid(monkeypatch, first.answers)
-    run(estimator, Sample(far), params, second)
+    run_estimator(estimator, Sample(far), params, second)
     (event, scale, index), (_, _, other) = first.asked[0], second.asked[0]
     covered = scale / event.noise_multiplier
     assert 0.99 * covered <= np.abs(index - other)[0] <= covered
     monkeypatch.undo()
-    assert run(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
+    assert run_estimator(estimator, Sample(rows), params, SecureTranscript())[0, 0] == pytest.approx(center)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "box"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpalgos.accounting.events import Relation
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import BatchNoise, RecordingTranscript
 from dpalgos.rows.sample import Sample
 from tests.contract.forms import EVERY, FAMILIES, IDS, response, whose
@@ -33,12 +33,12 @@ def test_the_answer_is_made_of_the_releases(estimator, calibration, scale):
     ids = whose(estimator, n)
     recorded = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation)
     sample = Sample(X, response(estimator, X[:, 0]), n_replicates=n_replicates, user_ids=ids)
-    answer = run(estimator, sample, params, recorded)
+    answer = run_estimator(estimator, sample, params, recorded)
 
     rows, responses = scale * rng.standard_t(2, (n, d)), scale * rng.standard_t(2, n)
     other = Sample(rows, response(estimator, responses), n_replicates=n_replicates, user_ids=ids)
     replayed = RecordingTranscript(BatchNoise(rng, n_replicates), estimator.relation, recorded.published)
-    np.testing.assert_array_equal(run(estimator, other, params, replayed), answer)
+    np.testing.assert_array_equal(run_estimator(estimator, other, params, replayed), answer)
     assert len(replayed.releases) == len(recorded.releases)
     # Sensitivities, hence noise scales, and whatever the run reports follow from the history too.
     assert plain(replayed.events) == plain(recorded.events)

@@ -127,7 +127,7 @@ def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkey
     monkeypatch.setattr(league, "HISTORY", tmp_path / "history.csv")
     assert "No run" in league.pages()["league.txt"]
     league.main(tmp_path, "more steps")
-    assert "| 2026-01-01 | here | 1 / 0 / 0 of 1 | – | – | more steps |" in league.history()
+    assert "| 2026-01-01 | here | 1 / 0 / 0 of 1 | – | – | more steps |" in league.history_table()
     back = league.lengthened(league.shortened(results))
     assert back == results | {"rows": [rows[0] | {"value": 0.1235}, rows[1]]}
     league.copy_page(tmp_path / "site")

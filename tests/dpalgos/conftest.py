@@ -5,7 +5,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.events import BoundedRangeEvent, FailureEvent, GaussianEvent
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
@@ -21,12 +21,12 @@ class Neighbors:
 
     def record(self, X, y, seed=0, user_ids=None):
         transcript = RecordingTranscript(Noise([np.random.default_rng(seed)]))
-        run(self.estimator, Sample(X, y, user_ids=user_ids), self.params, transcript)
+        run_estimator(self.estimator, Sample(X, y, user_ids=user_ids), self.params, transcript)
         return transcript
 
     def replay(self, X, y, recorded, user_ids=None):
         transcript = RecordingTranscript(Noise([np.random.default_rng(0)]), script=recorded.published)
-        run(self.estimator, Sample(X, y, user_ids=user_ids), self.params, transcript)
+        run_estimator(self.estimator, Sample(X, y, user_ids=user_ids), self.params, transcript)
         return transcript
 
     def excesses(self, first, second):

@@ -6,7 +6,7 @@ import numpy as np
 
 import dpalgos
 from dpalgos.accounting.events import Relation
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.release.noise_source import NoNoise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -17,7 +17,9 @@ def silent(name, X, y=None, **keywords):
     estimator = dpalgos.get_estimator(name)
     budget = {"epsilon": 1.0, "delta": 1e-6} if estimator.private else {}
     transcript = Transcript(NoNoise([np.random.default_rng(0)]), estimator.relation or Relation.CENTRAL)
-    return run(estimator, Sample(X, y), build_params(estimator, {**budget, **keywords}), transcript)[..., 0]
+    return run_estimator(
+        estimator, Sample(X, y), build_params(estimator, {**budget, **keywords}), transcript
+    )[..., 0]
 
 
 def estimated(name, X, y=None, seed=0, **keywords):

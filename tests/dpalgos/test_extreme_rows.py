@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpalgos
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.blocks import LARGEST_VALUE
@@ -34,7 +34,7 @@ def recorded(name, sample, keywords, script=None):
     noise = Noise([np.random.default_rng(r) for r in range(sample.n_replicates)])
     made = RecordingTranscript(noise, script=script)
     params = build_params(estimator, {"epsilon": 2.0, "delta": 1e-6, **keywords})
-    return made, run(estimator, sample, params, made)
+    return made, run_estimator(estimator, sample, params, made)
 
 
 def charges(made):

@@ -30,7 +30,7 @@ from dpalgos.sklearn import (
 from dpalgos.stubs import stubs
 from tests.dpalgos.silence import estimated
 
-RUN = dpalgos.api.run
+RUN = dpalgos.api.run_estimator
 ASKED = {"epsilon": 1.0, "delta": 1e-6}
 UNITS = {"center": [100.0, 2000.0, 0.5], "scale": [50.0, 1000.0, 0.5]}
 BOUNDS = ([50.0, 1000.0, 0.0], [150.0, 3000.0, 1.0])
@@ -97,14 +97,14 @@ def failing_run(*arguments):
 
 
 def test_an_answer_that_ends_in_an_error_stays_charged(monkeypatch):
-    monkeypatch.setattr(dpalgos.api, "run", failing_run)
+    monkeypatch.setattr(dpalgos.api, "run_estimator", failing_run)
     with Budget(epsilon=9.0, delta=1e-6) as outer, Budget(epsilon=1.5, delta=1e-6) as inner:
         with pytest.raises(ArithmeticError):
             mean()
         assert inner.spent_epsilon == outer.spent_epsilon == pytest.approx(1.0, rel=1e-3)
         with pytest.raises(InputError, match=r"withheld") as failed:
             mean()
-        monkeypatch.setattr(dpalgos.api, "run", RUN)
+        monkeypatch.setattr(dpalgos.api, "run_estimator", RUN)
         with pytest.raises(InputError) as refused:
             mean()
         assert str(failed.value) == str(refused.value)

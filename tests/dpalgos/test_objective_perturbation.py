@@ -7,7 +7,7 @@ from scipy.special import expit
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_delta
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.comparators import objective_perturbation_glm
 from dpalgos.comparators.objective_perturbation_glm import (
@@ -143,7 +143,7 @@ def test_noise_covers_how_far_the_solver_may_end_from_the_minimum():
     keywords = {"family": "logistic", "covariate_bound": 1.5, "epsilon": 1.0, "delta": 1e-5}
     transcript = RecordingTranscript(Noise(np.random.default_rng(0).spawn(300)))
     params = build_params(dpalgos.get_estimator(NAME), keywords)
-    run(dpalgos.get_estimator(NAME), Sample(X, y, n_replicates=300), params, transcript)
+    run_estimator(dpalgos.get_estimator(NAME), Sample(X, y, n_replicates=300), params, transcript)
     noise = tight_noise(1.0, 1e-5, useful_ridge(1.0, 1e-5, 200, 3), one_sided=True)
     distance = (1.5 / 200**2) / (noise.ridge * 0.25 * 1.5**2 / 200)  # tolerance over strong convexity
     added = transcript.published[0] - transcript.values[0]

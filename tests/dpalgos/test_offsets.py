@@ -8,7 +8,7 @@ import statsmodels.formula.api as smf
 
 import dpalgos
 import dpalgos.formula as private
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
@@ -91,7 +91,7 @@ def recorded(X, y, script=None, **keywords):
     estimator = dpalgos.get_estimator(NAME)
     params = build_params(estimator, {"epsilon": 1.0, "delta": 1e-6, **keywords})
     made = RecordingTranscript(Noise([np.random.default_rng(0)]), script=script)
-    run(estimator, Sample(X, y), params, made)
+    run_estimator(estimator, Sample(X, y), params, made)
     return made
 
 

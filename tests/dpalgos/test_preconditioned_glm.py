@@ -6,7 +6,7 @@ import statsmodels.api as sm
 
 import dpalgos
 from dpalgos.accounting.events import PureEvent
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step, normal_curvature
@@ -47,7 +47,7 @@ def record(family, X, y, seed=0, script=None, noise=None, **keywords):
     estimator = dpalgos.get_estimator(NAME)
     params = build_params(estimator, {**BUDGET, "family": family, **classes(family), **keywords})
     made = RecordingTranscript(noise or Noise([np.random.default_rng(seed)]), script=script)
-    return run(estimator, Sample(X, y), params, made)[..., 0], made, params
+    return run_estimator(estimator, Sample(X, y), params, made)[..., 0], made, params
 
 
 @every

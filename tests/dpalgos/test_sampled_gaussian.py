@@ -10,7 +10,7 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.pld import EventCost, grid_interval, pld_epsilon, sampled_gaussian_losses
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
@@ -88,7 +88,7 @@ def recorded(X, y, drawn=(), script=None):
     estimator = dpalgos.get_estimator("dp_sgd_glm")
     params = build_params(estimator, {"epsilon": 1.0, "delta": 1e-6, **PARAMS})
     transcript = RecordingTranscript(Noise([np.random.default_rng(0)]), script=script, drawn=drawn)
-    run(estimator, Sample(X, y), params, transcript)
+    run_estimator(estimator, Sample(X, y), params, transcript)
     return transcript
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.comparators.tukey_em import Boxes, distance, log_gaps
 from dpalgos.release.noise_source import Noise
@@ -151,7 +151,7 @@ def test_too_few_models_are_not_let_through():
     estimator = dpalgos.get_estimator("tukey_em")
     transcript = RecordingTranscript(Noise([np.random.default_rng(0)]))
     params = build_params(estimator, {**BUDGET, "n_models": 50})
-    answer = run(estimator, Sample(*regression(2000)), params, transcript)
+    answer = run_estimator(estimator, Sample(*regression(2000)), params, transcript)
     np.testing.assert_array_equal(answer, 0)
     np.testing.assert_array_equal(transcript.published[1], 0)  # nor seen by whoever sees all releases
     assert certified_epsilon(transcript.events, 1e-6) == pytest.approx(1.0)

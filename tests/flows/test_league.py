@@ -9,7 +9,7 @@ from data.store.folders import home as own_home
 from flows.league.method_run import EPSILONS, QUICK_REPETITIONS, MethodRun, _replayed, _summary
 from flows.league.run import league, merged
 from flows.league.scale import MOST_ERROR, scale_of
-from flows.league.tables import declarations, developed_on, load, means_of
+from flows.league.tables import declarations, developed_on, load_table, means_of
 from flows.league.worker import Table as WorkerTable
 from flows.league.worker_process import Worker, all_methods
 from reports.analysis.league import comparisons, ratios_of
@@ -59,7 +59,7 @@ def methods(tmp_path):
 
 
 def test_a_fit_that_fails_or_takes_too_long_has_that_as_its_result(methods, tmp_path):
-    table = load("progression", tmp_path)
+    table = load_table("progression", tmp_path)
     np.savez(tmp_path / "table.npz", **table.arrays())
     budget = {"epsilon": 1.0, "delta": 1e-6, "seed": 0}
     with Worker(methods["failing"], tmp_path) as worker:
@@ -238,7 +238,7 @@ def test_errors_below_a_thousandth_are_equal():
 
 
 def test_means_of_a_table_are_measured_in_standard_deviations(tmp_path):
-    table = means_of(load("progression", tmp_path))
+    table = means_of(load_table("progression", tmp_path))
     scale, means, stds = scale_of(table), table.X.mean(axis=0), table.X.std(axis=0)
     assert scale.error(means) == 0
     assert scale.error(means + 0.5 * stds) == pytest.approx(0.5)
@@ -270,11 +270,11 @@ def test_a_replay_holds_what_noise_proves_against_the_claim():
 def test_tables_of_the_mirror_are_read_where_they_are(tmp_path, monkeypatch):
     monkeypatch.delenv("DPCOST_DATA_MIRROR", raising=False)
     with pytest.raises(SpecError, match="airfoil"):
-        load("airfoil", tmp_path)
+        load_table("airfoil", tmp_path)
     (tmp_path / "wang2018").mkdir()
     np.savez(tmp_path / "wang2018" / "airfoil.npz", X=np.full((3, 5), 1e6), y=np.full(3, 120.0))
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    table = load("airfoil", tmp_path)
+    table = load_table("airfoil", tmp_path)
     assert (table.upper == table.X).all()
 
 
@@ -320,7 +320,7 @@ def test_the_league_is_broad_and_every_table_is_declared():
 
 @pytest.mark.parametrize("name", ["progression", "politics", "insured_visits", "tumors"])
 def test_rows_are_within_their_public_bounds(name, tmp_path):
-    table = load(name, tmp_path)
+    table = load_table(name, tmp_path)
     assert (table.lower <= table.X).all()
     assert (table.upper >= table.X).all()
     assert table.y_lower <= table.y.min()

@@ -63,7 +63,7 @@ APPLICATION_FAULTS = {
         "public rows are no part of the question": Fault("_parameters", condition("sha256", "False"), "test_another_public_table_is_another_question_and_the_same_one_is_not"),
         "a plan is not compared with the request": Fault("plan_release", without("_check_plan"), "test_a_plan_that_is_not_what_was_asked_is_never_charged"),
     },
-    "tasks/release/release.py": {"the same question is answered anew": Fault("release", operation("or", "ledger.store(charge, draw(plan))"), "test_a_release_is_charged_once_and_replayed")},
+    "tasks/release/release.py": {"the same question is answered anew": Fault("release", operation("or", "ledger.store(charge, draw_answer(plan))"), "test_a_release_is_charged_once_and_replayed")},
     "tasks/release/spending.py": {"a budget never ends": Fault("room_in", condition("together", "True", nth=0), "test_the_budget_ends")},
     "tasks/release/table.py": {
         "progress shows how many rows users have": Fault("read_rows", condition("progress", "progress"), "test_progress_tells_how_many_rows_were_read_unless_that_is_private"),

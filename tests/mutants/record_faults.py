@@ -63,8 +63,8 @@ RECORD_FAULTS = {
     "dpalgos/sklearn/models.py": {"a classifier keeps the counts of its classes": Fault("_PrivateClassifier._codes", returns("setattr(self, 'counts_', np.bincount(codes)) or {all}"), "test_a_fitted_model_keeps_nothing_but_what_was_released")},
     "tasks/release/release.py": {
         "the record shows the events of the rehearsal": Fault("Release.events", returns("list(self.facts['events'])"), "test_the_record_holds_the_sensitivities_that_were_drawn"),
-        "an answer stores the events of the rehearsal": Fault("draw", call("event_entries", "list(plan.facts['events'])"), "test_the_record_holds_the_sensitivities_that_were_drawn"),
-        "an answer holds the number of moved cells": Fault("draw", returns("{all} | {{'moved': int((np.abs(plan.sample.X) >= 1).sum())}}"), "test_what_a_release_shows_is_made_of_what_was_drawn"),
+        "an answer stores the events of the rehearsal": Fault("draw_answer", call("event_entries", "list(plan.facts['events'])"), "test_the_record_holds_the_sensitivities_that_were_drawn"),
+        "an answer holds the number of moved cells": Fault("draw_answer", returns("{all} | {{'moved': int((np.abs(plan.sample.X) >= 1).sum())}}"), "test_what_a_release_shows_is_made_of_what_was_drawn"),
         "the note on intervals holds an exact count": Fault("Release.to_dict", call("str", "str({0}) + str(int((np.asarray(self.plan.rows.X) > 0).sum()))"), "test_what_a_release_shows_is_made_of_what_was_drawn"),
     },
     "tasks/release/record.py": {"a record holds an exact count": Fault("record_of", returns("{all} | {{'above': int((released.plan.rows.X > 0).sum())}}"), "test_what_a_release_shows_is_made_of_what_was_drawn")},

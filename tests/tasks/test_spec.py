@@ -1,3 +1,4 @@
+import hashlib
 import math
 
 import pytest
@@ -207,6 +208,12 @@ def test_a_list_of_estimators_stands_once_for_several_panels(tmp_path):
     spec = load_study(tmp_path / "mine.toml")
     (again,) = (each for each in spec.panels if each.name == "again")
     assert [item.name for item in spec.estimators_of(again)] == ["ols", "zero"]
+    (tmp_path / "other.toml").write_text(
+        named.replace('own = [{ name = "ols" }]', 'own = "mine.toml"') + panel + problem
+    )
+    other = load_study(tmp_path / "other.toml")
+    assert other.estimators_of(other.panels[-1]) == spec.estimators_of(again)
+    assert other.sha256 != hashlib.sha256((tmp_path / "other.toml").read_bytes()).hexdigest()
     (tmp_path / "mine.toml").write_text(named + "\n" + panel.replace('"own"', '"others"') + problem)
     with pytest.raises(SpecError, match="'others'"):
         load_study(tmp_path / "mine.toml")

@@ -5,7 +5,7 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.api import build_params, run
+from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.mechanisms.public_coordinates import (
     LEAST_SHARE,
@@ -176,7 +176,7 @@ def played(name, script, data, seed=0):
     keywords = {**BUDGET, **REGRESSIONS[name], "public_X": PUBLIC, "public_share": 0.1}
     estimator = dpalgos.get_estimator(name)
     transcript = RecordingTranscript(Noise([np.random.default_rng(seed)]), script=script)
-    run(estimator, Sample(*data), build_params(estimator, keywords), transcript)
+    run_estimator(estimator, Sample(*data), build_params(estimator, keywords), transcript)
     return transcript
 
 

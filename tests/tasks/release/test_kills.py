@@ -13,7 +13,7 @@ import pytest
 import tasks.release.release
 from data.errors import AnswerLost
 from data.ledger import Ledger
-from tasks.release.release import draw
+from tasks.release.release import draw_answer
 from tests.stored_answers import stored_answers
 from tests.tasks.analyst_tables import release
 
@@ -34,9 +34,9 @@ def child(home, folder, number, notes):
 
     def noted(plan):
         os.write(notes, (json.dumps({"drawn": plan.question.id}) + "\n").encode())
-        return draw(plan)
+        return draw_answer(plan)
 
-    tasks.release.release.draw = noted
+    tasks.release.release.draw_answer = noted
     answer = ask(home, folder, number)
     os.write(notes, (json.dumps({"shown": answer.estimate, "charge": answer.charge.id}) + "\n").encode())
 
