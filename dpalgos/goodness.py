@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
 
 from dpalgos.typing import FloatArray
 
@@ -76,7 +75,9 @@ def goodness(
     parts = np.outer(v, v) - left * np.outer(u, u)
     blurred = np.sqrt(noise**2 * (parts**2).sum() + sampled) / total
     hidden = max(1 - weight, 0.0)
-    z = float(scipy.special.ndtri((1 + (level or 0.95)) / 2))
+    from scipy.special import ndtri  # takes as long to load as all that every call needs
+
+    z = float(ndtri((1 + (level or 0.95)) / 2))
     half = z * blurred + hidden
     freedom = n_rows / max(n_rows - len(coef), 1)
     squares = (

@@ -12,7 +12,7 @@ import pytest
 from small_project import PROJECT, processes_of, until
 
 from flows.record.journal import KEEP_DAYS
-from flows.server import ServerError
+from flows.server import ServerError, database
 from flows.server import prefect_server as client
 from flows.server.database import DATABASE, make_database, migrated, script
 from flows.server.prefect_server import (
@@ -202,6 +202,12 @@ def test_no_database_is_made_where_there_is_one_or_a_setting_names_another(tmp_p
     make_database(tmp_path)
     assert sorted(tmp_path.iterdir()) == before
     assert there == "a setting" or (tmp_path / DATABASE).read_bytes() == b"mine"
+
+
+def test_no_database_is_made_for_another_version_of_prefect(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "version", lambda package: "3.8.7")
+    make_database(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_statements_are_those_of_the_pinned_version():
