@@ -7,7 +7,7 @@
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
 coefficients: a row counts by its score, clipped to a level that is public or itself released, so that heavy
 counts are neither cut nor bounded. What should be public are *units* in which columns are of order one; they
-affect accuracy only.
+affect accuracy only, and with ``intercept`` are needed below nμ = 300 √d alone.
 
 Why it is private. Everything is Gaussian but for few rows, so that with μ = μ(ε, δ) a release with share f of
 μ² and ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, H, θ,
@@ -21,6 +21,8 @@ below leave:
     mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
     mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
     mean logarithm                        10.4/n       .4 of ε   private_constant    few rows and poisson
+    values above a candidate center       √(d − 1)     to .08    _medians            private units
+    values by power of two                √(2 d − 2)   to .03    _units              private units
     second moments                        √2 C_A²/n    .2 left   private_whitening   all
     preconditioned score                  2C/n         the rest  scored_steps        all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
@@ -44,6 +46,10 @@ which the released upper quartile of the responses lies, by a ridge regression o
 (:func:`dpalgos.steps.denoising.combined_steps`) is of what the last four steps would lead to, the one whose
 released scores are small. T is 6, and 8 in logistic models: where events are rare, six steps from zero end
 too early.
+
+With ``intercept`` columns are taken in released units about released centers where nμ ≥ 300 √d, of what the
+constant leaves, as :mod:`dpalgos.mechanisms.private_origin` has it for linear models; the answer is for the
+columns as given. ``units="private"`` asks at any nμ, ``"declared"`` never; nor do public rows.
 
 With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by 1.5 times its factor.
 Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_constant`), with more of μ² the
@@ -104,6 +110,7 @@ from dpalgos.mechanisms.private_constant import (
     private_constant,
     private_typical_offset,
 )
+from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, column_shares, private_columns
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.mechanisms.scored_steps import scored_steps
 from dpalgos.models.families import Family, check_labels, family_names, get_family
@@ -139,10 +146,13 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         default="private",
     )
     shrinkage: str | None = shrinkage_choice("james_stein")
-    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.units == "private" and not self.intercept:
+            raise InputError(
+                "units must be 'declared' or None without an intercept, got 'private'; leave it out"
+            )
         self.check_offset(self.made())
         if self.offset_bounds is not None and self.public_X is not None:
             raise InputError(
@@ -180,7 +190,17 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
     def is_constant(self, size: float, n_features: int) -> bool:
         """Return whether the answer is the constant alone where ``size`` is nμ."""
         asks = self.intercept and self.clip == "private" and not self.made().is_linear
-        return asks and size < (_FEW_COUNTS if self.needs_start else _FEW_ROWS) * np.sqrt(n_features)
+        return (
+            asks
+            and self.units != "private"
+            and size < (_FEW_COUNTS if self.needs_start else _FEW_ROWS) * np.sqrt(n_features)
+        )
+
+    def column_shares(self, size: float, n_features: int) -> dict[str, float]:
+        """Return the shares of μ² that centers and units of columns take where ``size`` is nμ."""
+        if not self.intercept or self.clip != "private" or self.units == "declared":
+            return {}
+        return column_shares(size, n_features - 1, by_name=self.units == "private")
 
     @classmethod
     def takes_public_rows(cls, settings: Mapping[str, Any]) -> bool:
@@ -201,6 +221,9 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         shares = constant_shares(size, has_offset=has_offset) if self.starts_at_mean else {}
         left = 1 - sum(shares.values())
         shares |= {} if self.starts_at_mean or not self.needs_start else {"start": _START_SHARE}
+        columns = {} if shape is not None else self.column_shares(size, n_features)
+        shares |= {part: left * share for part, share in columns.items()}
+        left *= 1 - sum(columns.values())
         bounded = np.isfinite(family.residual_bound)
         shares["moments"] = left * (_BOUNDED_MOMENT_SHARE if bounded else _MOMENT_SHARE)
         if self.clip == "private":
@@ -234,12 +257,16 @@ def witnesses(
             for label, four in found.items()
         }
         return {**apart, EXPOSURE: (1e6 * np.eye(1, d) + constant, zero, 0 * constant, zero)}
-    first, last, zero = 1e6 * np.eye(1, d), 1e6 * np.eye(d)[-1:], np.zeros(1)
+    first, second, zero = 1e6 * np.eye(1, d), 1e6 * np.eye(d)[1:2], np.zeros(1)
+    wide, narrow = np.full((1, d), 1e20), np.ones((1, d))  # the last entry is the constant
+    wide[:, -1] = narrow[:, -1] = 1e-6
     unbounded = not np.isfinite(params.made().residual_bound)
     row, label = (1e-5 * first, np.full(1, 1e30)) if unbounded else (first, np.ones(1))
     return {
+        MEDIANS: (wide, zero, -wide, zero),
+        UNITS: (wide, zero, narrow, zero),
         "rows above a level": (first, zero, 0 * first, zero),
-        "second moments": (first, zero, last, zero),
+        "second moments": (first, zero, second, zero),
         RESPONSES_ABOVE: (first, label, first, zero),
         CONSTANT: (first, label, first, zero),
         LOGARITHM: (first, label, first, zero),
@@ -263,6 +290,7 @@ def witnesses(
     forms={
         "public levels": Form(keywords={"clip": (2.0, 3.0)}),
         "constant": Form(keywords={"intercept": True}),
+        "constant, private units": Form(keywords={"intercept": True, "units": "private"}),
         "constant, public levels": Form(keywords={"intercept": True, "clip": (2.0, 3.0)}),
         "levels by rule": Form(keywords={"clip": "rule"}),
         "constant, offset": Form(keywords={"intercept": True, "offset_bounds": (-1.0, 0.5)}),
@@ -301,6 +329,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         return family.identified(params.coefficients(origin))
     levels = GLMLevels(sample, params.clip, family, budget, transcript)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
+    coordinates = private_columns(transcript, sample, budget).before(coordinates)
     whitening = private_whitening(
         transcript,
         sample,

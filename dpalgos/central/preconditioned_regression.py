@@ -114,6 +114,22 @@ _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
 class PreconditionedParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
     """Keywords of the preconditioned estimators, and what they spend and release besides their steps."""
 
+    clip: str | tuple[float, float]
+    units: str | None = choice(
+        "'declared'; 'private': released of columns and a linear response (with clip='private'); or None: of "
+        "the response where nμ(ε, δ) is at least 140, of columns where it is at least 300 √d",
+        (None, "declared", "private"),
+        default=None,
+    )
+    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.units == "private" and self.clip != "private":
+            raise InputError(
+                "units must be 'declared' or None with public levels, got 'private'; leave it out"
+            )
+
     def reserved(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
         """Return the shares of μ² that an interval and diagnostics take."""
         interval = self.interval_shares(n_rows, n_features, family)
@@ -149,21 +165,9 @@ class PreconditionedRegressionParams(PreconditionedParams):
         default=None,
     )
     shrinkage: str | None = shrinkage_choice("james_stein")
-    units: str | None = choice(
-        "'declared'; 'private': released for response and columns (with clip='private'); or None: released "
-        "for the response where nμ(ε, δ) is at least 140, and for columns where it is at least 300 √d",
-        (None, "declared", "private"),
-        default=None,
-    )
-
-    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.units == "private" and self.clip != "private":
-            raise InputError(
-                "units must be 'declared' or None with public levels, got 'private'; leave it out"
-            )
         if self.n_whitenings == 2 and self.clip != "private":
             raise InputError("n_whitenings must be 1 or None with public levels, got 2; leave it out")
 

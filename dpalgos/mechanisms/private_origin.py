@@ -17,7 +17,10 @@ many rows as noise can hide count as if they were four times as far as the farth
 rows are of one size keeps its unit: without a center, a bulk at -.01 would become a constant of order one.
 
 The response has a center and a unit where nμ ≥ 140, columns a center where nμ ≥ 70√p, too, and a unit where
-nμ ≥ 300√p: below that counts say too little.
+nμ ≥ 300√p: below that counts say too little. Generalized linear models release centers and units of columns
+alone, both where nμ ≥ 300√p. There a center is a median farther from 0 than 1.5 times the root mean square
+about it, of rows that stand out, so that indicators stay as they are. A median is known to a sixteenth: of a
+column that varies less than that the unit stays.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,6 +33,7 @@ from dpalgos.mechanisms.clip_levels import (
     counts_in_bins,
     counts_needed,
     search_by_counts,
+    with_one,
     with_response,
 )
 from dpalgos.release.transcript import Transcript
@@ -52,6 +56,8 @@ _POWER_PLACES = np.clip(np.concatenate([_EXPONENTS, _EXPONENTS]), 0, _N_POWERS)
 _SIZE_PLACES = np.clip(np.arange(1 << 11 + _DIGITS) - ((1023 + _LOWEST) << _DIGITS) + 1, 0, _N_SIZES)
 _CENTER_PLACES = _N_SIZES + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
 _OFF, _LARGEST = 3.0, 1024.0  # from which on a column gets its unit; larger ones would cost digits
+_FAR = 1.5  # times the distance of rows from a median: from there on it is a center
+_UNKNOWN = 2.0  # units, that distance where no rows stand out: declared bounds are so far
 _MOST = 0.5  # of the rows, have to stand out where a unit is smaller than declared
 _ALIKE = 0.6  # of the rows, are of one power of two in a column that might as well be a constant
 _STANDS_OUT = 5.0  # standard deviations of the noise
@@ -149,10 +155,35 @@ def private_origin(
     if UNITS in budget.shares:
         chosen = every[len(every) - columns[UNITS] :]
         multiplier = budget.gaussian_multiplier(UNITS)
-        origin.units[chosen] = _units(transcript, rows, chosen, origin.centers, widths, multiplier)
+        origin.units[chosen], _ = _units(transcript, rows, chosen, origin.centers, widths, multiplier)
     origin.centers[np.abs(origin.centers) <= origin.units] = 0
     if MEANS in budget.shares:
         origin.centers[every] += _means(transcript, rows, origin, budget.gaussian_multiplier(MEANS))
+    return origin
+
+
+def column_shares(size: float, n_columns: int, *, by_name: bool) -> dict[str, float]:
+    """Return the shares of μ² that :func:`private_columns` takes where ``size`` is nμ; ``by_name`` at any."""
+    enough = by_name or size >= _ENOUGH_FOR_UNITS * np.sqrt(n_columns)
+    return origin_shares(size, {MEDIANS: n_columns, UNITS: n_columns}) if enough else {}
+
+
+def private_columns(transcript: Transcript, sample: Sample, budget: SplitBudget) -> Origin:
+    """Release centers and units of the columns of x but the constant, if the budget has shares for them.
+
+    A center is a median that is far from 0, by the distances of rows from it.
+    """
+    shape = (sample.n_features + 1, transcript.n_replicates)
+    origin, columns = Origin(np.zeros(shape), np.ones(shape)), np.arange(sample.n_features - 1)
+    if UNITS not in budget.shares:
+        return origin
+    rows, multiplier = sample.grouped(with_one), budget.gaussian_multiplier(MEDIANS, _N_COUNTS)
+    centers, widths = np.zeros((2, *shape))
+    centers[columns], widths[columns] = _medians(transcript, rows, columns, multiplier)
+    multiplier = budget.gaussian_multiplier(UNITS)
+    units, spread = _units(transcript, rows, columns, centers, widths, multiplier)
+    far = np.abs(centers[columns]) > _FAR * spread
+    origin.centers[columns], origin.units[columns] = np.where(far, centers[columns], 0), units
     return origin
 
 
@@ -164,7 +195,7 @@ def _counts(
     ``centers`` (d + 1, R) times the constant are subtracted first.
     """
     n_features, n_replicates = rows.sample.n_features, rows.sample.n_replicates
-    first = n_features if len(columns) == 1 else 0
+    first = n_features if columns[0] == n_features else 0
     shift = 64 - (len(table).bit_length() - 1)
 
     def places(group: Group, values: FloatArray) -> IntArray:
@@ -203,8 +234,8 @@ def _units(
     centers: FloatArray,
     widths: FloatArray,
     noise_multiplier: float,
-) -> FloatArray:
-    """Release the powers of two of columns of [x, y], and return the units that follow, (p, R)."""
+) -> tuple[FloatArray, FloatArray]:
+    """Release the powers of two of columns of [x, y]; return units, and root mean squares that stand out."""
     p, n_rows = len(columns), rows.sample.n_rows
     counts = _counts(rows, columns, _POWER_PLACES, centers if centers.any() else None)[1:]
     released = transcript.gaussian(
@@ -224,16 +255,19 @@ def _units(
     alone = np.sqrt((sums + hidden * 16 * largest) / np.maximum(number.sum(axis=0), 1))
     units: FloatArray = np.where(whole > _OFF, whole, np.where(alone < 1 / _OFF, alone, 1.0))
     units = np.clip(units, 1 / _LARGEST, _LARGEST)
-    response = (standing * squares)[:, -1].sum(axis=0) / np.maximum(standing[:, -1].sum(axis=0), 1)
-    units[-1] = 2.0 ** np.round(np.log2(np.maximum(response, np.finfo(float).tiny)) / 2)
-    units[-1, np.abs(np.log2(units[-1])) == 1] = 1.0  # of the response a half and two count as right
-    number[:, -1] = standing[:, -1]
+    of_response = columns[-1] == rows.sample.n_features
+    if of_response:
+        response = (standing * squares)[:, -1].sum(axis=0) / np.maximum(standing[:, -1].sum(axis=0), 1)
+        units[-1] = 2.0 ** np.round(np.log2(np.maximum(response, np.finfo(float).tiny)) / 2)
+        units[-1, np.abs(np.log2(units[-1])) == 1] = 1.0  # a half and two count as right
+        number[:, -1] = standing[:, -1]
     # Where no number stands out nothing is known, and little where those that do are few or of one size.
     known = number.sum(axis=0) > np.where(units < 1, _MOST, 0) * n_rows
     alike = number.max(axis=0) > _ALIKE * n_rows
-    alike[-1] = False
+    alike[-1] &= not of_response
     known &= (units >= 1) | ~alike
-    return np.where(known, units, 1.0)
+    spread = np.sqrt(sums / np.maximum(number.sum(axis=0), 1))
+    return np.where(known, units, 1.0), np.where(spread > 0, spread, _UNKNOWN)
 
 
 def _means(

@@ -31,7 +31,8 @@ def columns_in_declared_units(
         return every[: max(len(every) - found, 0)]
     if isinstance(params, PreconditionedGLMParams):
         size = gaussian_mu(params.epsilon, params.delta) * n_rows
-        return () if params.is_constant(size, n_features) else tuple(numbers)
+        matter = not (params.is_constant(size, n_features) or params.column_shares(size, n_features))
+        return tuple(numbers) if matter else ()
     return ()
 
 

@@ -73,6 +73,7 @@ BAD = [
     ("screened_sparse_glm", {"selection_share": 1.0}, "selection_share must lie strictly between"),
     ("preconditioned_glm", {"clip": "none"}, "clip must be"),
     ("preconditioned_glm", {"clip": (1.0, -1.0)}, "clip must be"),
+    ("preconditioned_glm", {"units": "private"}, "units must be 'declared' or None"),
     ("preconditioned_glm", {"shrinkage": "ridge"}, "shrinkage must be one of"),
     ("preconditioned_glm", {"family": "poisson", "response_bound": 3.0}, "response_bound"),
     # Local privacy

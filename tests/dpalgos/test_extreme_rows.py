@@ -22,6 +22,11 @@ FORMS = {
     "units": (LINEAR, {"units": "private"}),
     "centers and units where rows are many": (LINEAR, {"intercept": True, "epsilon": 20.0}),
     "offset of counts": (COUNTS, {**OFFSET, "intercept": True}),
+    "columns of counts": (COUNTS, {"family": "poisson", "intercept": True, "units": "private"}),
+    "columns of events where rows are many": (
+        COUNTS,
+        {"family": "logistic", "intercept": True, "epsilon": 20.0},
+    ),
     "offset of few counts": (COUNTS, {**OFFSET, "intercept": True, "epsilon": 0.05}),
     "offset without a constant": (COUNTS, OFFSET),
     "classes": (COUNTS, {"family": "multinomial", "n_classes": 3, "intercept": True}),
@@ -55,7 +60,11 @@ def assert_covered(name, keywords, one, other):
 def rows(rng, n, family, *, constant):
     X = np.column_stack([rng.standard_normal((n, 3)) * [1, 1e-3, 1e5] + [0, 3, 0], np.ones(n)])
     X[0, -1] = constant
-    y = {"poisson": rng.poisson(0.5, n), "multinomial": rng.integers(3, size=n)}.get(family, X[:, 0])
+    y = {
+        "logistic": rng.integers(2, size=n),
+        "poisson": rng.poisson(0.5, n),
+        "multinomial": rng.integers(3, size=n),
+    }.get(family, X[:, 0])
     return X, np.array(y, dtype=float)
 
 
@@ -63,7 +72,7 @@ def replaced(X, y, rng, family):
     """Return the rows with another first row, of signed sizes: about half of the time of a single one."""
     X, y = X.copy(), y.copy()
     X[0, :-1] = rng.choice(SIZES, 3 if rng.random() < 0.5 else 1) * rng.choice([-1, 1], 3)
-    allowed = {"poisson": [0.0, 1.0, 1e15], "multinomial": [0.0, 1.0, 2.0]}
+    allowed = {"logistic": [0.0, 1.0], "poisson": [0.0, 1.0, 1e15], "multinomial": [0.0, 1.0, 2.0]}
     y[0] = rng.choice(allowed.get(family, [*SIZES, -LARGEST_VALUE]))
     return X, y
 
@@ -82,7 +91,7 @@ def test_no_row_moves_a_release_by_more_than_was_charged(form, constant):
         assert_covered(name, keywords, one, other)
 
 
-@pytest.mark.parametrize("form", ["centers and units", "offset of counts"])
+@pytest.mark.parametrize("form", ["centers and units", "columns of counts", "offset of counts"])
 def test_streamed_rows_move_releases_as_held_ones_do(form):
     name, keywords = FORMS[form]
     rng = np.random.default_rng(1)
@@ -92,7 +101,10 @@ def test_streamed_rows_move_releases_as_held_ones_do(form):
         assert_covered(name, keywords, Sample(*one), streamed(*other))
 
 
-@pytest.mark.parametrize("form", ["centers and units where rows are many", "offset of counts"])
+@pytest.mark.parametrize(
+    "form",
+    ["centers and units where rows are many", "columns of events where rows are many", "offset of counts"],
+)
 @pytest.mark.parametrize("others", [1e-6, 1.0, 1e6])
 def test_what_is_asked_depends_on_public_numbers_alone(form, others):
     name, keywords = FORMS[form]

@@ -6,6 +6,7 @@ import statsmodels.api as sm
 
 import dpalgos
 from dpalgos.accounting.events import PureEvent
+from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.models.families import family_names, get_family
@@ -261,3 +262,65 @@ def test_slopes_that_noise_explains_are_shrunk_and_the_constant_stays():
     np.testing.assert_allclose(shrunk_slopes(3 * one + noise, np.array([0.012]), one), 3 * one)
     far = 3 * one + 100 * noise
     np.testing.assert_allclose(shrunk_slopes(far, np.array([0.01]), one), far, rtol=1e-2)
+
+
+def moved_errors(family, changes, n=20_000, epsilon=1.0, **keywords):
+    """Mean squared errors of 20 predictors, with a column in other units and of another origin."""
+    rng = np.random.default_rng(21)
+    Z = rng.standard_normal((n, 4))
+    X = np.column_stack([Z, rng.random(n) < 0.1, np.ones(n)])
+    u = X @ [0.5, -0.4, 0.3, 0.0, 0.4, -0.5]
+    mean = np.exp(u) if family == "poisson" else 1 / (1 + np.exp(-u))
+    y = (rng.poisson if family == "poisson" else lambda p: rng.binomial(1, p))(mean).astype(float)
+    errors = []
+    for scale, shift in changes:
+        rows = np.column_stack([scale * (Z[:, :1] + shift), X[:, 1:]])
+        found = dpalgos.estimate(
+            NAME, rows, y, family=family, intercept=True, epsilon=epsilon, delta=1e-8, replicates=20,
+            rng=np.random.default_rng(22), **keywords,
+        )  # fmt: skip
+        errors.append(np.mean((rows @ found.estimate - u[:, None]) ** 2))
+    return np.array(errors)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_with_an_intercept_a_column_needs_neither_unit_nor_origin(family):
+    changes = [(1, 0), (100, 0), (10, 0), (0.1, 0), (0.01, 0), (1, 20), (1, -20)]
+    errors = moved_errors(family, changes)
+    assert (errors[1:] < 1.5 * errors[0]).all()
+    assert errors[0] < 0.005
+
+
+def test_declared_units_are_taken_as_they_are():
+    right, far = moved_errors("logistic", [(1, 0), (1, 20)], units="declared")
+    assert far > 5 * right
+
+
+@pytest.mark.parametrize(("size", "released"), [(590, False), (610, True)])
+def test_centers_and_units_are_released_from_a_public_number_of_rows_on(size, released):
+    """Of four columns and the constant, from 300 √4 on."""
+    budget = {"epsilon": 1.0, "delta": 1e-8}
+    rng, n = np.random.default_rng(23), round(size / gaussian_mu(**budget))
+    X = np.column_stack([rng.standard_normal((n, 4)), np.ones(n)])
+    y = rng.integers(2, size=n).astype(float)
+    asked = {"values above a candidate center", "values by power of two"}
+    others = {"units": "declared"}, {"intercept": False}, {"clip": (3.0, 2.0)}
+    for keywords, found in (({}, released), *((each, False) for each in others)):
+        ask = {"family": "logistic", "intercept": True, **budget, **keywords}
+        result = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(1), **ask)
+        assert (asked <= {event.label for event in result.events}) == found
+        assert result.certified_epsilon <= budget["epsilon"]
+
+
+def test_intervals_of_events_move_with_the_columns():
+    rng = np.random.default_rng(24)
+    Z = np.column_stack([rng.standard_normal((20_000, 3)), np.ones(20_000)])
+    y = rng.binomial(1, 1 / (1 + np.exp(-Z @ [0.5, -0.4, 0.3, -0.5]))).astype(float)
+    move = np.diag([0.01, 10.0, 1.0, 1.0])
+    move[-1, 2] = 20.0
+    ask = {"family": "logistic", "intercept": True, "epsilon": 2.0, "delta": 1e-8, "interval": 0.95}
+    widths = []
+    for rows, back in ((Z, np.eye(4)), (Z @ move, move)):
+        result = dpalgos.estimate(NAME, rows, y, replicates=10, rng=np.random.default_rng(25), **ask)
+        widths.append((back[:3, :3] @ result.diagnostics["half_width"][:3]).mean(axis=1))
+    np.testing.assert_allclose(widths[1], widths[0], rtol=0.2)

@@ -45,9 +45,22 @@ def test_columns_of_a_linear_regression_matter_below_the_gate_of_the_search(size
     assert told("preconditioned_regression", size, **keywords) == expected
 
 
-@pytest.mark.parametrize(("size", "expected"), [(28, ()), (32, NUMBERS), (10_000, NUMBERS)])
-def test_columns_of_a_generalized_linear_model_matter_where_there_are_slopes(size, expected):
-    assert told("preconditioned_glm", size, family="logistic") == expected
+@pytest.mark.parametrize(
+    ("size", "keywords", "expected"),
+    [
+        (28, {}, ()),
+        (32, {}, NUMBERS),
+        (510, {}, NUMBERS),
+        (530, {}, ()),
+        (530, {"units": "declared"}, NUMBERS),
+        (530, {"intercept": False}, NUMBERS),
+        (32, {"units": "private"}, ()),
+    ],
+)
+def test_columns_of_a_generalized_linear_model_matter_where_there_are_slopes_but_no_search(
+    size, keywords, expected
+):
+    assert told("preconditioned_glm", size, family="logistic", **keywords) == expected
 
 
 def test_other_estimators_and_no_columns_have_no_sentence():
