@@ -49,7 +49,7 @@ def test_a_benchmark_that_fails_is_reported_and_the_others_go_on(tmp_path, monke
     monkeypatch.setattr(bench, "benchmarks", lambda chosen: iter([("first", fails), ("second", works)]))
     assert bench.main([], tmp_path) == 1
     said = capsys.readouterr().out
-    assert "first: FAILED: NameError: name 'peak_memory' is not defined" in said
+    assert "first: FAILED: NameError" in said
     assert "second [iris (real)]: 3 s" in said
     rows = json.loads((tmp_path / "bench.json").read_text())["benchmarks"]
     assert [row["benchmark"] for row in rows] == ["first", "second"]

@@ -143,7 +143,7 @@ def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes
     assert (genotypes.calls == MISSING).sum() == ref.missing_calls
     if real and ref.name == "snp_hapmap3":
         assert (genotypes.group == NO_GROUP).sum() == 519
-        assert "1 people are listed in another family" in ref.notes[1]
+        assert "1 people are listed" in ref.notes[1]
 
 
 def test_every_call_label_and_count_arrives(files, tmp_path):
@@ -280,7 +280,7 @@ def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
     )
     ref = to_parquet(files.dataset, files.raw, home=tmp_path)
     assert (ref.n_rows, ref.rows_read) == (209, 210)
-    assert "1 people left out (person without a label: 1)" in caplog.text
+    assert "person without a label: 1" in caplog.text
     assert [(repair.reason, repair.count) for repair in ref.repairs] == [("person without a label", 1)]
     np.testing.assert_array_equal(read_genotypes(ref).calls, np.delete(files.calls, 7, axis=0))
 

@@ -271,7 +271,7 @@ def test_a_set_is_delivered_whole_or_not_at_all(tmp_path):
     mirror = mirrored_set(tmp_path, "bed", "bim")
     with pytest.raises(Unreachable, match=r"MIRROR/\S*x\.fam: no such file") as caught:
         fetch(set_of(urls=False), home=tmp_path / "home", mirror=mirror, offline=False)
-    assert "put snp/x.bed, snp/x.bim, snp/x.fam into a folder" in str(caught.value)
+    assert "snp/x.bed, snp/x.bim, snp/x.fam" in str(caught.value)
     raw = fetch_or_stand_in(set_of(urls=False), home=tmp_path / "home", mirror=mirror, offline=False)
     assert (raw.origin, raw.companions) == ("stand-in", ())
 

@@ -12,7 +12,7 @@ def dpcost(command_line):
 
 
 def test_an_audit_from_the_command_line(dpcost):
-    status, out, _ = dpcost("audit", "dp_mean", "--trials", 2000, "--json")
+    status, out, _ = dpcost("audit", "dp_mean", "--trials", 1000, "--json")
     assert status == 0
     rows = json.loads(out)
     assert {row["calibration"] for row in rows} == {"tight", "paper"}
@@ -22,9 +22,7 @@ def test_an_audit_from_the_command_line(dpcost):
     assert status == 0
     assert out.startswith("dp_mean tight: audited")
     assert "dp_mean paper" not in out
-    assert (
-        "interval must be left out for sheffet_ols" in dpcost("audit", "sheffet_ols", "--interval", 0.95)[2]
-    )
+    assert "interval must" in dpcost("audit", "sheffet_ols", "--interval", 0.95)[2]
     assert dpcost("audit", "dp_mean", "--trials", 10)[0] == 2
 
 

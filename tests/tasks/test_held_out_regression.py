@@ -95,6 +95,6 @@ def test_the_profile_tells_how_often_each_is_best_and_by_what_factor_it_errs():
     (shown,) = exhibit.draw(view, summary, {"l2_error": "error", EXCESS_RISK: "excess risk"})
     # Below 1, a thousandth of the zero vector's, all excess risks count as 1.
     assert "in 3 settings" in shown.text
-    assert "AdaSSP is the best in 3 of them" in shown.text
+    assert "best in 3 of them" in shown.text
     assert "AdaSSP 1.00, Sketched least squares 1.59, AdaSSP (rounds) 2.00." in shown.text
     assert b"AdaSSP (rounds)" in shown.picture.svg

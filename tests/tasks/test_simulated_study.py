@@ -22,7 +22,7 @@ def test_the_report_speaks_of_simulated_data(tmp_path, home):
         unwanted = ("Rows:", "dropped or repaired", "preparation", "δ·m", "m = ", "Deleting", "License")
         assert [unsaid for unsaid in unwanted if unsaid in text] == []
     report = (tmp_path / "out" / "report.md").read_text()
-    assert "n = 20,000, the best private estimate (" in report
+    assert "n = 20,000, the best private" in report
     assert "Theory (the paper's rate (constant unknown, drawn with 1)) draws its line at" in report
     # An estimator of one panel is not shown in another.
     first_table = report.partition("### Mean error")[2].partition("**Bold**")[0]

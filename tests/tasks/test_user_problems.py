@@ -161,10 +161,10 @@ def test_which_rule_of_selection_is_better_is_said_where_repetitions_can_tell():
         se=0.01, d=5, epsilon=1.0, calibration="tight", metric="excess_loss"
     )
     (shown,) = selection_rules.draw(None, summary, {"metric": "excess_loss"})
-    assert "up to m = 100, random stopping loses less from m = 1,000 on." in shown.text
+    assert "random stopping loses less from m = 1,000 on" in shown.text
     assert [row[2] for row in shown.rows] == ["10", "100", "1,000"]
     (shown,) = selection_rules.draw(None, summary.assign(se=1.0), {"metric": "excess_loss"})
-    assert "these repetitions tell the rules apart at no m up to 1,000" in shown.text
+    assert "at no m up to 1,000" in shown.text
     assert selection_rules.draw(None, summary.assign(calibration="paper"), {"metric": "excess_loss"}) == ()
 
 

@@ -110,7 +110,7 @@ def test_every_round_asks_other_people_and_epsilon_is_that_of_one_report():
 
 def test_too_few_people_for_an_answer_are_noted():
     few, many = (estimate("ldp_iht", *people(n, 4)[:2], sparsity=2).diagnostics for n in (40, 200_000))
-    assert "people in a round are too few" in few["conditions"]
+    assert "people in a round" in few["conditions"]
     assert "conditions" not in many
 
 

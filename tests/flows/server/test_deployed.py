@@ -76,7 +76,7 @@ def test_a_cell_runs_again_and_a_failed_run_goes_on(standing):
     server.ask(f"deployments/{visits['id']}/create_flow_run", asked)
     failures = until(lambda: [run for run in server.ask("flow_runs") if run["state_type"] == "FAILED"], 120)
     (failed,), third = failures, project.computed()
-    assert "a file stands where a folder is needed" in failed["state"]["message"]
+    assert "a folder is needed" in failed["state"]["message"]
     (project.out / "rand_visits").unlink()
     # What the page's button sends, pressed at once: the run's process may not have ended yet.
     retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}}

@@ -141,7 +141,7 @@ def test_a_file_swapped_after_it_was_fingerprinted_is_not_answered(
     status, out, err = ask(dpcost, parquet, tmp_path, "dp_glm", glm)
     assert times[0] == times[1]
     assert status == 2
-    assert "changed while it was read, so nothing is released of it" in err
+    assert "changed while it was read" in err
     assert "estimate" not in out
     assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == n_charges
 
@@ -210,7 +210,7 @@ def test_a_folder_is_the_same_data_as_a_file(dpcost, folder, parquet, tmp_path):
     assert status == 0, err
     assert json.loads(out)["estimate"] == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.05)
     status, _, err = dpcost("ledger", "open", "again", "--epsilon", 1, "--delta", 1e-5, "--data", folder)
-    assert (status, "are known to the ledger as 'rides'" in err) == (2, True)
+    assert (status, "as 'rides'" in err) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["part-0.parquet", "part-2.parquet"])
@@ -226,7 +226,7 @@ def test_a_file_of_a_folder_that_changes_after_the_charge_is_not_answered(
     monkeypatch.setattr(tasks.release.release, "draw_release", after_a_swap)
     status, out, err = ask(dpcost, folder, tmp_path)
     assert status == 2
-    assert "changed while it was read, so nothing is released of it" in err
+    assert "changed while it was read" in err
     assert "estimate" not in out
 
 
@@ -257,7 +257,7 @@ def test_folders_that_are_refused_cost_nothing(dpcost, folder, parquet, tmp_path
         (folder / "again.parquet").unlink()
     plain_parquet(rides(5).assign(more=1), folder / "part-3.PARQUET")
     status, _, err = ask(dpcost, folder, tmp_path)
-    assert (status, "must all have the same columns" in err) == (2, True)
+    assert (status, "the same columns" in err) == (2, True)
     assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
 
 
