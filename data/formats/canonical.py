@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -61,7 +60,7 @@ def canonical_cells(column: pa.Array, levels: Collection[str] = ()) -> Cells:
         numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         return Cells(numbers, np.full(len(column), -1), [])
     if pa.types.is_duration(kind):
-        text = pa.array([None if each is None else str(pd.Timedelta(each)) for each in column.to_pylist()])
+        text = pa.array([None if each is None else _duration(each) for each in column.to_pylist()])
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         text = pa.array([None if each is None else _decoded(each) for each in column.to_pylist()])
     else:
@@ -124,7 +123,7 @@ def _canonical_text(value: str) -> str:
         return lower
     if DURATION.fullmatch(lower):
         try:
-            return str(pd.Timedelta(value))
+            return _duration(value)
         except ValueError:
             pass
     return _moment(lower) or unicodedata.normalize("NFC", value)
@@ -149,3 +148,9 @@ def _moment(text: str) -> str | None:
             return None
     shown = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if day else "%H:%M:%S")
     return f"{shown}.{fraction.rstrip('0')}".rstrip(".")
+
+
+def _duration(value: timedelta | str) -> str:
+    from pandas import Timedelta  # late: commands of the ledger start without pandas
+
+    return str(Timedelta(value))

@@ -239,6 +239,14 @@ def test_starting_is_light():
     assert done.stdout.endswith("\n[]\n")
 
 
+def test_the_ledger_starts_without_pandas():
+    import subprocess
+
+    code = "import sys, data.ledger; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_nothing_imports_prefect_before_a_run_has_its_settings():
     """Prefect reads them when it is first imported."""
     import subprocess
