@@ -62,27 +62,6 @@ def search_level(
     return np.asarray(levels[found, replicate])
 
 
-def counts_in_bins(bins: Grouped[IntArray], shape: tuple[int, int, int]) -> FloatArray:
-    """Return how many rows lie in each of m bins of each of p columns, (m, p, R), in one pass over the rows.
-
-    ``bins`` are those of the rows, 0 to m − 1: (n_group, p, R_group), or (…, 1), of each group.
-    """
-    m, p, _ = shape
-    weighted = bins.sample.row_mask is not None
-
-    def part(group: Group, found: IntArray) -> FloatArray:
-        places = found + m * np.arange(p)[:, None]
-        n_own = max(found.shape[-1], group.weights.shape[-1] if weighted else 1)
-        weights = [np.repeat(each, p) for each in group.weights.T] if weighted else [None]
-        counts = [
-            np.bincount(places[..., r % places.shape[-1]].ravel(), weights[r % len(weights)], m * p)
-            for r in range(n_own)
-        ]
-        return np.array(counts, dtype=float).reshape(n_own, p, m).T
-
-    return bins.total(shape, part)
-
-
 def search_by_counts(
     transcript: Transcript,
     above: Callable[[IntArray], FloatArray],

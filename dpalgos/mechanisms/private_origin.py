@@ -23,14 +23,13 @@ about it, of rows that stand out, so that indicators stay as they are. A median 
 column that varies less than that the unit stays.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import (
-    counts_in_bins,
     counts_needed,
     search_by_counts,
     with_one,
@@ -38,13 +37,14 @@ from dpalgos.mechanisms.clip_levels import (
 )
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Grouped, Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity
-from dpalgos.steps.moments import clipped_row_sums
+from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor, row_lengths
+from dpalgos.steps.moments import replicates_in_cache
 from dpalgos.typing import FloatArray, IntArray
 
 MEDIANS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about the medians"
 _LOWEST, _N_POWERS, _DIGITS = -24, 64, 4  # the least power of two; how many; binary digits after the first
 _N_SIZES = _N_POWERS << _DIGITS
+_IN_CACHE = 2**16  # numbers
 _SIZES = (
     2.0 ** (_LOWEST + np.arange(_N_POWERS)[:, None]) * (1 + np.arange(1 << _DIGITS) / (1 << _DIGITS))
 ).ravel()
@@ -187,25 +187,46 @@ def private_columns(transcript: Transcript, sample: Sample, budget: SplitBudget)
     return origin
 
 
+def _blocks(values: FloatArray, columns: IntArray) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield rows that fit the cache together, and some columns (p, m) of their values (n, d + 1)."""
+    step = max(1, _IN_CACHE // len(columns))
+    for start in range(0, len(values), step):
+        rows = slice(start, start + step)
+        yield rows, np.take(values[rows].T, columns, axis=0)
+
+
+def _about(columns: FloatArray, constant: FloatArray, centers: FloatArray) -> FloatArray:
+    """Return columns (p, m) about centers (p, k) times the constant (m,), (k, p, m)."""
+    return np.asarray(columns - centers.T[..., None] * constant)
+
+
 def _counts(
     rows: Grouped[FloatArray], columns: IntArray, table: IntArray, centers: FloatArray | None = None
 ) -> FloatArray:
-    """Return how many rows [x, y] have each place of a table, by the first bits of numbers, (m, p, R).
+    """Return how many rows have each place of a table but the first, by the first bits of numbers, (R, p, m).
 
     ``centers`` (d + 1, R) times the constant are subtracted first.
     """
-    n_features, n_replicates = rows.sample.n_features, rows.sample.n_replicates
-    first = n_features if columns[0] == n_features else 0
-    shift = 64 - (len(table).bit_length() - 1)
+    n_places, p, shift = int(table.max()) + 1, len(columns), 65 - len(table).bit_length()
+    masked = rows.sample.row_mask is not None
 
-    def places(group: Group, values: FloatArray) -> IntArray:
-        own = values[:, first:, None]
-        if centers is not None:
-            own = own - group.X[:, -1, None, None] * centers[first:, group.replicates]
-        return np.asarray(table[np.ascontiguousarray(own, dtype=float).view(np.int64) >> shift])
+    def part(group: Group, values: FloatArray) -> FloatArray:
+        own = None if centers is None else centers[columns, group.replicates]
+        used = group.weights.T[:, None] > 0
+        n_own = len(used) if own is None else own.shape[1]
+        counts = np.zeros((n_own, p * n_places))
+        for block, numbers in _blocks(values, columns):
+            for some in replicates_in_cache(numbers, n_own):
+                about = numbers[None] if own is None else _about(numbers, group.X[block, -1], own[:, some])
+                places = table[about.view(np.int64) >> shift]
+                if masked:
+                    places = places * used[some, :, block]
+                n_bins = n_places * p * len(places)
+                places += np.arange(0, n_bins, n_places).reshape(-1, p, 1)
+                counts[some] += np.bincount(places.ravel(), minlength=n_bins).reshape(len(places), -1)
+        return counts.reshape(n_own, p, n_places)[..., 1:]
 
-    shape = int(table.max()) + 1, n_features + 1 - first, n_replicates
-    return counts_in_bins(rows.then(places), shape)[:, columns - first]
+    return rows.total((rows.sample.n_replicates, p, n_places - 1), part, axis=0)
 
 
 def _medians(
@@ -213,11 +234,11 @@ def _medians(
 ) -> tuple[FloatArray, FloatArray]:
     """Release between which candidates medians of columns of [x, y] lie: the middle, and half the width."""
     counts = _counts(rows, columns, _CENTER_PLACES)
-    above = counts[::-1].cumsum(axis=0)[-2::-1]
+    above = counts[..., ::-1].cumsum(axis=-1)[..., ::-1]
     found = search_by_counts(
         transcript,
-        lambda middle: np.asarray(np.take_along_axis(above, middle[None], axis=0)[0]),
-        above.shape,
+        lambda middle: np.asarray(np.take_along_axis(above, middle.T[..., None], axis=-1)[..., 0].T),
+        above.shape[::-1],
         0.5 * rows.sample.n_rows,
         l2_sensitivity=counts_sensitivity(len(columns)),
         noise_multiplier=noise_multiplier,
@@ -237,7 +258,7 @@ def _units(
 ) -> tuple[FloatArray, FloatArray]:
     """Release the powers of two of columns of [x, y]; return units, and root mean squares that stand out."""
     p, n_rows = len(columns), rows.sample.n_rows
-    counts = _counts(rows, columns, _POWER_PLACES, centers if centers.any() else None)[1:]
+    counts = _counts(rows, columns, _POWER_PLACES, centers if centers.any() else None).T
     released = transcript.gaussian(
         counts.reshape(-1, len(n_rows)),
         l2_sensitivity=powers_sensitivity(p),
@@ -275,19 +296,24 @@ def _means(
 ) -> FloatArray:
     """Release means of rows [x, y] about their medians, all but the constant's; shrunk by noise, (d, R)."""
     n_rows, p = rows.sample.n_rows, rows.sample.n_features
-    others = np.arange(p + 1) != p - 1
-    level = np.full(transcript.n_replicates, _REACH * np.sqrt(p))
-    maps = origin.maps * others
+    others = np.delete(np.arange(p + 1), p - 1)
+    level = _REACH * float(np.sqrt(p))
 
     def part(group: Group, values: FloatArray) -> FloatArray:
-        own = maps[group.replicates]
-        weights = np.broadcast_to(group.weights, (len(values), len(own)))
-        return clipped_row_sums(values, own, weights, level[group.replicates])
+        centers, units = (each[others, group.replicates] for each in (origin.centers, origin.units))
+        weights = np.broadcast_to(group.weights.T, (units.shape[1], len(values)))
+        sums = np.zeros((len(weights), p))
+        for block, numbers in _blocks(values, others):
+            for some in replicates_in_cache(numbers, len(weights)):
+                about = _about(numbers, group.X[block, -1], centers[:, some]) / units.T[some, :, None]
+                clipped = weights[some, block] * clip_factor(row_lengths(about.swapaxes(1, 2)), level)
+                sums[some] += (about @ clipped[..., None])[..., 0]
+        return sums.T
 
-    total = rows.total(origin.centers.shape, part)
+    total = rows.total((p, transcript.n_replicates), part)
     sensitivity = ball_mean_sensitivity(level, n_rows)
     released = transcript.gaussian(
-        total[others] / n_rows, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MEANS
+        total / n_rows, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MEANS
     )
     noise = transcript.noise_std(sensitivity, noise_multiplier, p)
     kept = np.maximum(1 - noise**2 / np.maximum(released**2, np.finfo(float).tiny), 0)

@@ -29,6 +29,7 @@ from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 # Elements of one (rows × replicates) array that fit the cache together with two more of their size.
 _GROUP_ELEMENTS = 160_000
+_MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 2**25  # a replicate is a group of its own
 Bounds = tuple[float, float] | None
 T = TypeVar("T")
 U = TypeVar("U")
@@ -301,17 +302,18 @@ class Sample:
 
     def groups(self) -> Iterator[Group]:
         """Yield the replicates in cache-sized groups, each with only the rows that it uses; not streamed."""
-        y = np.zeros(len(self.X)) if self.y is None else self.y
-        n = len(self.X)
-        step = max(1, min(self.n_replicates, max(8, _GROUP_ELEMENTS // n)))
+        n, y = len(self.X), np.zeros(len(self.X)) if self.y is None else self.y
+        copied = self.n_rows.sum() * self.n_features
+        alone = n > _MANY_ROWS and self.n_rows.mean() < _FEW_OF_ROWS * n and copied < _MOST_COPIED
+        step = 1 if alone else max(1, min(self.n_replicates, max(8, _GROUP_ELEMENTS // n)))
         for start in range(0, self.n_replicates, step):
             chosen = slice(start, min(start + step, self.n_replicates))
             if self.row_mask is None:
                 yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)), self.offset_of(slice(None)))
                 continue
-            mask = self.row_mask[:, chosen]
-            used = np.flatnonzero(mask.any(axis=1))
-            yield Group(chosen, used, self.X[used], y[used], mask[used].astype(float), self.offset_of(used))
+            used = np.flatnonzero(self.row_mask[:, chosen].any(axis=1))
+            weights = self.row_mask[used, chosen].astype(float)
+            yield Group(chosen, used, self.X[used], y[used], weights, self.offset_of(used))
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":
         """Apply a function to each group, of :meth:`groups` or of :meth:`together`."""

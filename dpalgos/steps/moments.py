@@ -52,7 +52,9 @@ def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
     """
     if matrices is None:
         return row_lengths(Z)[:, None]
-    return np.concatenate([row_lengths(Z @ matrices[some]) for some in _together(Z, len(matrices))]).T
+    return np.concatenate(
+        [row_lengths(Z @ matrices[some]) for some in replicates_in_cache(Z, len(matrices))]
+    ).T
 
 
 def clipped_row_sums(
@@ -64,7 +66,7 @@ def clipped_row_sums(
     at most ``level`` as computed, whatever W is.
     """
     sums = np.empty((Z.shape[1], *factors.shape[1:]))
-    for some in _together(Z, len(matrices)):
+    for some in replicates_in_cache(Z, len(matrices)):
         rows, own = Z @ matrices[some], np.moveaxis(factors[..., some], -1, 0)
         sizes = row_lengths(own) if own.ndim == 3 else np.abs(own)
         clipped = clip_factor(row_lengths(rows) * sizes, level[some, None])[..., None]
@@ -73,8 +75,8 @@ def clipped_row_sums(
     return sums
 
 
-def _together(Z: FloatArray, n_replicates: int) -> Iterator[slice]:
-    """Yield slices of replicates whose rows Z are whitened in one product: many where rows are few."""
+def replicates_in_cache(Z: FloatArray, n_replicates: int) -> Iterator[slice]:
+    """Yield slices of replicates to which rows Z are brought at once: many where rows are few."""
     step = max(1, _IN_CACHE // Z.size)
     return (slice(start, start + step) for start in range(0, n_replicates, step))
 
