@@ -129,7 +129,7 @@ def _searched_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
 
 
 def mean_logarithm_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return log(1 + 2¹⁵)/n: counts of 0 and of 2¹⁵ or more."""
+    """Return log(1 + 2¹⁵)/n, attained by a count of 0 in the place of one of 2¹⁵ or more."""
     return np.asarray(np.log1p(_LARGEST_COUNT) / n_rows)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dpalgos
+from dpalgos.accounting.events import PureEvent
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
@@ -42,8 +43,16 @@ def recorded(name, sample, keywords, script=None):
     return made, run_estimator(estimator, sample, params, made)
 
 
+def noise_and_sensitivity(event):
+    """Those of Gaussian noise, or ε and the sensitivity of Laplace noise."""
+    if isinstance(event, PureEvent):
+        return event.epsilon, np.asarray(event.sensitivity)
+    return event.noise_multiplier, np.asarray(event.l2_sensitivity)
+
+
 def charges(made):
-    return [(e.label, e.noise_multiplier, np.asarray(e.l2_sensitivity).tolist()) for e in made.events]
+    found = ((event.label, *noise_and_sensitivity(event)) for event in made.events)
+    return [(label, noise, sensitivity.tolist()) for label, noise, sensitivity in found]
 
 
 def assert_covered(name, keywords, one, other):
@@ -52,7 +61,8 @@ def assert_covered(name, keywords, one, other):
     assert charges(second) == charges(first)
     for a, b in zip(first.releases, second.releases, strict=True):
         (event,) = a.events
-        moved = np.linalg.norm(a.value - b.value, axis=0) / event.l2_sensitivity
+        order = 1 if isinstance(event, PureEvent) else 2
+        moved = np.linalg.norm(a.value - b.value, order, axis=0) / noise_and_sensitivity(event)[1]
         assert (moved <= 1 + 1e-9).all(), event.label
     np.testing.assert_array_equal(answer, same)
 

@@ -5,14 +5,17 @@ import pytest
 import statsmodels.api as sm
 
 import dpalgos
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, private_columns
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step, normal_curvature
 from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import shrunk_slopes
 from tests.dpalgos.silence import estimated
@@ -289,6 +292,18 @@ def test_with_an_intercept_a_column_needs_neither_unit_nor_origin(family):
     errors = moved_errors(family, changes)
     assert (errors[1:] < 1.5 * errors[0]).all()
     assert errors[0] < 0.005
+
+
+def test_indicators_keep_their_origin_and_far_columns_get_centers():
+    rng, n = np.random.default_rng(26), 20_000
+    indicators = [np.where(rng.random(n) < share, far, -far) for share, far in ((0.1, 1), (0.002, 2))]
+    numbers = [rng.standard_normal(n) + 1, rng.standard_normal(n) - 20, 100 * rng.standard_normal(n)]
+    X = np.column_stack([*indicators, *numbers, np.ones(n)])
+    budget = SplitBudget(epsilon=1.0, delta=1e-8, shares={MEDIANS: 0.5, UNITS: 0.5})
+    transcript = Transcript(Noise([np.random.default_rng(27)]))
+    found = private_columns(transcript, Sample(X, np.zeros(n)), budget)
+    np.testing.assert_allclose(found.centers[:, 0], [0, 0, 0, -20, 0, 0, 0], atol=1)
+    np.testing.assert_allclose(found.units[:, 0], [1, 1, 1, 1, 100, 1, 1], rtol=0.2)
 
 
 def test_declared_units_are_taken_as_they_are():

@@ -96,7 +96,8 @@ MECHANISM_FAULTS = {
     "dpalgos/mechanisms/private_origin.py": {
         "the search for centers costs one count": Fault("private_origin", name("_N_COUNTS", "1"), certified("preconditioned_regression: private units, intercept-tight")),
         "the search for centers of a generalized linear model costs one count": Fault("private_columns", name("_N_COUNTS", "1"), certified("preconditioned_glm: constant, private units-tight")),
-        "centers of a generalized linear model are the medians of all rows": Fault("private_columns", name("far", "(far | True)", nth=1), "test_with_an_intercept_a_column_needs_neither_unit_nor_origin"),
+        "centers of a generalized linear model are the medians of all rows": Fault("private_columns", call("_medians", "(lambda found: (found[0] + sample.X[:, :-1].mean(axis=0)[:, None], found[1]))({all})"), replayed("preconditioned_glm: constant, private units-tight")),
+        "indicators are taken about their medians": Fault("private_columns", name("far", "(far | True)", nth=1), "test_indicators_keep_their_origin_and_far_columns_get_centers"),
         "powers of two get half of the noise": Fault("_units", argument("gaussian", "noise_multiplier", "{all} / 2"), certified("preconditioned_regression: private units-tight")),
         "a row has one power of two in all": Fault("powers_sensitivity", returns("{all} / np.sqrt(2)"), witness("preconditioned_regression: private units-tight")),
         "hidden rows are not counted": Fault("_units", number(16, 0), "test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far"),
