@@ -85,18 +85,20 @@ def render_league(
     finished: str,
     version: str,
     complete: bool,
-    each_table: bool = True,
+    whole: bool = True,
 ) -> dict[str, bytes]:
     """Return the page, the results and the card of the index, by file name.
 
-    ``complete`` tells whether all methods ran on all tables; ``each_table`` adds a section for each table.
+    ``complete`` tells whether all methods ran on all tables. Only a ``whole`` page has pictures and a section
+    for each table.
     """
     ratios = ratios_of(results)
     sections = [_leaders(results, developed=False, complete=complete)]
     sections.append(_leaders(results, developed=True, complete=complete))
     sections.append(_audits(results, command))
-    sections += [found for family in FAMILIES if (found := _profile(results, ratios, family)) is not None]
-    sections += [_of_table(results, name) for name in sorted(results["tables"]) if each_table]
+    profiles = (_profile(results, ratios, family, drawn=whole) for family in FAMILIES)
+    sections += [found for found in profiles if found is not None]
+    sections += [_of_table(results, name) for name in sorted(results["tables"]) if whole]
     sections.append(_methods(results))
     headline = sections[0].sentences[0]
     context: dict[str, Any] = {
@@ -223,7 +225,7 @@ def _audits(results: Mapping[str, Any], command: str) -> Section:
     )
 
 
-def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> Section | None:
+def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, drawn: bool) -> Section | None:
     """Return the performance profile of a family: how often a method is within a factor of the best."""
     if family not in ratios.index.get_level_values("family"):
         return None
@@ -248,7 +250,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> S
         steps=True,
     )  # fmt: skip
     title = f"{FAMILIES[family]}: performance profile"
-    drawn = line_picture(lines, frame, f"league-{family}", title, "real") if lines else None
+    figure = line_picture(lines, frame, f"league-{family}", title, "real") if lines and drawn else None
     rows = []
     for name in order.index:
         known = own[name].dropna()
@@ -263,7 +265,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str) -> S
         f"{own.index.get_level_values('table').nunique()} tables, {len(own)} settings. A method is compared "
         "in those that it came to: a rank from few, small tables is no verdict on the others."
     )
-    return Section(f"profile-{family}", title, [sentence], drawn, columns, rows)
+    return Section(f"profile-{family}", title, [sentence], figure, columns, rows)
 
 
 def _of_table(results: Mapping[str, Any], name: str) -> Section:
