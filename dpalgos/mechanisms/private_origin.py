@@ -32,7 +32,6 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import (
     counts_needed,
     search_by_counts,
-    with_one,
     with_response,
 )
 from dpalgos.release.transcript import Transcript
@@ -177,7 +176,8 @@ def private_columns(transcript: Transcript, sample: Sample, budget: SplitBudget)
     origin, columns = Origin(np.zeros(shape), np.ones(shape)), np.arange(sample.n_features - 1)
     if UNITS not in budget.shares:
         return origin
-    rows, multiplier = sample.grouped(with_one), budget.gaussian_multiplier(MEDIANS, _N_COUNTS)
+    rows = sample.grouped(lambda group: group.X)
+    multiplier = budget.gaussian_multiplier(MEDIANS, _N_COUNTS)
     centers, widths = np.zeros((2, *shape))
     centers[columns], widths[columns] = _medians(transcript, rows, columns, multiplier)
     multiplier = budget.gaussian_multiplier(UNITS)
