@@ -93,12 +93,13 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.central.preconditioned_regression import PreconditionedParams
 from dpalgos.errors import InputError
 from dpalgos.intervals.offsets import OffsetParams
+from dpalgos.intervals.preconditioned import PreconditionedParams
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
+from dpalgos.mechanisms.preconditioned.scored_steps import scored_steps
 from dpalgos.mechanisms.private_constant import (
     CONSTANT,
     EXPOSURE,
@@ -112,7 +113,6 @@ from dpalgos.mechanisms.private_constant import (
 )
 from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, column_shares, private_columns
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.mechanisms.scored_steps import scored_steps
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice, count

@@ -36,9 +36,10 @@ C. A level is searched by four counts, of equal shares, for gradients at each of
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Shares, steps and
-the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.scored_steps`). The combination follows from
-the released gradients and their noise (:mod:`dpalgos.steps.denoising`). Shrinkage is one James–Stein factor.
-At last θ̄ is made no longer than the released second moment of y allows, or than 1 where noise hides that.
+the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.preconditioned.gradient_steps`). The
+combination follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). Shrinkage is
+one James–Stein factor. At last θ̄ is made no longer than the released second moment of y allows, or than 1
+where noise hides that.
 
 Forms, each explained with the mechanism that makes it:
 
@@ -77,25 +78,24 @@ Reference: Kamath, Li, Singhal & Ullman (2019), Privately learning high-dimensio
 private preconditioning).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.errors import InputError
 from dpalgos.goodness import note_moments
-from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.intervals.preconditioned import PreconditionedParams
 from dpalgos.mechanisms import public_coordinates as public
-from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BinnedFitParams, release_binned_fit
+from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
+from dpalgos.mechanisms.preconditioned.gradient_steps import Schedule, gradient_steps, schedule_of
 from dpalgos.mechanisms.private_origin import MEANS, MEDIANS, UNITS, private_origin
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.mechanisms.scored_steps import Schedule, gradient_steps, schedule_of
-from dpalgos.models.families import Family, get_family
+from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import check_clip
@@ -108,46 +108,6 @@ from dpalgos.typing import FloatArray
 
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
-    """Keywords of the preconditioned estimators, and what they spend and release besides their steps."""
-
-    clip: str | tuple[float, float]
-    units: str | None = choice(
-        "'declared'; 'private': released of columns and a linear response (with clip='private'); or None: of "
-        "the response where nμ(ε, δ) is at least 140, of columns where it is at least 300 √d",
-        (None, "declared", "private"),
-        default=None,
-    )
-    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.units == "private" and self.clip != "private":
-            raise InputError(
-                "units must be 'declared' or None with public levels, got 'private'; leave it out"
-            )
-
-    def reserved(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
-        """Return the shares of μ² that an interval and diagnostics take."""
-        interval = self.interval_shares(n_rows, n_features, family)
-        return interval | self.binned_shares(family, sum(interval.values()))
-
-    def divided(
-        self, shares: dict[str, float], reserved: Mapping[str, float], shape: public.PublicShape | None
-    ) -> SplitBudget:
-        """Return how μ² is spent: reserved shares are of the whole, the others of what these leave."""
-        budget = self.split_budget(shares, reserved)
-        return replace(budget, shares=self.shares_with(shape, dict(budget.shares)))
-
-    def shared_witnesses(self, d: int) -> dict[str, Neighbors]:
-        return {
-            public.PUBLIC_SHAPE: public.public_witness(self, d),
-            **self.interval_witnesses(d),
-            **self.binned_witnesses(d),
-        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -283,9 +243,8 @@ def preconditioned_regression(
     if schedule.shrinks_start:
         kept = signal_share(theta, start_variance)
         theta, start_variance = kept * theta, kept**2 * start_variance
-    n_steps = schedule.n_steps
-    steps = gradient_steps(transcript, budget, rows, levels, theta, n_steps, schedule.step_size)
-    steps = steps.last(n_steps - schedule.n_left_out)
+    steps = gradient_steps(transcript, budget, rows, levels, theta, schedule)
+    steps = steps.last(schedule.n_steps - schedule.n_left_out)
     params.note_interval(transcript, budget, rows, white, steps)
     # After one whitening, what lies below the floor is as likely signal as noise.
     known = np.ones_like(white.curvature) if white is first else white.curvature

@@ -34,8 +34,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.catalog import Witnesses, pair
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
+from dpalgos.mechanisms.preconditioned.scored_steps import scored_steps
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.mechanisms.scored_steps import scored_steps
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript

@@ -102,7 +102,7 @@ MECHANISM_FAULTS = {
         "a row has one power of two in all": Fault("powers_sensitivity", returns("{all} / np.sqrt(2)"), witness("preconditioned_regression: private units-tight")),
         "hidden rows are not counted": Fault("_units", number(16, 0), "test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far"),
         "centers are the means of all rows": Fault("_means", returns("{all} + rows.sample.response().mean()"), replayed("preconditioned_regression: private units, intercept-tight")),
-        "rows reach farther about their medians than noise covers": Fault("_means", argument("clipped_row_sums", 3, "2 * {all}"), witness("preconditioned_regression: private units, intercept-tight")),
+        "rows reach farther about their medians than noise covers": Fault("_means", argument("clip_factor", 1, "2 * {all}"), witness("preconditioned_regression: private units, intercept-tight")),
         "medians of several columns move by one in all": Fault("_medians", argument("counts_sensitivity", 0, "1"), witness("preconditioned_regression: private units, intercept-tight")),
         "centers are not taken off": Fault("Origin.before", condition("any", "True"), "test_with_an_intercept_the_origin_of_the_columns_does_not_matter"),
         "the rows say which powers of two stand out": Fault("_units", call("where", "np.where(counts > hidden, released, 0)", nth=0), "test_what_is_asked_depends_on_public_numbers_alone"),
@@ -117,7 +117,7 @@ MECHANISM_FAULTS = {
         "the mean residual is used without its noise": Fault("release_mean_residual", (argument("gaussian", 0, "exact := {all}", nth=0), argument("InterceptShift", "moved", "one * level * exact[0]")), replayed("preconditioned_regression: interval-tight")),
         "residuals are not cut": Fault("residual_sensitivity", returns("{all} / 2"), witness("preconditioned_regression: interval-tight")),
     },
-    "dpalgos/mechanisms/scored_steps.py": {
+    "dpalgos/mechanisms/preconditioned/gradient_steps.py": {
         "a second whitening is not paid for": Fault("Schedule.step_shares", operation("whitened_share", "{left}"), certified("preconditioned_regression: whitened twice-tight")),
         "searches for the gradients' levels are not paid for": Fault("Schedule.count_multiplier", operation("n_searched_steps", "{left}"), certified("preconditioned_regression-tight")),
         "levels for few rows are searched": Fault("_FEW_ROWS", value("1e-9"), "test_few_rows_are_clipped_at_public_levels_for_counts_would_be_noise"),

@@ -1,0 +1,53 @@
+"""Keywords of the preconditioned estimators, and what they spend and release besides their steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.catalog import Neighbors
+from dpalgos.errors import InputError
+from dpalgos.intervals.regression import RegressionInterval
+from dpalgos.mechanisms import public_coordinates as public
+from dpalgos.mechanisms.binned_fit import BinnedFitParams
+from dpalgos.models.families import Family
+from dpalgos.params import choice
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreconditionedParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
+    """Keywords of linear and of generalized linear models alike."""
+
+    clip: str | tuple[float, float]
+    units: str | None = choice(
+        "'declared'; 'private': released of columns and a linear response (with clip='private'); or None: of "
+        "the response where nμ(ε, δ) is at least 140, of columns where it is at least 300 √d",
+        (None, "declared", "private"),
+        default=None,
+    )
+    intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.units == "private" and self.clip != "private":
+            raise InputError(
+                "units must be 'declared' or None with public levels, got 'private'; leave it out"
+            )
+
+    def reserved(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
+        """Return the shares of μ² that an interval and diagnostics take."""
+        interval = self.interval_shares(n_rows, n_features, family)
+        return interval | self.binned_shares(family, sum(interval.values()))
+
+    def divided(
+        self, shares: dict[str, float], reserved: Mapping[str, float], shape: public.PublicShape | None
+    ) -> SplitBudget:
+        """Return how μ² is spent: reserved shares are of the whole, the others of what these leave."""
+        budget = self.split_budget(shares, reserved)
+        return replace(budget, shares=self.shares_with(shape, dict(budget.shares)))
+
+    def shared_witnesses(self, d: int) -> dict[str, Neighbors]:
+        return {
+            public.PUBLIC_SHAPE: public.public_witness(self, d),
+            **self.interval_witnesses(d),
+            **self.binned_witnesses(d),
+        }
