@@ -83,19 +83,15 @@ shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With 
 tenth of them, the answer may be worse than a constant.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.errors import InputError
-from dpalgos.intervals.offsets import OffsetParams
-from dpalgos.intervals.preconditioned import PreconditionedParams
+from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
@@ -106,138 +102,24 @@ from dpalgos.mechanisms.private_constant import (
     LOGARITHM,
     RESPONSES_ABOVE,
     ConstantNoise,
-    constant_shares,
-    lone_constant_shares,
     private_constant,
     private_typical_offset,
 )
-from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, column_shares, private_columns
+from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, private_columns
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.models.families import Family, check_labels, family_names, get_family
+from dpalgos.models.families import check_labels
 from dpalgos.models.whitened_scores import WhitenedScores
-from dpalgos.params import checked, choice, count
-from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import combined_steps, james_stein, shrinkage_choice, shrunk_slopes
+from dpalgos.steps.denoising import combined_steps, james_stein, shrunk_slopes
 from dpalgos.typing import FloatArray
 
-_ROW_SHARE, _START_SHARE = 0.02, 0.02
-_MOMENT_SHARE, _BOUNDED_MOMENT_SHARE = 0.2, 0.15  # the second of responses with a bound
-_LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.04
-_N_STEPS, _MORE_STEPS, _GROWTH, _PART_STEP, _N_COMBINED = 6, 2, 1.4, 0.85, 4
+_PART_STEP, _N_COMBINED = 0.85, 4
 _N_CENTERED = 3  # steps at which an interval is centered
-_FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
 _ABOVE_MEAN, _LEAST_START = 2.0, 0.6  # of counts, where steps start
 _RIDGE, _EVENTS_RIDGE, _COUNTS_RIDGE = 0.5, 0.75, 1.5
 _LEAST_PART = 0.1  # of the way that a step goes
 _OWN_VARIANCE, _OWN_OF_COUNTS = 0.02, 0.05  # of steps that are not linear
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
-    """Keywords of :func:`preconditioned_glm`."""
-
-    family: str = choice("distribution of the responses given their mean", family_names())
-    n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    clip: str | tuple[float, float] = checked(
-        "'private', 'rule', or a pair of public levels (rows, scores)",
-        partial(check_clip, of="scores"),
-        default="private",
-    )
-    shrinkage: str | None = shrinkage_choice("james_stein")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.units == "private" and not self.intercept:
-            raise InputError(
-                "units must be 'declared' or None without an intercept, got 'private'; leave it out"
-            )
-        self.check_offset(self.made())
-        if self.offset_bounds is not None and self.public_X is not None:
-            raise InputError(
-                "offset_bounds must be None next to public_X, which has no offset; leave one out"
-            )
-        self.check_family(self.made())
-        self.binned_shares(self.made(), 0.0)
-
-    def made(self) -> Family:
-        """Return the family; its residuals are not bounded, scores are clipped here."""
-        return get_family(self.family, n_classes=self.n_classes)
-
-    @property
-    def needs_start(self) -> bool:
-        """Whether the curvature is unbounded, so that steps from zero may overshoot."""
-        return not np.isfinite(self.made().curvature_bound)
-
-    @property
-    def starts_at_mean(self) -> bool:
-        """Whether steps start at the released mean response."""
-        return self.intercept and self.needs_start
-
-    @property
-    def n_steps(self) -> int:
-        """T: more where curvature is largest at the start, so that first steps go a part of the way."""
-        few = self.made().is_linear or (self.needs_start and not self.intercept)
-        return _N_STEPS if few else _N_STEPS + _MORE_STEPS
-
-    @property
-    def takes_full_steps(self) -> bool:
-        """Whether steps go to their end: those of events, whose curvature is bounded and corrected."""
-        family = self.made()
-        return not (self.needs_start or family.is_linear or family.classes)
-
-    def is_constant(self, size: float, n_features: int) -> bool:
-        """Return whether the answer is the constant alone where ``size`` is nμ."""
-        asks = self.intercept and self.clip == "private" and not self.made().is_linear
-        return (
-            asks
-            and self.units != "private"
-            and size < (_FEW_COUNTS if self.needs_start else _FEW_ROWS) * np.sqrt(n_features)
-        )
-
-    def column_shares(self, size: float, n_features: int) -> dict[str, float]:
-        """Return the shares of μ² that centers and units of columns take where ``size`` is nμ."""
-        if not self.intercept or self.clip != "private" or self.units == "declared":
-            return {}
-        return column_shares(size, n_features - 1, by_name=self.units == "private")
-
-    @classmethod
-    def takes_public_rows(cls, settings: Mapping[str, Any]) -> bool:
-        """Return whether the family is the Gaussian one, or a ``public_share`` is named."""
-        return settings.get("family", "gaussian") == "gaussian" or settings.get("public_share") is not None
-
-    def budget(
-        self, reserved: Mapping[str, float], shape: public.PublicShape | None, size: float, n_features: int
-    ) -> SplitBudget:
-        """Return how μ² is spent: reserved shares are of the whole, the others of what these leave.
-
-        Of few rows the constant alone is released, from all of ε.
-        """
-        family, has_offset = self.made(), self.offset_bounds is not None
-        if self.is_constant(size, n_features):
-            parts = lone_constant_shares(of_counts=self.needs_start, has_offset=has_offset)
-            return self.split_budget(parts, {})
-        shares = constant_shares(size, has_offset=has_offset) if self.starts_at_mean else {}
-        left = 1 - sum(shares.values())
-        shares |= {} if self.starts_at_mean or not self.needs_start else {"start": _START_SHARE}
-        columns = {} if shape is not None else self.column_shares(size, n_features)
-        shares |= {part: left * share for part, share in columns.items()}
-        left *= 1 - sum(columns.values())
-        bounded = np.isfinite(family.residual_bound)
-        shares["moments"] = left * (_BOUNDED_MOMENT_SHARE if bounded else _MOMENT_SHARE)
-        if self.clip == "private":
-            score_share = _LINEAR_SCORE_SHARE if family.is_linear else _SCORE_SHARE
-            shares |= {"rows": left * _ROW_SHARE, "scores": left * score_share}
-        steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
-        shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
-        return self.divided(shares, reserved, shape)
-
-
-def step_weights(n_steps: int) -> FloatArray:
-    """Return the last ``n_steps`` steps' shares of what they spend together."""
-    weights = _GROWTH ** np.arange(n_steps)
-    return np.asarray(weights / weights.sum())
 
 
 def witnesses(

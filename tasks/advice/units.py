@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params
-from dpalgos.central.preconditioned_glm import PreconditionedGLMParams
 from dpalgos.central.preconditioned_regression import PreconditionedRegressionParams
+from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms.private_origin import UNITS
 from dpalgos.params import Params
 from tasks.advice.forecasts import Forecast
