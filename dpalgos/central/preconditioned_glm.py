@@ -139,7 +139,7 @@ def witnesses(
             for label, four in found.items()
         }
         return {**apart, EXPOSURE: (1e6 * np.eye(1, d) + constant, zero, 0 * constant, zero)}
-    first, second, zero = 1e6 * np.eye(1, d), 1e6 * np.eye(d)[1:2], np.zeros(1)
+    first, second, zero = 1e6 * np.eye(1, d), 1e6 * np.eye(2, d)[1:], np.zeros(1)
     wide, narrow = np.full((1, d), 1e20), np.ones((1, d))  # the last entry is the constant
     wide[:, -1] = narrow[:, -1] = 1e-6
     unbounded = not np.isfinite(params.made().residual_bound)

@@ -342,12 +342,15 @@ def _check_magnitudes(name: str, arrays: Iterable[FloatArray]) -> None:
     """Refuse what is not finite or too large.
 
     The sum of all squares, a single product, bounds every square, and is not finite if any value is not. Only
-    where it is too large, as it may be in single precision by overflow, are all values looked at.
+    where it is too large, as it may be in single precision by overflow, are all values looked at. A warning of
+    overflow would say that one row is large.
     """
     for array in arrays:
         contiguous = array.flags.c_contiguous or array.flags.f_contiguous
         flat = array.ravel(order="K") if contiguous else None
-        if flat is None or not float(np.dot(flat, flat)) <= LARGEST_VALUE**2:
+        with np.errstate(over="ignore"):
+            small = flat is not None and float(np.dot(flat, flat)) <= LARGEST_VALUE**2
+        if not small:
             largest_magnitude(name, [array])
 
 

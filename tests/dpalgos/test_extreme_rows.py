@@ -3,6 +3,8 @@
 Given the same releases nothing else differs: neither what is asked next, nor its noise, nor the answer.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,15 @@ def streamed(X, y):
             yield X[start : start + 77], y[start : start + 77]
 
     return Sample(blocks)
+
+
+def test_no_warning_tells_that_a_row_is_large():
+    def warned(largest):
+        X = np.ones((300, 3), dtype=np.float32)
+        X[0, 0] = largest
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            Sample(lambda: iter([(X, np.zeros(300))]))
+        return caught
+
+    assert warned(1.0) == warned(1e37) == []
