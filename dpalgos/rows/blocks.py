@@ -342,8 +342,8 @@ def _check_magnitudes(name: str, arrays: Iterable[FloatArray]) -> None:
     """Refuse what is not finite or too large.
 
     The sum of all squares, a single product, bounds every square, and is not finite if any value is not. Only
-    where it is too large, as it may be in single precision by overflow, are all values looked at. A warning of
-    overflow would say that one row is large.
+    where it is too large, as it may be in single precision by overflow, are all values looked at. A warning
+    of overflow would tell that one row is large.
     """
     for array in arrays:
         contiguous = array.flags.c_contiguous or array.flags.f_contiguous

@@ -149,7 +149,7 @@ def test_no_warning_tells_that_a_row_is_large():
         X[0, 0] = largest
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            Sample(lambda: iter([(X, np.zeros(300))]))
+            recorded(LINEAR, Sample(lambda: iter([(X, np.zeros(300))])), {})
         return caught
 
     assert warned(1.0) == warned(1e37) == []
