@@ -13,7 +13,7 @@ from dpalgos.accounting.events import PureEvent
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.noise_source import Noise
-from dpalgos.rows.blocks import LARGEST_VALUE
+from dpalgos.rows.blocks import LARGEST_VALUE, StreamedRows
 from dpalgos.rows.sample import Sample
 
 LINEAR, COUNTS = "preconditioned_regression", "preconditioned_glm"
@@ -149,7 +149,7 @@ def test_no_warning_tells_that_a_row_is_large():
         X[0, 0] = largest
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            recorded(LINEAR, Sample(lambda: iter([(X, np.zeros(300))])), {})
+            recorded(LINEAR, Sample(StreamedRows(lambda: iter([(X, np.zeros(300))]), 300)), {})
         return caught
 
     assert warned(1.0) == warned(1e37) == []
