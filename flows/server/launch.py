@@ -213,8 +213,8 @@ def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
         show_turn(0)
     for failed in list(failures)[1:]:
         say(f"note: {failed} failed, too; run it alone to see why")
-    for failure in failures.values():
-        raise failure
+    if failures:
+        raise next(iter(failures.values()))
     return index
 
 
