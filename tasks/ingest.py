@@ -1,5 +1,6 @@
 """Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
 
+from functools import partial
 from pathlib import Path
 
 from data.datasets import get_dataset
@@ -11,6 +12,7 @@ from data.store.references import DatasetRef
 from data.tables.declared import declared_to_parquet
 from tasks.errors import guarded
 from tasks.problems.analyst_table import AnalystTable
+from tasks.run.resources import in_process
 
 
 @guarded
@@ -29,7 +31,9 @@ def fetch(
 @guarded
 def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None) -> DatasetRef:
     """Return the table's reference; a table stored before by the same code is reused if whole."""
-    return to_parquet(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows, again=again)
+    make = partial(to_parquet, raw=raw, home=home(), stand_in_rows=stand_in_rows, again=again)
+    entry = get_dataset(raw.dataset)
+    return in_process(make, entry) if raw.is_stand_in else make(entry)  # a simulation computes
 
 
 @guarded

@@ -27,9 +27,7 @@ summary and to the error of non-private iterative hard thresholding. So the floc
 evidence about the real data. One boid in eight perceives none; of the real ones it may be every other.
 """
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,7 +50,6 @@ CROWDS, CROWD_SIZES, CROWDED_BY_FLOCKING = 2, (40.0, 250.0), 0.4
 FLIPPED = 0.025
 
 _BATCH = 4  # simulations whose pairs of boids fit the processor's cache
-_BATCHES_AHEAD = 16  # that are computed side by side, on all cores, before the first of them is used
 _TURN = np.float32(2.0**32)
 
 Float = npt.NDArray[np.float32]
@@ -83,16 +80,10 @@ def simulate(
     mean of its headings is longer than ½, grouped if at least half of its boids perceive 20 others or more.
     """
     simulations = range(-(-n_frames // FRAMES))
-    starts = range(0, len(simulations), _BATCH)
-
-    def batch(first: int) -> tuple[Float, npt.NDArray[np.int8]]:
+    for first in range(0, len(simulations), _BATCH):
         flocks = _start(simulations[first : first + _BATCH], seed)
         frames = _film(flocks)
-        return frames, np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for k in range(0, len(starts), _BATCHES_AHEAD):
-            yield from pool.map(batch, starts[k : k + _BATCHES_AHEAD])
+        yield frames, np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
 
 
 def _seen(frames: Float, label: Label) -> npt.NDArray[np.int8]:

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 from flows.record.progress import say
+from tasks.turns import STOPPED
 
 GRACE = 8.0
 
@@ -47,6 +48,7 @@ def prompt_end(grace: float = GRACE) -> Iterator[None]:
         if late.ident is not None:
             leave("interrupted twice, so not waiting for the blocks in flight")
         late.start()
+        STOPPED.set()
         before = handlers[signal.Signals(number)]
         if callable(before):
             before(number, frame)

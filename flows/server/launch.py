@@ -147,7 +147,7 @@ def launch(
             with (
                 prefect_server(home(), when_lost=_leave, meanwhile=_load),
                 watched("the server's disk", lambda: not _is_full(home() / "prefect"), _leave, PATIENCE),
-                workers_of(asked[0].workers, engine, _leave) as at_once,
+                _where_blocks_run(asked[0], engine) as at_once,
             ):
                 gc.freeze()  # what is loaded stays
                 gc.enable()
@@ -165,11 +165,21 @@ def _tell(outcome: dict[str, str]) -> None:
     say(f"{outcome['headline']}\nreport: {outcome['report']}")
 
 
-def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
-    """Provide what computes blocks, one per core if not said, and say how many are to be under way."""
-    workers = workers or os.cpu_count() or 1
-    if engine == "local":
+def _where_blocks_run(options: RunOptions, engine: str) -> AbstractContextManager[int]:
+    """Provide what computes blocks, and say how many are to be under way."""
+    if engine != "local":
+        return workers_of(options.workers, engine, _leave)
+    workers = options.workers or os.cpu_count() or 1
+    if options.profile == "smoke":  # whose blocks take less time than processes need to start
         return nullcontext(workers)
+    from tasks.run.worker_processes import worker_processes
+
+    return worker_processes(workers)
+
+
+def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
+    """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
+    workers = workers or os.cpu_count() or 1
     from flows.server.dask_workers import own_workers, standing_cluster
 
     scheduler = _scheduler(engine)

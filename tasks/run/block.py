@@ -23,7 +23,7 @@ from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DatasetSource, Draw, Problem
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.run.resources import computed, one_blas_thread, room_for, shares_of
+from tasks.run.resources import computed, one_blas_thread, shares_of
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows
@@ -212,21 +212,21 @@ def run_block(
     key: CacheKey, block: Block, design: Record | None, path: str, only: str | None = None
 ) -> Record:
     """Write a block's rows to ``path`` below the home, or ``only`` one cell's among those stored there."""
-    return computed(_stored_block, key, block, design, path, only)
+    size = block.problem.n_bytes(block.replicates.n)
+    return computed(size, _stored_block, key, block, design, path, only)
 
 
 @guarded
 def _stored_block(key: CacheKey, block: Block, design: Record | None, path: str, only: str | None) -> Record:
-    """Compute a block and write its files, on this machine or on a Dask worker's."""
+    """Compute a block and write its files, in whatever process or machine."""
     one_blas_thread()
     key.require_same_code()
     problem, target = block.problem, home() / path
     choices = selections_path(target)
     selected: Selected = json.loads(choices.read_bytes()) if only and choices.exists() else {}
     parts: list[pd.DataFrame] = []
-    with room_for(problem.n_bytes(block.replicates.n)):
-        prepared = load_prepared(problem, design)
-        rows = compute_block(block, prepared, only, selected, parts, shares_of(key.name))
+    prepared = load_prepared(problem, design)
+    rows = compute_block(block, prepared, only, selected, parts, shares_of(key.name))
     times = pd.concat(parts)
     seconds = float(times["seconds"].sum())
     if only is not None:

@@ -26,7 +26,7 @@ from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DeletesRows, HeadlineRun
 from tasks.run.block import load_prepared
-from tasks.run.resources import computed, one_blas_thread, room_for
+from tasks.run.resources import computed, one_blas_thread
 
 _WITHOUT_PRIVACY = {
     **dict.fromkeys(COLUMNS, np.nan),
@@ -108,21 +108,20 @@ def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
 @guarded
 def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
     """Return the record of a lower bound on the ε of a cell's estimator, from data of the audit's own."""
-    return computed(_stored_audit, key, cell, n_features, n_trials, seed, path)
+    return computed(0, _stored_audit, key, cell, n_features, n_trials, seed, path)
 
 
 @guarded
 def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
     one_blas_thread()
     key.require_same_code()
-    with room_for(0):
-        audited = audit_estimator(
-            cell.estimator,
-            n_trials=n_trials,
-            n_features=n_features,
-            rng=np.random.default_rng(derive_seed(seed, "audit", cell.key)),
-            **cell.keywords(),
-        )
+    audited = audit_estimator(
+        cell.estimator,
+        n_trials=n_trials,
+        n_features=n_features,
+        rng=np.random.default_rng(derive_seed(seed, "audit", cell.key)),
+        **cell.keywords(),
+    )
     bound = audited.epsilon_lower_bound
     body = json.dumps({"cell": cell.key, **audited.to_dict()}, indent=1)
     return written(key, home() / path, body.encode(), cell=cell.key, audited_epsilon=bound)

@@ -1,7 +1,7 @@
-"""What a block may use: threads and memory of this process, or a worker process of the run's Dask cluster.
+"""What a block may use: this process, a worker process of this machine, or one of the run's Dask cluster.
 
-Prefect's tasks stay in threads of the run's process, which wait for the cluster: its workers know nothing
-of Prefect, so that a standing cluster serves any number of runs.
+Prefect's tasks stay in threads of the run's process, which wait for the workers: these know nothing of
+Prefect, so that a standing cluster serves any number of runs.
 """
 
 import math
@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -35,7 +35,7 @@ def one_blas_thread() -> None:
 
 
 class Room:
-    """Memory, of ``capacity`` bytes, for the data of blocks that run in threads of one process."""
+    """Memory, of ``capacity`` bytes, for the data of blocks that run at the same time on one machine."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity, self._taken = capacity, 0
@@ -77,17 +77,13 @@ class Room:
 _ROOM = Room(int(_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
 
 
-def room_for(size: int) -> AbstractContextManager[None]:
-    """Reserve memory in this process; a function, since locks cannot be sent to other processes."""
-    return _ROOM.hold(size)
-
-
 def run_at_most(count: int | None) -> None:
     """Let this process compute at most so many blocks at a time; None: as many as it has cores."""
     _ROOM.most = count or os.cpu_count() or 1
 
 
 _clusters: list[Any] = []  # the distributed.Client of this process's run, or nothing
+_processes: list[Callable[..., Any]] = []  # what calls a function in a worker process, or nothing
 _listeners: list[Callable[[str, float], None]] = []  # to the shares of blocks that are done
 _SHARES = "dpcost: shares of blocks"
 
@@ -96,7 +92,7 @@ _SHARES = "dpcost: shares of blocks"
 def on_cluster(client: Any) -> Iterator[None]:
     """Let `computed` use a cluster, named by its `distributed.Client`."""
     _clusters.append(client)
-    client.subscribe_topic(_SHARES, lambda event: _hear(*event[1]))
+    client.subscribe_topic(_SHARES, lambda event: told(*event[1]))
     try:
         yield
     finally:
@@ -127,12 +123,13 @@ def shares_of(name: str, every: float = 2.0) -> Callable[[float], None]:
 
             with suppress(ValueError):  # this is no worker's thread
                 get_worker().log_event(_SHARES, [name, share])
-        _hear(name, share)
+        told(name, share)
 
     return tell
 
 
-def _hear(name: str, share: float) -> None:
+def told(name: str, share: float) -> None:
+    """Let the listeners know which share of which piece of work is done."""
     for listener in tuple(_listeners):
         listener(name, share)
 
@@ -161,9 +158,32 @@ def _on_one_thread(function: Callable[[A], T], item: A) -> T:
     return function(item)
 
 
-def computed(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function and return what it returns; any of the cluster's workers may do it."""
-    if not _clusters:
+@contextmanager
+def on_processes(call: Callable[..., Any]) -> Iterator[None]:
+    """Let `computed` and `in_process` call functions by ``call``, which does it in another process."""
+    _processes.append(call)
+    try:
+        yield
+    finally:
+        _processes.remove(call)
+
+
+def computed(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function that needs ``size`` bytes, where there is room for them; return what it returns."""
+    if _clusters:
+        result: T = _clusters[-1].submit(_in_room, size, function, *args, pure=False, **kwargs).result()
+        return result
+    with _ROOM.hold(size):
+        return in_process(function, *args, **kwargs)
+
+
+def _in_room(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    with _ROOM.hold(size):
         return function(*args, **kwargs)
-    result: T = _clusters[-1].submit(function, *args, **kwargs, pure=False).result()
+
+
+def in_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function in a worker process of this machine, if there are any, and return what it returns."""
+    call = _processes[-1] if _processes else None
+    result: T = call(function, *args, **kwargs) if call else function(*args, **kwargs)
     return result

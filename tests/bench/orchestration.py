@@ -74,7 +74,7 @@ def main(engine: str, top: str, n_blocks: str) -> None:
 
 def run_block(key: CacheKey, block: Block, design: None, path: str) -> dict[str, Any]:
     """Return a record as `tasks.run.block` does, and compute nothing."""
-    return computed(_empty_record, key, path)
+    return computed(0, _empty_record, key, path)
 
 
 def _empty_record(key: CacheKey, path: str) -> dict[str, Any]:
