@@ -5,15 +5,15 @@ result depends on the plugins that its key names, on those that these import, on
 packages that compute it, and on the versions of the libraries. Any change of such a file changes the digest.
 """
 
-import ast
+import dis
 import hashlib
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 
 from data.store.folders import PROJECT_ROOT
 
@@ -32,7 +32,6 @@ LIBRARIES = (
     *("opendp", "dp-accounting"),
 )
 OF_PAGES = ("vl-convert-python", "jinja2")
-_PARSING = threading.Lock()  # CPython 3.11 counts how deep all threads are in their syntax trees as one
 _SUFFIXES = {".py", ".toml", ".html", ".css", ".js", ".json", ".md"}
 
 
@@ -41,8 +40,7 @@ def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:
 
     Where all of them are of the package `data` the results are tables; `of_page` says that they are pages.
     """
-    with _PARSING:
-        return _code_digest(tuple(sorted(set(modules))), of_page)
+    return _code_digest(tuple(sorted(set(modules))), of_page)
 
 
 @cache
@@ -94,16 +92,28 @@ def _with_imports(path: Path, known: frozenset[Path] = frozenset()) -> Iterator[
 
 @cache
 def _imported_plugins(path: Path) -> frozenset[Path]:
-    modules = []
-    with suppress(OSError, SyntaxError):  # an import of the plugin says so
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Import):
-                modules += [alias.name for alias in node.names]
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    modules: list[str] = []
+    with suppress(OSError, SyntaxError, ValueError):  # an import of the plugin says so
+        modules += _imported(compile(path.read_bytes(), path, "exec"))
     return frozenset(
         file_of(name) for name in modules if name.replace(".", "/").rpartition("/")[0] in PLUGINS
     )
+
+
+def _imported(code: CodeType) -> Iterator[str]:
+    """Yield the names of modules that code imports, and of what it takes from them, in functions, too.
+
+    Two threads must not make syntax trees at once: CPython 3.11 raises a SystemError then.
+    """
+    module = ""
+    for each in dis.get_instructions(code):
+        if each.opname == "IMPORT_NAME":
+            yield (module := each.argval)
+        elif each.opname == "IMPORT_FROM":
+            yield f"{module}.{each.argval}"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imported(constant)
 
 
 def _root(package: str) -> Path:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from data.errors import StoreError
-from data.store.code_digest import PLUGINS, code_digest, file_of
 from data.store.folders import atomic_write, home, private_folder, read_small, require_own_home
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
@@ -196,8 +195,6 @@ def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
     STOPPED.clear()
     studies = [options for options in asked if options.study != SCORECARD]
     index, failures = "", dict[str, Exception]()
-    if len(studies) > 1:
-        read_plugins()
     pool = ThreadPoolExecutor(_STUDIES_AT_ONCE, thread_name_prefix="study")
     try:
         runs = [
@@ -226,19 +223,6 @@ def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
     if failures:
         raise next(iter(failures.values()))
     return index
-
-
-def read_plugins() -> None:
-    """Read what all plugins import, by their syntax trees, before there are threads.
-
-    CPython 3.11 raises a SystemError where a thread makes such a tree while another one does.
-    """
-    packages = {name: file_of(name).parent for name in (folder.replace("/", ".") for folder in PLUGINS)}
-    code_digest(
-        ".".join((package, *path.relative_to(folder).with_suffix("").parts))
-        for package, folder in packages.items()
-        for path in folder.rglob("*.py")
-    )
 
 
 def _run_one(options: RunOptions, at_once: int, turn: int = 0) -> dict[str, Any]:

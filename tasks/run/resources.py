@@ -84,7 +84,7 @@ def run_at_most(count: int | None) -> None:
 
 _clusters: list[Any] = []  # the distributed.Client of this process's run, or nothing
 _processes: list[Callable[..., Any]] = []  # what calls a function in a worker process, or nothing
-_listeners: list[Callable[[str, float], None]] = []  # to the shares of blocks that are done
+listeners: list[Callable[[str, float], None]] = []  # to the shares of blocks that are done
 _SHARES = "dpcost: shares of blocks"
 
 
@@ -102,11 +102,11 @@ def on_cluster(client: Any) -> Iterator[None]:
 @contextmanager
 def listening(listener: Callable[[str, float], None]) -> Iterator[None]:
     """Let a listener know which share of which piece of work is done, wherever it is computed."""
-    _listeners.append(listener)
+    listeners.append(listener)
     try:
         yield
     finally:
-        _listeners.remove(listener)
+        listeners.remove(listener)
 
 
 def shares_of(name: str, every: float = 2.0) -> Callable[[float], None]:
@@ -130,7 +130,7 @@ def shares_of(name: str, every: float = 2.0) -> Callable[[float], None]:
 
 def told(name: str, share: float) -> None:
     """Let the listeners know which share of which piece of work is done."""
-    for listener in tuple(_listeners):
+    for listener in tuple(listeners):
         listener(name, share)
 
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from tasks.errors import SpecError
-from tasks.run.resources import listening, on_processes, told
+from tasks.run.resources import listeners, on_processes, told
 from tasks.turns import STOPPED
 
 P = ParamSpec("P")
@@ -84,7 +84,7 @@ def _begin(ended: Connection, shares: Any, environment: dict[str, str], filters:
         signal.signal(each, signal.SIG_IGN)
     os.environ.update(environment)
     threading.Thread(target=_end_with, args=(ended,), daemon=True).start()
-    listening(lambda *share: shares.put(share)).__enter__()
+    listeners.append(lambda *share: shares.put(share))
 
 
 def _called(function: Callable[[], T]) -> tuple[T, list[Any]]:

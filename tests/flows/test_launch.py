@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from data.errors import DataError, StoreError
-from data.store import code_digest
 from flows.server import ServerError, launch
 from flows.server import dask_workers as dask_engine
 from flows.server.launch import (
@@ -118,17 +117,3 @@ def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path,
     monkeypatch.setattr(launch, "prefect_server", prefect_server)
     with pytest.raises(DataError, match="'age' is outside"):
         launch.launch([str(study)], {"workers": 1, "out": str(tmp_path / "out")})
-
-
-def test_once_plugins_are_read_no_study_makes_a_syntax_tree(monkeypatch):
-    for function in (code_digest._imported_plugins, code_digest._code_digest):
-        function.cache_clear()
-    launch.read_plugins()
-    monkeypatch.setattr(code_digest.ast, "parse", None)
-    for name in (
-        "dpalgos.central.preconditioned_glm",
-        "data.datasets.housing",
-        "tasks.problems.sources.map_users",
-    ):
-        assert code_digest.file_of(name).exists()
-        code_digest.code_digest([name])

@@ -1,0 +1,40 @@
+"""Functions that worker processes call in tests, in a module that they can import."""
+
+import os
+import signal
+import time
+import warnings
+from pathlib import Path
+
+from tasks.run.resources import shares_of
+
+
+def process():
+    return os.getpid()
+
+
+def environment(name):
+    return os.environ[name]
+
+
+def shares(name):
+    tell = shares_of(name, every=0)
+    for share in (0.25, 0.5):
+        tell(share)
+
+
+def warning(text):
+    warnings.warn(text, stacklevel=1)
+
+
+def refused():
+    raise FileNotFoundError(2, "No such file or directory", "a.csv")
+
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hanging(path):
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(600)
