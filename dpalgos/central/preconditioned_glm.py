@@ -20,7 +20,7 @@ below leave:
     responses above a level               1            .02 left  search_level        poisson
     mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
     mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
-    mean logarithm                        10.4/n       .4 of ε   private_constant    few rows and poisson
+    mean logarithm                        to 10.4/n    .4 of ε   private_constant    few rows and poisson
     values above a candidate center       √(d − 1)     to .08    _medians            private units
     values by power of two                √(2 d − 2)   to .03    _units              private units
     second moments                        √2 C_A²/n    .2 left   private_whitening   all

@@ -7,8 +7,8 @@ Next to other releases noise is Gaussian, parts are shares of μ², and the leve
 of four counts finds, about 3 % of them exceed it. Where the answer is the constant alone, parts are shares of
 ε, which simply add up, and noise is Laplace noise: of one number moved by Δ it has the standard deviation
 √2 Δ/ε, where Gaussian noise has Δ/μ (14 Δ and 36 Δ at ε = .1, δ = 10⁻⁶). Counts are then cut at six times
-e^m − 1, m the released mean of log(1 + y), of counts up to 2¹⁵: so few rows say more by a mean than by
-four counts.
+e^m − 1, m the released mean of log(1 + y), of counts up to 2¹⁵, or to what keeps the scale of its noise at a
+third: so few rows say more by a mean than by four counts.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.typing import FloatArray
 
 CONSTANT, RESPONSES_ABOVE, EXPOSURE = "mean response", "responses above a level", "mean exposure"
@@ -27,6 +27,7 @@ LARGEST_RESPONSE, LOGARITHM = "largest response", "mean logarithm"
 _COUNTS = 2.0 ** np.arange(16) - 0.5
 _LARGE_COUNTS, _MOST_LARGE, _DETECTABLE_COUNT = 0.03, 0.25, 4.0  # of the rows; and times the noise of a count
 _LARGEST_COUNT, _CUT_AT = 2.0**15, 6.0  # the second times what the mean logarithm says
+_LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
 # Shares of μ²: a number over nμ, squared; at least and at most.
 _MEAN_SHARE, _LEVEL_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of what is spent on those that are released
@@ -71,6 +72,22 @@ class ConstantNoise:
             value, l2_sensitivity=l2_sensitivity, noise_multiplier=multiplier, label=label
         )
         return released, self.transcript.noise_std(l2_sensitivity, multiplier, len(value))
+
+    def released_mean(
+        self, values: Grouped[FloatArray], sample: Sample, sensitivity: FloatArray, label: str
+    ) -> tuple[FloatArray, FloatArray]:
+        """Release the mean of a number per row, (n, 1) or (n, R), and return it and its noise, both (R,)."""
+
+        def part(group: Group, own: FloatArray) -> FloatArray:
+            return np.asarray((own * group.weights).sum(axis=0)[None])
+
+        released, std = self.released(
+            values.total((1, sample.n_replicates), part) / sample.n_rows,
+            l1_sensitivity=sensitivity,
+            l2_sensitivity=sensitivity,
+            label=label,
+        )
+        return released[0], std
 
 
 def mean_response_sensitivity(n_rows: FloatArray, largest: FloatArray, *, of_classes: bool) -> FloatArray:
@@ -128,25 +145,21 @@ def _searched_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
     )
 
 
-def mean_logarithm_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return log(1 + 2¹⁵)/n, attained by a count of 0 in the place of one of 2¹⁵ or more."""
-    return np.asarray(np.log1p(_LARGEST_COUNT) / n_rows)
+def mean_logarithm_sensitivity(n_rows: FloatArray, largest: FloatArray) -> FloatArray:
+    """Return c/n for logarithms cut at c, attained by a count of 0 in the place of one of e^c − 1 or more."""
+    return np.asarray(largest / n_rows)
 
 
 def _mean_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
-    def part(group: Group, logarithms: FloatArray) -> FloatArray:
-        return np.asarray((logarithms * group.weights).sum(axis=0)[None])
-
-    logarithms = sample.grouped(lambda group: np.log1p(np.clip(group.y, 0, _LARGEST_COUNT))[:, None])
-    sensitivity = mean_logarithm_sensitivity(sample.n_rows)
-    released, std = noise.released(
-        logarithms.total((1, sample.n_replicates), part) / sample.n_rows,
-        l1_sensitivity=sensitivity,
-        l2_sensitivity=sensitivity,
-        label=LOGARITHM,
+    within = _LARGEST_SCALE * sample.n_rows * noise.budget.split_epsilon(LOGARITHM)
+    largest = np.minimum(within, np.log1p(_LARGEST_COUNT))
+    logarithms = sample.grouped(
+        lambda group: np.minimum(np.log1p(np.maximum(group.y, 0))[:, None], largest[group.replicates])
     )
-    largest = np.log1p(_LARGEST_COUNT)
-    typical = np.expm1(np.clip(released[0], np.minimum(std, largest), largest))
+    released, std = noise.released_mean(
+        logarithms, sample, mean_logarithm_sensitivity(sample.n_rows, largest), LOGARITHM
+    )
+    typical = np.expm1(np.clip(released, np.minimum(std, largest), largest))
     return np.asarray(np.maximum(_CUT_AT * typical, 1.0))
 
 
@@ -163,16 +176,7 @@ def private_typical_offset(noise: ConstantNoise, sample: Sample) -> FloatArray:
     assert sample.offset_bounds is not None
     low, high = sample.offset_bounds
 
-    def part(group: Group, constant: FloatArray) -> FloatArray:
-        return np.asarray((np.exp(group.offset - high) * constant * group.weights).sum(axis=0)[None])
-
-    constants = sample.grouped(lambda group: np.clip(group.X[:, -1:], 0, 1))
-    sensitivity = mean_exposure_sensitivity(sample.n_rows)
-    released, std = noise.released(
-        constants.total((1, sample.n_replicates), part) / sample.n_rows,
-        l1_sensitivity=sensitivity,
-        l2_sensitivity=sensitivity,
-        label=EXPOSURE,
-    )
+    exposures = sample.grouped(lambda group: np.exp(group.offset - high) * np.clip(group.X[:, -1:], 0, 1))
+    released, std = noise.released_mean(exposures, sample, mean_exposure_sensitivity(sample.n_rows), EXPOSURE)
     least = np.maximum(std, np.exp(low - high))
-    return np.asarray(high + np.log(np.clip(released[0], np.minimum(least, 1), 1)))
+    return np.asarray(high + np.log(np.clip(released, np.minimum(least, 1), 1)))

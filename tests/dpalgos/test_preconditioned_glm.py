@@ -252,6 +252,15 @@ def test_of_few_rows_the_answer_is_the_constant_alone(family, n):
     assert error < 1.1
 
 
+@pytest.mark.parametrize("constant", [-1.0, 1.0, 4.0])
+def test_a_constant_of_very_few_counts_is_right_to_a_small_factor(constant):
+    """Noise of mean logarithms of counts up to 2¹⁵ would have standard deviation 2.5."""
+    error, found = excess_over_the_constant("poisson", 150, constant, 0.1)
+    assert not found.estimate[:-1].any()
+    assert np.median(np.abs(found.estimate[-1] - constant)) < 1.1
+    assert error < 10
+
+
 @pytest.mark.parametrize("constant", [-1.5, 2.5])
 def test_models_of_counts_are_better_than_the_constant_wherever_the_mean_lies(constant):
     rough, _ = excess_over_the_constant("poisson", 3000, constant, 0.3)
