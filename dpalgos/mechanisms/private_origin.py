@@ -6,6 +6,8 @@
 Centered rows have the same regressions, with another constant. Medians are found for all columns at once by
 a search of eleven counts among all numbers of five binary digits, so that they need no unit. Means are those
 of rows about the medians, in units, clipped to norm 1.5√p: opposite rows, 3√p/n; each is shrunk by its noise.
+One of more than √p says that noise misled the search, as happens to about 1 % of releases where rows are few:
+then the center is 0.
 
 Units come from the numbers of rows with 2^k ≤ |z_j − c_j x_d| < 2^(k+1), in which replacing a row moves two
 numbers by one for each column. Only numbers that stand out of the noise count, for 4^(k + ½) a row; of a
@@ -66,6 +68,7 @@ _ENOUGH, _ENOUGH_PER_ROOT, _ENOUGH_FOR_UNITS = 140.0, 70.0, 300.0
 _SURE_OF_MEDIANS = 8.0  # the rows over the noise of a count: a median is found within an eighth of the rows
 _HIDDEN = 0.06  # of the rows, that do not stand out
 _MEAN_STD = 0.15  # of a mean, in units
+_MISSED = 2 / 3  # of the reach: rows lie on both sides of a median, so that no mean is so far from it
 _SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.05)}  # at least and at most
 
 
@@ -157,7 +160,7 @@ def private_origin(
         origin.units[chosen], _ = _units(transcript, rows, chosen, origin.centers, widths, multiplier)
     origin.centers[np.abs(origin.centers) <= origin.units] = 0
     if MEANS in budget.shares:
-        origin.centers[every] += _means(transcript, rows, origin, budget.gaussian_multiplier(MEANS))
+        origin.centers[every] = _means(transcript, rows, origin, budget.gaussian_multiplier(MEANS))
     return origin
 
 
@@ -294,7 +297,10 @@ def _units(
 def _means(
     transcript: Transcript, rows: Grouped[FloatArray], origin: Origin, noise_multiplier: float
 ) -> FloatArray:
-    """Release means of rows [x, y] about their medians, all but the constant's; shrunk by noise, (d, R)."""
+    """Release means of rows [x, y], all but the constant's, shrunk to their medians by noise, (d, R).
+
+    A mean too far from a median says that noise misled the search for it: then the center is 0.
+    """
     n_rows, p = rows.sample.n_rows, rows.sample.n_features
     others = np.delete(np.arange(p + 1), p - 1)
     level = _REACH * float(np.sqrt(p))
@@ -317,4 +323,5 @@ def _means(
     )
     noise = transcript.noise_std(sensitivity, noise_multiplier, p)
     kept = np.maximum(1 - noise**2 / np.maximum(released**2, np.finfo(float).tiny), 0)
-    return np.asarray(origin.units[others] * kept * released)
+    means = origin.centers[others] + origin.units[others] * kept * released
+    return np.where(np.abs(released) > _MISSED * level, 0, means)

@@ -310,6 +310,15 @@ def test_with_an_intercept_the_origin_of_the_columns_does_not_matter():
     assert (errors[1:] < 1.2 * errors[0]).all()
 
 
+def test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away():
+    rng = np.random.default_rng(7)
+    X = np.column_stack([rng.standard_normal((1000, 8)), np.ones(1000)])
+    y = X[:, :8] @ np.linspace(0.5, -0.5, 8) + rng.standard_normal(1000)
+    keywords = {"epsilon": 0.9, "delta": 1e-6, "replicates": 400, "rng": np.random.default_rng(8)}
+    found = dpalgos.estimate("preconditioned_regression", X, y, intercept=True, **keywords).estimate
+    assert ((y[:, None] - X @ found) ** 2).mean(axis=0).max() < 1.5 * y.var()
+
+
 def test_without_an_intercept_a_far_origin_costs_more_than_with_one():
     far = shifted_errors(6000, 4, 0.5, [(20, 0)])
     rng = np.random.default_rng(3)

@@ -104,6 +104,7 @@ MECHANISM_FAULTS = {
         "centers are the means of all rows": Fault("_means", returns("{all} + rows.sample.response().mean()"), replayed("preconditioned_regression: private units, intercept-tight")),
         "rows reach farther about their medians than noise covers": Fault("_means", argument("clip_factor", 1, "2 * {all}"), witness("preconditioned_regression: private units, intercept-tight")),
         "medians of several columns move by one in all": Fault("_medians", argument("counts_sensitivity", 0, "1"), witness("preconditioned_regression: private units, intercept-tight")),
+        "a center that the search missed is kept": Fault("_means", name("_MISSED", "9"), "test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away"),
         "centers are not taken off": Fault("Origin.before", condition("any", "True"), "test_with_an_intercept_the_origin_of_the_columns_does_not_matter"),
         "the rows say which powers of two stand out": Fault("_units", call("where", "np.where(counts > hidden, released, 0)", nth=0), "test_what_is_asked_depends_on_public_numbers_alone"),
         "units are what the rows say": Fault("_units", returns("{all} * (1 + np.abs(rows.sample.response()).mean())"), replayed("preconditioned_regression: private units-tight")),
