@@ -102,7 +102,7 @@ class Rows(ABC):
         """Return a copy of some columns, (n, k)."""
         taken = np.empty((len(self), len(chosen)), self.dtype)
         for rows, block in self.blocks():
-            taken[rows] = block[:, chosen]
+            taken[rows] = block.take(chosen, axis=1)
         return taken
 
 

@@ -157,17 +157,21 @@ def row_moments(
     """Return the sums of z z' over each replicate's rows, (R, d + 1, d + 1), z = (x, ``response_scale`` y).
 
     Rows are clipped to the ℓ2 norm ``row_bound``, responses truncated to ± ``response_bound``, if these are
-    given.
+    given. Rows in memory are summed once, however many estimators ask.
     """
     sample.check_response()
     if sample.rows.streamed:
         total = sample.total(lambda part: _streamed(part, row_bound, response_bound, response_scale))
         return np.broadcast_to(total, (sample.n_replicates, *total.shape[-2:]))
-    X, y = sample.X, sample.response()
-    rows = X if row_bound is None else clip_rows_l2(X, row_bound)
-    responses = y if response_bound is None else truncate(y, response_bound)
-    moments = _products(np.column_stack([rows, response_scale * responses]), sample.float_mask)
-    return np.broadcast_to(moments, (sample.n_replicates, *moments.shape[-2:]))
+
+    def moments() -> FloatArray:
+        X, y = sample.X, sample.response()
+        rows = X if row_bound is None else clip_rows_l2(X, row_bound)
+        responses = y if response_bound is None else truncate(y, response_bound)
+        return _products(np.column_stack([rows, response_scale * responses]), sample.float_mask)
+
+    found = sample.computed(("row moments", row_bound, response_bound, response_scale), moments)
+    return np.broadcast_to(found, (sample.n_replicates, *found.shape[-2:]))
 
 
 def _streamed(

@@ -58,6 +58,19 @@ def test_sums_are_those_of_the_clipped_rows(d, masked, row_bound, response_bound
     for sample in (Sample(X, y, **given), Sample(by_columns(X, y), **given)):
         found = row_moments(sample, row_bound, response_bound, response_scale=scale)
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.abs(expected).max())
+
+
+def test_estimators_that_ask_a_sample_again_get_the_sums_of_their_own_bounds():
+    X, y = rows(4)
+    shared = Sample(X, y)
+    asked = [(ROW_BOUND, RESPONSE_BOUND, 1.0), (2 * ROW_BOUND, RESPONSE_BOUND, 1.0)]
+    asked += [(ROW_BOUND, 2 * RESPONSE_BOUND, 1.0), (ROW_BOUND, RESPONSE_BOUND, 2.0), (None, None, 1.0)]
+    for row_bound, response_bound, scale in asked * 2:
+        found = row_moments(shared, row_bound, response_bound, response_scale=scale)
+        alone = row_moments(Sample(X, y), row_bound, response_bound, response_scale=scale)
+        np.testing.assert_array_equal(found, alone)
+        with pytest.raises(ValueError, match="read-only"):
+            found[0, 0, 0] = 0.0
         np.testing.assert_array_equal(found, np.swapaxes(found, 1, 2))
 
 
