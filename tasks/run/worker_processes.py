@@ -51,28 +51,28 @@ def worker_processes(count: int) -> Iterator[int]:
             future = pool.submit(_called, partial(function, *args, **kwargs))
             while not wait([future], timeout=_SECONDS_TO_STOP).done:
                 if STOPPED.is_set():
-                    raise KeyboardInterrupt
+                    alive.close()  # nobody waits for what is under way
             result, said = future.result()
         except BrokenProcessPool:
+            if STOPPED.is_set():
+                raise KeyboardInterrupt from None
             raise SpecError(_DIED) from None
         for message, category, file, line in said:
             warnings.warn_explicit(message, category, file, line, registry=shown)
         return result
 
     def listen() -> None:
-        while share := shares.get():
-            told(*share)
+        while True:
+            told(*shares.get())
 
-    listener = threading.Thread(target=listen, name="shares of workers", daemon=True)
-    listener.start()
+    # Nobody ends it: of a worker that died while it told something the rest never comes.
+    threading.Thread(target=listen, name="shares of workers", daemon=True).start()
     try:
         with on_processes(call):
             yield count
     finally:
         alive.close()
         pool.shutdown(cancel_futures=True)
-        shares.put(None)
-        listener.join()
 
 
 def _begin(ended: Connection, shares: Any, environment: dict[str, str], filters: list[Any]) -> None:

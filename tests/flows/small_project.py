@@ -227,6 +227,11 @@ class Project:
     def computed(self):
         return {path.name: path.stat().st_mtime_ns for path in (self.home / "cache").glob("*/*.parquet")}
 
+    def recorded(self):
+        """Those of the computed files that a next run finds: a worker may write one as the command ends."""
+        names = {path.name for path in (self.home / "cache" / "records").iterdir()}
+        return {name: when for name, when in self.computed().items() if name.partition(".")[0] in names}
+
     def same_results(self, other):
         mine, others = (each.out / "small" / "results.parquet" for each in (self, other))
         return mine.read_bytes() == others.read_bytes()
