@@ -91,6 +91,8 @@ MECHANISM_FAULTS = {
         "exposures count by a constant of any size": Fault("private_typical_offset", call("clip", "{0}", nth=0), "test_no_row_moves_a_release_by_more_than_was_charged"),
         "indicators of classes move by one in all": Fault("mean_response_l1_sensitivity", number(2, 1), witness("preconditioned_glm: constant, multinomial-tight")),
         "logarithms are not cut": Fault("_mean_level", call("minimum", "{0}", nth=1), witness("preconditioned_glm: constant, poisson-tight")),
+        "a mean logarithm moves by half of the largest": Fault("mean_logarithm_sensitivity", returns("{all} / 2"), witness("preconditioned_glm: constant, poisson-tight")),
+        "logarithms of few counts reach as far as those of many": Fault("_LARGEST_SCALE", value("1e9"), "test_a_constant_of_very_few_counts_is_right_to_a_small_factor"),
         "a constant alone gets half of the noise": Fault("ConstantNoise.released", argument("laplace", "epsilon", "2 * {all}"), "test_of_few_rows_the_answer_is_the_constant_alone"),
     },
     "dpalgos/mechanisms/private_origin.py": {
