@@ -85,6 +85,11 @@ APPLICATION_FAULTS = {
     "tasks/advice/made_up_tables.py": {"the chance in a forecast is that of few rows": Fault("MadeUpTable.interval_of_more", condition("of_chance", "True"), "test_chance_in_a_forecast_of_a_release_is_that_of_all_rows")},
     "tasks/run/headline.py": {"an audit is doubled": Fault("_stored_audit", name(".epsilon_lower_bound", "2 * {all}"), "test_tasks")},
     "tasks/run/block.py": {"a private preparation is taken for granted": Fault("compute_block", name(".protected", "True"), "test_block")},
+    "tasks/run/worker_processes.py": {
+        "a worker outlives the process that asked": Fault("_begin", without("Thread"), "test_workers_end_with_the_process_that_asked"),
+        "Ctrl-C ends a worker in the midst of a block": Fault("_begin", without("SIG_IGN"), "test_signals_to_all_leave_workers_to_the_one_that_asked"),
+        "a worker shows warnings that are ignored here": Fault("_begin", without("filterwarnings"), "test_a_warning_is_shown_once_and_what_is_ignored_here_is_not"),
+    },
     "tasks/run/collect.py": {"half of the rows are dropped": Fault("collect", call("concat", "{all}.iloc[::2]", nth=0), "test_tasks")},
     "tasks/scorecard/claims.py": {"a claim holds at twice its epsilon": Fault("Guarantee.judge", number(1e-9, 1), "test_claims")},
     "tasks/cells.py": {"a cell's settings override its budget": Fault("Cell.keywords", returns("{all} | dict(self.params)"), "test_cells")},

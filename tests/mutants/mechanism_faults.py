@@ -64,7 +64,7 @@ MECHANISM_FAULTS = {
         "hardened noise in a cube ignores the inflation": Fault("SecureTranscript.box_scale", operation("_inflation", "{right}"), "test_inflation_widens_the_noise_by_what_it_lowers_the_cost"),
         "hardened noise is counted without its inflation": Fault("SecureTranscript.noise_std", operation("_inflation", "{left}"), "test_intervals"),
         "the grid's rounding is not covered": Fault("SecureTranscript.noise_std", operation("+", "{left} / 2"), hardened("dp_mean", "adassp")),
-        "hardened Laplace noise is halved": Fault("SecureTranscript.laplace", operation("_inflation", "{all} / 2", nth=0), "test_hardened_release"),
+        "hardened Laplace noise is halved": Fault("SecureTranscript.laplace", operation("_inflation", "{all} / 2", nth=0), "tests/contract/test_hardened_law.py"),
         "hardened choices count one direction": Fault("SecureTranscript._charged_selection", operation("*", "{right}", nth=0), "test_hardened_release"),
         "the grid is finer than float64": Fault("_LARGEST_INDEX", value("2.0**62"), "test_a_value_that_float64_cannot_resolve_on_the_grid_is_refused"),
         "hardened noise is not inflated": Fault("SecureTranscript.gaussian", operation("_inflation", "{left}"), "test_hardened_release"),
