@@ -11,6 +11,7 @@ from tasks.run.headline import deletion_limit
 from tests.tasks.blocks import prepared_data
 
 SEED = 20191112
+REPLICATES = 60
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def prepared(study, tmp_path_factory):
 def results(study, prepared):
     wanted = ("preconditioned_regression", "adassp", "dp_linear_regression", "ols", "zero")
     tables = []
-    for block in study.blocks("standard", replicates=30, seed=SEED):
+    for block in study.blocks("standard", replicates=REPLICATES, seed=SEED):
         if block.replicates.panel == "public" and block.replicates.n in (2000, 5000, 10_000, 20_000):
             cells = tuple(
                 cell for cell in block.cells if cell.estimator in wanted and cell.epsilon in (None, 0.5)
@@ -49,7 +50,7 @@ def error(results, estimator, n, calibration="tight", rule="10/n^1.1", form="", 
     rows = rows[(rows["panel"] == "public") & (rows["form"] == form)]
     if estimator not in ("ols", "zero"):
         rows = rows[(rows["calibration"] == calibration) & (rows["delta_rule"] == rule)]
-    assert len(rows) == 30
+    assert len(rows) == REPLICATES
     return getattr(rows["value"], how)()
 
 

@@ -50,7 +50,8 @@ Intercept (the same module): with ``intercept`` z is taken about released center
 columns as given.
 
 Levels (:mod:`dpalgos.mechanisms.clip_levels`): by default they are searched. ``clip="rule"`` has constants
-found on the California housing data; a pair ``(C_A, C)`` is public.
+found on the California housing data; a pair ``(C_A, C)`` is public. Rows that one whitening leaves longer
+than 5 √d, as of a rare category in too small a unit, are shortened to that, and so are their responses.
 
 Whitened twice (:mod:`dpalgos.mechanisms.private_whitening`): a second whitening, of U'U/n with rows clipped
 to C_B inside the first's coordinates, resolves directions that the first's noise hides;
@@ -62,9 +63,9 @@ Public rows (:mod:`dpalgos.mechanisms.public_coordinates`): with ``public_X``, r
 more release asks whether they have the shape of X, by default where public numbers say that it may help; if
 so, z = [A x, y]. Never with two whitenings.
 
-Interval (:mod:`dpalgos.intervals.regression`): it leaves schedule, levels and answer as they are, on what it
-does not take, and is centered at the combination of the steps that is not shrunk. Below nμ = 30 √d it takes
-nothing, and there is none.
+Interval (:mod:`dpalgos.intervals.regression`): it leaves schedule and levels as they are, on what it does not
+take, and the answer, but that no row is shortened; it is centered at the combination of the steps that is not
+shrunk. Below nμ = 30 √d it takes nothing, and there is none.
 
 Diagnostics (:mod:`dpalgos.mechanisms.binned_fit`): counts and sums by bins of the predictor, for the share
 that is named.
@@ -108,6 +109,7 @@ from dpalgos.typing import FloatArray
 
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
+_REACH = 5.0  # times √d: white rows beyond are weighed down
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,7 +228,8 @@ def preconditioned_regression(
     )
     if shape is None:
         note_moments(transcript, first, row_level)
-    rows = WhitenedScores(sample, family, first.matrix, origin.coef)
+    reach = _REACH * np.sqrt(d) if params.interval is None else np.inf
+    rows = WhitenedScores(sample, family, first.matrix, origin.coef, reach=reach)
     if schedule.whitened_share:
         white = private_whitening(
             transcript,

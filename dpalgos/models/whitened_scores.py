@@ -22,7 +22,7 @@ class WhitenedScores:
 
     ``whitening`` (R, d, d) is W', released or public, and so is ``origin`` (d, R), the coefficients at θ = 0,
     0 if omitted, and ``typical_offset`` (R,), near to which offsets lie. ``shape`` is that of θ, (d, R) or
-    (d, K, R).
+    (d, K, R). Scores of a row longer than ``reach`` are those of the row and its response, shortened to it.
     """
 
     def __init__(
@@ -32,9 +32,10 @@ class WhitenedScores:
         whitening: FloatArray,
         origin: FloatArray | float = 0.0,
         typical_offset: FloatArray | float = 0.0,
+        reach: float = np.inf,
     ) -> None:
         self.sample, self.whitening, self.family, self.origin = sample, whitening, family, origin
-        self.typical_offset = typical_offset
+        self.typical_offset, self._reach = typical_offset, reach
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
 
         def prepared(group: Group) -> _Prepared:
@@ -54,6 +55,9 @@ class WhitenedScores:
             chosen = coef[..., group.replicates]
             product = (group.X @ chosen.reshape(len(chosen), -1)).reshape(-1, *chosen.shape[1:])
             residual = np.asarray(y - self.family.mean(group.shifted(product)))
+            far = norms > self._reach
+            if far.any():
+                residual[far] *= (self._reach / norms[far]) ** 2
             size = np.linalg.norm(residual, axis=1) if self.family.classes else np.abs(residual)
             return residual, np.asarray(size * norms * group.weights)
 

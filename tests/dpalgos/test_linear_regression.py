@@ -319,6 +319,31 @@ def test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away():
     assert ((y[:, None] - X @ found) ** 2).mean(axis=0).max() < 1.5 * y.var()
 
 
+def heavy_rows(n, column):
+    rng = np.random.default_rng(9)
+    X = np.column_stack([column(rng), rng.standard_normal((n, 4)), np.ones(n)])
+    return X, X[:, 1:5] @ np.array([1.0, -0.3, 0.4, -0.5]) + rng.standard_normal(n)
+
+
+def excess_of(X, y, **keywords):
+    keywords = {"delta": 1e-8, "replicates": 20, "rng": np.random.default_rng(10), **keywords}
+    found = dpalgos.estimate("preconditioned_regression", X, y, intercept=True, **keywords).estimate
+    best = np.linalg.lstsq(X, y, rcond=None)[0]
+    return ((X @ (found - best[:, None])) ** 2).mean() / y.var()
+
+
+def test_a_rare_category_in_a_unit_far_too_small_costs_no_more_than_it_could_explain():
+    X, y = heavy_rows(20_000, lambda rng: 100.0 * (rng.random(20_000) < 0.02))
+    assert excess_of(X, y, epsilon=0.5) < 0.03
+
+
+def test_steps_are_shorter_where_clipped_moments_understate_the_curvature():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.exp(1.2 * rng.standard_normal((2000, 6))) / 2, np.ones(2000)])
+    y = X[:, :6] @ np.linspace(1, -1, 6) + rng.standard_normal(2000)
+    assert excess_of(X, y, epsilon=1.0, delta=1e-7) < 0.05
+
+
 def test_without_an_intercept_a_far_origin_costs_more_than_with_one():
     far = shifted_errors(6000, 4, 0.5, [(20, 0)])
     rng = np.random.default_rng(3)

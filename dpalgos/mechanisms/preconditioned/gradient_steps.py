@@ -1,14 +1,16 @@
 """Gradient steps of a linear regression on white rows, and how its budget is spent.
 
 Each step is on a released mean of gradients clipped to norm C: 2C/n. A :class:`Schedule` says how a
-preconditioned regression spends its budget on steps and on what goes before, by public numbers. Where
+preconditioned regression spends its budget on steps and on what goes before, by public numbers. Clipped rows
+may show less of a direction than all rows have: where the last two gradients tell, by two standard deviations
+of their noise, that the curvature along the last move is k, the next step is no longer than 1/k. Where
 nμ < 15 √d, counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and
 C = √d max(.07, nμ/200), and the start is shrunk by what noise explains. A second whitening is worth its share
 where nμ ≥ 4,000, unless public rows bring coordinates. With public levels the shares of the steps grow by 1.5
 at each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,6 +27,7 @@ from dpalgos.typing import FloatArray
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
 _FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
 _WANTED = WantedRows(rows=120)
+_SURE = 2.0  # standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,5 +126,18 @@ def gradient_steps(
         points.append(theta)
         gradients.append(released)
         stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
-        theta = theta + schedule.step_size * released
+        theta = theta + np.minimum(schedule.step_size, _longest_step(points, gradients, stds)) * released
     return ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
+
+
+def _longest_step(
+    points: Sequence[FloatArray], gradients: Sequence[FloatArray], stds: Sequence[FloatArray]
+) -> FloatArray | float:
+    """Return 1/k (R,), at most 1, of the curvature k along the last move as far as there is no doubt."""
+    if len(points) == 1:
+        return 1.0
+    move = points[-1] - points[-2]
+    squares = np.maximum((move**2).sum(axis=0), np.finfo(float).tiny)
+    curvature = ((gradients[-2] - gradients[-1]) * move).sum(axis=0) / squares
+    doubt = _SURE * np.hypot(stds[-1], stds[-2]) / np.sqrt(squares)
+    return np.asarray(1 / np.maximum(curvature - doubt, 1))
