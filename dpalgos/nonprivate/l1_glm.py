@@ -71,7 +71,7 @@ def l1_glm(sample: Sample, params: L1GLMParams, transcript: Transcript) -> Float
             first = np.where(coef[:, r] != 0, np.inf, np.abs(gradient[:, r]))
             columns = np.sort(np.argsort(-first, kind="stable")[:n_columns])
             used = slice(None) if sample.row_mask is None else np.flatnonzero(sample.row_mask[:, r])
-            rows = np.array(sample.rows.columns(columns)[used], dtype=float, order="F")
+            rows = np.array(sample.rows.array()[:, columns][used], dtype=float, order="F")
             coef[columns, r] = _fitted(rows, y[used], coef[columns, r], family, params)
     raise InputError(
         f"n_iterations must let the solver balance the penalty, got {params.n_iterations}; raise it, or "

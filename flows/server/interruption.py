@@ -60,6 +60,7 @@ def prompt_end(grace: float = GRACE) -> Iterator[None]:
         yield
     finally:
         late.cancel()
+        STOPPED.clear()
         for each in heeded:
             signal.signal(each, handlers[each])
 

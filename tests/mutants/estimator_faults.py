@@ -2,7 +2,7 @@
 
 # fmt: off
 from tests.mutants.changes import argument, call, name, number, operation, returns, value
-from tests.mutants.fault import Fault, certified, hardened_law, law, neighbors, replayed, witness
+from tests.mutants.fault import Fault, certified, law, neighbors, replayed, witness
 
 _TABLES = "test_the_table_of_releases_is_what_a_form_releases[{}]"
 
@@ -61,7 +61,7 @@ ESTIMATOR_FAULTS = {
     "dpalgos/comparators/karwa_vadhan_mean.py": {
         "squares of columns are left out of what is planned": Fault("planned_noise", call("least_noise", "(lambda noise: noise | {{part: noise['mean'] for part in shares if part not in kinds}})(least_noise({0}, selections={selections}, gaussians={{'mean': 1}}))"), certified("karwa_vadhan_mean: interval-tight")),
         "Karwa-Vadhan's Gumbel noise is halved": Fault("_choose.draw", number(2, 1), law("karwa_vadhan_mean-tight", "karwa_vadhan_mean-paper")),
-        "hardened bins of all columns are one list": Fault("_choose", call("choose_each", "{of}.choose({0}.reshape(-1, {0}.shape[-1]), {1}, {2})"), hardened_law("karwa_vadhan_mean")),
+        "hardened bins of all columns are one list": Fault("_choose", call("choose_each", "{of}.choose({0}.reshape(-1, {0}.shape[-1]), {1}, {2})"), "test_hardened_bins_are_chosen_column_by_column"),
     },
     "dpalgos/comparators/objective_perturbation_glm.py": {"how far a solver may end from the minimum is hardly covered": Fault("objective_perturbation_glm", operation("output", "{all} / 2"), "test_objective_perturbation")},
     "dpalgos/comparators/private_frank_wolfe_lasso.py": {"a vertex' score moves by half": Fault("score_sensitivity", returns("{all} / 2"), witness("private_frank_wolfe_lasso-tight"))},

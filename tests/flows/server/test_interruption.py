@@ -7,6 +7,7 @@ import pytest
 from small_project import processes_of, until
 
 from flows.server.interruption import prompt_end
+from tasks.turns import STOPPED
 
 BUSY = """
 import contextlib, signal, sys, time
@@ -52,6 +53,7 @@ def test_what_ends_by_itself_is_left_alone():
         pass
     with pytest.raises(KeyboardInterrupt), prompt_end(3600):
         signal.raise_signal(signal.SIGINT)
+    assert not STOPPED.is_set()
     with pytest.raises(SystemExit) as left, prompt_end(3600):
         signal.raise_signal(signal.SIGTERM)
     assert left.value.code == 143
