@@ -1,6 +1,7 @@
 """The flows: run a study, a part of it again, its report alone, the scorecard; bring data."""
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from prefect import flow, runtime
@@ -20,10 +21,20 @@ from flows.studies.steps import StudySteps, bring_datasets, dropped_rows
 from flows.studies.stored import NotStored, StoredResults
 from tasks.errors import guarded
 from tasks.run.resources import run_at_most
+from tasks.run.worker_processes import worker_processes
 from tasks.run_options import OF_LAST_RUN, RunOptions, with_options
 
-THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each has one block at a time
+THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each waits for one block at a time
 _FLOW: Any = {"flow_run_name": given.run_name, "persist_result": False, "on_crashed": [start_again]}
+
+
+def local_workers(options: RunOptions) -> AbstractContextManager[int]:
+    """Provide the processes of this machine that compute blocks, and say how many blocks are to be under way.
+
+    At `smoke` blocks take less time than processes need to start; they stay in the threads that ask.
+    """
+    count = options.workers or os.cpu_count() or 1
+    return nullcontext(count) if options.profile == "smoke" else worker_processes(count)
 
 
 @flow(name="study", task_runner=THREADS, **_FLOW)
@@ -52,7 +63,8 @@ def run_study(**options: Any) -> dict[str, Any]:
     last = last_results(steps.folder, {"profile": asked.profile, "replicates": steps.replicates})
     # A task with the run's tags would ask the server whether they limit how many run at once, and wait.
     untagged = TagsContext(current_tags=set())
-    with recorded(asked.study, asked.profile, own_data=spec.analyst_table is not None), untagged:
+    workers = local_workers(asked) if from_server() else nullcontext()  # a command provides them itself
+    with recorded(asked.study, asked.profile, own_data=spec.analyst_table is not None), untagged, workers:
         try:  # what is all stored needs no task runs: they would be most of the server's history
             done = StudySteps(spec, reports, asked, stored, given.TYPED.get()).run()
             stored.tell()

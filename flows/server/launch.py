@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any, NoReturn
@@ -168,12 +168,9 @@ def _where_blocks_run(options: RunOptions, engine: str) -> AbstractContextManage
     """Provide what computes blocks, and say how many are to be under way."""
     if engine != "local":
         return workers_of(options.workers, engine, _leave)
-    workers = options.workers or os.cpu_count() or 1
-    if options.profile == "smoke":  # whose blocks take less time than processes need to start
-        return nullcontext(workers)
-    from tasks.run.worker_processes import worker_processes
+    from flows.study import local_workers
 
-    return worker_processes(workers)
+    return local_workers(options)
 
 
 def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
