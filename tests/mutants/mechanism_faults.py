@@ -204,6 +204,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/steps/denoising.py": {"noise in a cube is counted as normal": Fault("normal_equivalent", call("max", "{0}"), "test_intervals")},
     "dpalgos/steps/moments.py": {
+        "sums of one bound on the responses are those of another": Fault("row_moments", argument("computed", 0, "('row moments', row_bound, response_scale)"), "test_row_moments"),
         "second moments of scores move by 1/n": Fault("square_moment_sensitivity", number(2.0, 1.0), witness("adassp: interval-tight", "preconditioned_regression: interval-tight")),
         "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", argument("row_lengths", 0, "Z", nth=1), witness("preconditioned_regression: whitened twice-tight")),
         "moments are of whitened rows that nothing clips": Fault("clipped_row_moments", call("clip_rows_l2", "{0}"), witness("preconditioned_regression: whitened twice-tight")),
