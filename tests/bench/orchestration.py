@@ -1,7 +1,7 @@
 """What orchestration adds to a block, by blocks that compute nothing: no block's own time blurs it.
 
 One block of the study of housing every .55 s, as two workers finish blocks of 1.1 s; a standing server;
-processor time of the flow's process, of Dask's workers and of the server, from the first to the last.
+processor time of the flow's process, of its workers and of the server, from the first to the last.
 """
 
 import contextlib
@@ -28,6 +28,7 @@ from flows.studies.prefect_tasks import as_task
 from tasks.cache import CacheKey
 from tasks.problems.problem import Block
 from tasks.run.resources import computed
+from tasks.run.worker_processes import worker_processes
 from tests.bench.goals import Goal, Measurement
 from tests.private_postgres import free_port
 
@@ -69,6 +70,8 @@ def main(engine: str, top: str, n_blocks: str) -> None:
             from flows.server.dask_workers import own_workers
 
             stack.enter_context(own_workers(WORKERS))
+        else:
+            stack.enter_context(worker_processes(WORKERS))
         print(run(int(top), int(n_blocks)))
 
 
