@@ -11,6 +11,7 @@ import warnings
 import psutil
 import pytest
 
+from data.store.folders import PROJECT_ROOT
 from tasks.errors import SpecError
 from tasks.run.resources import computed, in_process, listening
 from tasks.run.worker_processes import worker_processes
@@ -25,6 +26,14 @@ from tests.tasks.worker_calls import hanging
 with worker_processes(1):
     in_process(hanging, sys.argv[1])
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def importable():
+    """Let workers import the functions of tests, wherever pytest was started."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PROJECT_ROOT)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +104,7 @@ def test_a_command_that_ends_early_waits_for_no_call(tmp_path):
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_with_the_process_that_asked(tmp_path, end):
     begun = tmp_path / "begun"
-    process = subprocess.Popen([sys.executable, "-c", ASKING, str(begun)])
+    process = subprocess.Popen([sys.executable, "-c", ASKING, str(begun)], cwd=PROJECT_ROOT)
     wait_for(lambda: begun.exists() and begun.read_text())
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(end)
