@@ -39,7 +39,8 @@ ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
 _AS_GOOD_AS_FULL = 1_000_000
-# Seconds. At .05 two blocks took half as long again as at .005; what this gains over .005 is within noise.
+# Seconds. At .05 two blocks in threads, as at `smoke`, took half as long again as at .005; what this gains
+# over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
 _STUDIES_AT_ONCE = 3  # the first is drawn while the second computes and the third brings its data
 PATIENCE = 60.0  # seconds that a run goes on while the server's disk is full; without its records it hangs
