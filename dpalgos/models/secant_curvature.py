@@ -59,7 +59,8 @@ class SecantCurvature:
         expected = along(before.curvature + curvature) / 2
         sure = np.abs(found - expected) > _SURE * np.hypot(before.noise_std, noise_std) * length
         sure = sure & ((found > _OFF * expected) | ((found < expected / _OFF) & (length < _SHORT)))
-        factor = np.clip(found / np.maximum(expected, np.finfo(float).tiny), _LEAST, _MOST)
+        with np.errstate(over="ignore"):  # a flat model has next to no curvature: any found is the most
+            factor = np.clip(found / np.maximum(expected, np.finfo(float).tiny), _LEAST, _MOST)
         unit = move / np.maximum(length, np.finfo(float).tiny)
         change = np.where(sure, factor - 1, 0) * np.einsum("ir,rij,jr->r", unit, curvature, unit)
         return np.asarray(curvature + np.einsum("r,ir,jr->rij", change, unit, unit))

@@ -184,6 +184,14 @@ def test_curvature_is_corrected_along_a_step_where_noise_cannot_explain_the_scor
     np.testing.assert_allclose(second[0, 1:, 1:], plain[0, 1:, 1:])
 
 
+def test_a_flat_model_far_out_has_finite_curvature():
+    """Rows that are all alike have probabilities 0 or 1 there, so no curvature, whatever the scores say."""
+    center, noise_std = np.eye(3)[:, :1], np.full(1, 1e-5)
+    secant = SecantCurvature(get_family("logistic"), center, np.zeros(1))
+    secant.at(1e3 * center, np.ones((3, 1)), noise_std)
+    assert np.isfinite(secant.at(2e3 * center, -np.ones((3, 1)), noise_std)).all()
+
+
 def test_noise_that_a_step_follows_is_not_taken_for_curvature():
     """Steps of pure noise seem to meet twice the curvature; what is known of them is subtracted."""
     model, d, n_replicates, noise_std = get_family("logistic"), 40, 500, 0.02
