@@ -105,12 +105,22 @@ class Rows(ABC):
             taken[rows] = block.take(chosen, axis=1)
         return taken
 
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:
+        """Return a copy of some columns of a block, (m, k), by column."""
+        return block[:, chosen]
+
+    @abstractmethod
+    def hold_columns(self) -> None:
+        """Prepare for many calls of :meth:`some_columns`: rows in memory are held by column, too."""
+
 
 class HeldRows(Rows):
     """Rows in memory that no other code can change: copied, except arrays that are read-only.
 
     What is known of them, their largest entry first of all, decides where they are truncated.
     """
+
+    _by_column: FloatArray | None = None
 
     def __init__(self, values: object) -> None:
         self._array = unchanging(float_array("X", values, n_dimensions=2))
@@ -122,6 +132,15 @@ class HeldRows(Rows):
         for start in range(0, len(self), self.block_size):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
+
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:
+        if self._by_column is None:
+            return super().some_columns(rows, block, chosen)
+        return self._by_column[chosen, rows].T
+
+    def hold_columns(self) -> None:
+        if self._by_column is None:
+            self._by_column = np.ascontiguousarray(self._array.T)
 
     def array(self) -> FloatArray:
         return self._array
@@ -251,6 +270,9 @@ class StreamedRows(Rows):
                 "X must give the same rows in every pass, got a larger value than in the first one; "
                 "return the same blocks whenever it is called"
             )
+
+    def hold_columns(self) -> None:
+        """Do nothing, for a stream is not held."""
 
     def array(self) -> FloatArray:
         raise StreamRefused(

@@ -59,6 +59,8 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
     totals: list[FloatArray] = [np.empty(0)] * len(wanted)
     for places in kinds.values():
         alike = [wanted[place] for place in places]
+        if sum(one.used.size for one in alike if one.used is not None) > rows.shape[1]:
+            rows.hold_columns()  # a row by row search for a few numbers takes as long as a product
         ends = np.cumsum([one.n_columns for one in alike])
         total: FloatArray = np.zeros((ends[-1], rows.shape[1]))
         for span in _spans(rows):
@@ -66,7 +68,7 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
             chosen = slice(span[0][0].start, span[-1][0].stop)
             factors = [
                 one.factors(u, chosen).T.astype(one.dtype, copy=False)
-                for one, u in zip(alike, _predictors(entries, alike), strict=True)
+                for one, u in zip(alike, _predictors(rows, span, entries, alike), strict=True)
             ]
             together = factors[0] if len(factors) == 1 else np.concatenate(factors)
             ends_of_blocks = np.cumsum([len(block) for block in entries])
@@ -84,24 +86,29 @@ def _spans(rows: Rows) -> Iterator[list[tuple[slice, FloatArray]]]:
         yield span
 
 
-def _predictors(entries: Sequence[FloatArray], alike: Sequence[RowSum]) -> list[FloatArray | None]:
+def _predictors(
+    rows: Rows, span: list[tuple[slice, FloatArray]], entries: Sequence[FloatArray], alike: Sequence[RowSum]
+) -> list[FloatArray | None]:
     """Return the predictors that are wanted, block by block: one product for all that use all columns."""
     whole = [one.coef for one in alike if one.coef is not None and one.used is None]
     ends = np.cumsum([coef.shape[1] for coef in whole])
     every = np.concatenate(whole, axis=1) if whole else None
-    parts = iter([] if every is None else np.split(_stacked(entries, every, None), ends[:-1], axis=1))
+    parts = iter([] if every is None else np.split(_stacked(entries, every), ends[:-1], axis=1))
     found: list[FloatArray | None] = []
     for one in alike:
         if one.coef is None:
             found.append(None)
+        elif one.used is None:
+            found.append(next(parts))
         else:
-            found.append(next(parts) if one.used is None else _stacked(entries, one.coef, one.used))
+            some = (rows.some_columns(where, block, one.used) for where, block in span)
+            found.append(_stacked([truncated(block, one.dtype, one.bound) for block in some], one.coef))
     return found
 
 
-def _stacked(entries: Sequence[FloatArray], coef: FloatArray, used: IntArray | None) -> FloatArray:
-    """Return the products of some blocks, or of some of their columns, with coefficients."""
-    products = [(block if used is None else block.take(used, axis=1)) @ coef for block in entries]
+def _stacked(entries: Sequence[FloatArray], coef: FloatArray) -> FloatArray:
+    """Return the products of some blocks with coefficients."""
+    products = [block @ coef for block in entries]
     return products[0] if len(products) == 1 else np.concatenate(products)
 
 

@@ -53,6 +53,26 @@ def test_each_gets_what_it_would_get_alone(sample):
     assert not np.allclose(alone[0][0], alone[1][0], atol=1e-3)
 
 
+@pytest.mark.parametrize("bound", [None, 0.5])
+def test_few_columns_of_many_fits_come_from_a_copy_by_column(sample, bound):
+    runs = [descent(sample, 3, n_used=2, bound=bound) for _ in range(D // 2 + 1)]
+    alone = runs[0]()
+    assert sample.rows._by_column is None
+    for answer, _ in sample.side_by_side(runs):
+        np.testing.assert_allclose(answer, alone, rtol=1e-5, atol=1e-7)
+    assert sample.rows._by_column is not None
+
+
+def test_columns_of_the_copy_are_those_of_the_block(sample):
+    rows, chosen = sample.rows, np.array([3, 4, 17])
+    before = [rows.some_columns(where, block, chosen) for where, block in rows.blocks()]
+    rows.hold_columns()
+    for (where, block), own in zip(rows.blocks(), before, strict=True):
+        held = rows.some_columns(where, block, chosen)
+        np.testing.assert_array_equal(held, own)
+        assert held.strides == own.strides  # so that products have the same bits
+
+
 def test_a_sum_of_many_blocks_is_the_plain_one(sample):
     coef = np.random.default_rng(1).standard_normal((D, R))
     y, mask = sample.response()[:, None], sample.row_mask
