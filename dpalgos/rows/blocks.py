@@ -1,8 +1,9 @@
 """Rows of a design, held in memory or streamed, cut into the same blocks either way.
 
 Products with a design are computed block by block, in this order and these sizes, so that a streamed design
-gives the numbers of one in memory to the last bit, and no copy as large as the design is ever made. Single
-precision is kept, since wide designs are limited by memory.
+gives the numbers of one in memory to the last bit, and no copy as large as the design is made but where many
+sparse fits run side by side (:meth:`Rows.hold_columns`; their predictors round otherwise). Single precision
+is kept, since wide designs are limited by memory.
 
 What rounding costs. Products of a block are summed in the design's own precision, blocks in double. A
 neighbor differs in one row, hence in one block; the others' sums are the same bits. With entries of at most
@@ -106,8 +107,8 @@ class Rows(ABC):
         return taken
 
     def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:
-        """Return a copy of some columns of a block, (m, k), by column."""
-        return block[:, chosen]
+        """Return a copy of some columns of a block, (m, k)."""
+        return block.take(chosen, axis=1)
 
     @abstractmethod
     def hold_columns(self) -> None:
