@@ -32,6 +32,7 @@ two points is split among them such that both of its probabilities, under P and 
 dominates.
 """
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,11 +149,37 @@ def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
     """Return an upper bound of ε at δ for the composition.
 
     A pure event is dominated by randomized response at that ε, a Gaussian one by a shift of a standard normal
-    by 1/z, one of a random part of the rows as the module says.
+    by 1/z, one of a random part of the rows as the module says. Pure events alone need no grid.
     """
+    pure = all(cost.kind == "pure" for cost in costs)
+    if pure and math.prod(cost.n_releases + 1 for cost in costs) <= _MOST_POINTS:
+        return _pure_epsilon(costs, delta)
     composed = _composed(costs)
     with np.errstate(over="ignore"):
         return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+
+
+def _pure_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
+    """Return the least ε with Σ p (1 − e^(ε − loss))⁺ ≤ δ: that sum is the largest of its partial sums."""
+    losses, log_masses = np.zeros(1), np.zeros(1)
+    for cost in costs:
+        of_cost, of_their_masses = _randomized_responses(cost)
+        losses = np.add.outer(losses, of_cost).ravel()
+        log_masses = np.add.outer(log_masses, of_their_masses).ravel()
+    order = np.argsort(-losses)[: np.count_nonzero(losses > 0)]
+    beyond = np.cumsum(np.exp(log_masses[order])) - delta
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.log(beyond) - np.logaddexp.accumulate(log_masses[order] - losses[order])
+    return float(np.max(values, where=beyond > 0, initial=0.0))
+
+
+def _randomized_responses(cost: EventCost) -> tuple[FloatArray, FloatArray]:
+    """Return the losses that a pure cost's releases may have together, and log probabilities."""
+    epsilon, count = cost.parameter, cost.n_releases
+    ups = np.arange(count + 1)
+    log_choices = -np.log(count + 1) - scipy.special.betaln(ups + 1, count - ups + 1)
+    log_masses = log_choices + epsilon * ups + count * scipy.special.log_expit(-epsilon)
+    return epsilon * (2 * ups - count), log_masses
 
 
 @lru_cache(maxsize=8)  # a risk asks for many δ of the same events
@@ -177,13 +204,10 @@ def _dominating_pair(cost: EventCost, interval: float) -> "PrivacyLossDistributi
     if kind == "gaussian":  # of all rows, and together as one release of less noise
         return sampled_gaussian_losses(parameter / np.sqrt(count), 1.0, interval)
 
-    ups = np.arange(count + 1)
-    losses = np.ceil(parameter * (2 * ups - count) / interval).astype(int)
+    losses, log_masses = _randomized_responses(cost)
     masses: dict[int, float] = {}
     for loss, mass in zip(
-        losses.tolist(),
-        scipy.stats.binom.pmf(ups, count, scipy.special.expit(parameter)).tolist(),
-        strict=True,
+        np.ceil(losses / interval).astype(int).tolist(), np.exp(log_masses).tolist(), strict=True
     ):
         masses[loss] = masses.get(loss, 0.0) + mass
     return pld.PrivacyLossDistribution.create_from_rounded_probability(masses, 0.0, interval)

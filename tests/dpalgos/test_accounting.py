@@ -1,9 +1,11 @@
 """Accounting: calibration and composition, exact for Gaussian releases and close to it for others."""
 
 import dataclasses
+from functools import reduce
 
 import numpy as np
 import pytest
+import scipy
 from scipy.stats import norm
 
 from dpalgos.accounting.budget import SplitBudget, concentrated_rho
@@ -180,15 +182,36 @@ def test_the_better_bound_wins():
     assert certified_epsilon(many, DELTA) < 1.0
 
 
-def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
+def test_pure_events_compose_exactly():
     from dp_accounting.pld import privacy_loss_distribution as pld
     from dp_accounting.pld.common import DifferentialPrivacyParameters
 
-    for epsilon, count in ((0.02, 400), (0.3, 7)):
-        fine = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
-        exact = fine.get_epsilon_for_delta(DELTA)
-        assert exact * (1 - 1e-9) - 2e-6 * count <= pld_epsilon((EventCost("pure", epsilon, count),), DELTA)
-        assert pld_epsilon((EventCost("pure", epsilon, count),), DELTA) <= exact + 2e-4
+    for pure, delta in (([(0.02, 400)], DELTA), ([(0.3, 7)], DELTA), ([(2.0, 1), (0.7, 3)], 0.3)):
+        pairs = [
+            pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon), 2e-6).self_compose(count)
+            for epsilon, count in pure
+        ]
+        rounded = reduce(lambda one, other: one.compose(other), pairs).get_epsilon_for_delta(delta)
+        exact = pld_epsilon(tuple(EventCost("pure", *each) for each in pure), delta)
+        slack = 2e-6 * sum(count for _, count in pure)
+        assert exact * (1 - 1e-9) <= rounded <= exact + slack
+    assert pld_epsilon((EventCost("pure", 0.1, 1),), 0.2) == 0
+    alone = pld_epsilon((EventCost("pure", 900.0, 1),), DELTA)
+    assert alone == pytest.approx(900 + np.log1p(-DELTA), rel=1e-12)
+
+
+def test_losses_of_pure_events_are_rounded_once_for_all_of_a_kind():
+    mu, epsilon, count = 0.1, 0.0512345, 7
+    proved = pld_epsilon((EventCost("gaussian", 1 / mu, 1), EventCost("pure", epsilon, count)), DELTA)
+    ups = np.arange(count + 1)
+    masses = scipy.stats.binom.pmf(ups, count, scipy.special.expit(epsilon))
+
+    def exact_delta(at: float) -> float:
+        rests = at - epsilon * (2 * ups - count)
+        above, below = scipy.special.ndtr(mu / 2 - rests / mu), scipy.special.ndtr(-mu / 2 - rests / mu)
+        return float(masses @ (above - np.exp(rests) * below))
+
+    assert exact_delta(proved) <= DELTA <= exact_delta(proved - 3e-4)
 
 
 def test_gaussian_releases_beside_others_count_as_one():
@@ -213,8 +236,9 @@ def test_a_gaussian_release_costs_a_little_more_than_exactly(noise_multiplier, d
 
 
 def test_pure_releases_of_large_budgets_cost_about_their_sum():
-    proved = pld_epsilon((EventCost("pure", 30.0, 3), EventCost("pure", 7.0, 1)), 1e-12)
-    assert 97 * (1 - 1e-9) <= proved <= 97 * (1 + 3e-4)
+    pure = (EventCost("pure", 30.0, 3), EventCost("pure", 7.0, 1))
+    for costs in (pure, (EventCost("gaussian", 1e4, 1), *pure)):
+        assert 97 * (1 - 1e-9) <= pld_epsilon(costs, 1e-12) <= 97 * (1 + 3e-4)
 
 
 def test_adaptive_calls_are_summed_and_not_composed_as_one():
