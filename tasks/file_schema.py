@@ -16,7 +16,7 @@ _SHOWN = 60  # characters of a value that is wrong
 class Strict(BaseModel):
     """Base class of the parts of files that people write; it refuses unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _each_once(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -129,10 +129,11 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
             _require(df, df[name].notna(), "must not be empty", name)
         if dtype.lower() == "int64" and pd.api.types.is_float_dtype(df[name]):
             _require(df, df[name].isna() | (df[name] % 1 == 0), "must be a whole number", name)
-        try:
-            df = df.astype({name: dtype})
-        except (TypeError, ValueError):
-            raise ResultsError(f"{name} must be of type {dtype}, got {df[name].iloc[0]!r}") from None
+    try:
+        df = df.astype(dict(COLUMNS))
+    except (TypeError, ValueError):
+        name = next(name for name, dtype in COLUMNS.items() if not _can_be(df[name], dtype))
+        raise ResultsError(f"{name} must be of type {COLUMNS[name]}, got {df[name].iloc[0]!r}") from None
     for name, allowed in _ALLOWED.items():
         _require(df, df[name].isin(allowed), f"must be one of {', '.join(allowed)}", name)
     for name, least in _LEAST.items():
@@ -140,6 +141,14 @@ def validate_results(df: pd.DataFrame) -> pd.DataFrame:
     for rule, text in _RULES:
         _require(df, rule(df), text)
     return df
+
+
+def _can_be(column: pd.Series, dtype: Any) -> bool:
+    try:
+        column.astype(dtype)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _require(df: pd.DataFrame, holds: pd.Series, text: str, column: str = "") -> None:
@@ -214,14 +223,14 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
     ``different`` are cells whose means differ by more than three standard errors of the difference, or whose
     status or certified ε differs.
     """
-    left, right = (summarize(table).set_index(_KEYS) for table in (first, second))
-    both = left.index.intersection(right.index)
-    found = {key: _reasons(left.loc[key], right.loc[key]) for key in both}
+    tables = (summarize(table).set_index(_KEYS).to_dict("index") for table in (first, second))
+    left, right = (cast("dict[tuple[str, ...], dict[str, Any]]", table) for table in tables)
+    found = {key: _reasons(cell, right[key]) for key, cell in left.items() if key in right}
     different = [
         {
             **dict(zip(_KEYS, key, strict=True)),
-            "first": _number(left.loc[key, "mean"]),
-            "second": _number(right.loc[key, "mean"]),
+            "first": _number(left[key]["mean"]),
+            "second": _number(right[key]["mean"]),
             "reasons": reasons,
         }
         for key, reasons in found.items()
@@ -231,9 +240,9 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
     one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
     return {
         "identical": one.equals(other),
-        "cells": len(both),
-        "only_first": sorted(str(key[1]) for key in left.index.difference(right.index)),
-        "only_second": sorted(str(key[1]) for key in right.index.difference(left.index)),
+        "cells": len(found),
+        "only_first": sorted(str(key[1]) for key in left.keys() - right.keys()),
+        "only_second": sorted(str(key[1]) for key in right.keys() - left.keys()),
         "different": different,
     }
 
@@ -253,7 +262,7 @@ def describe_differences(differences: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _reasons(a: pd.Series, b: pd.Series) -> list[str]:
+def _reasons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     reasons = []
     if a["status"] != b["status"]:
         reasons.append(f"status {a['status']} → {b['status']}")

@@ -12,7 +12,6 @@ import pandas as pd
 
 from data.store.folders import home
 from data.store.references import DatasetRef
-from dpalgos.audit.lower_bound import audit_estimator
 from reports.analysis.results import (
     COLUMNS,
     DELETION_SHIFT,
@@ -113,6 +112,8 @@ def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, 
 
 @guarded
 def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
+    from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
+
     one_blas_thread()
     key.require_same_code()
     audited = audit_estimator(

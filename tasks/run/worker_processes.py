@@ -24,7 +24,7 @@ from tasks.turns import STOPPED
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LOADED = ["tasks.run.block", "tasks.run.headline", "tasks.ingest"]
+_LOADED = ["tasks.run.block", "tasks.run.headline", "tasks.ingest", "dpalgos.audit.lower_bound"]
 _SECONDS_TO_STOP = 0.2
 _DIED = (
     "a worker process was killed, as happens where memory ends; finished blocks are stored: free some memory "

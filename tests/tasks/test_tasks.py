@@ -97,7 +97,7 @@ def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
 
 def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
-    monkeypatch.setattr("tasks.run.headline.audit_estimator", Mock(return_value=finding))
+    monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", Mock(return_value=finding))
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
     found = audit(UNCACHED, cell, 3, 1000, 5, str(tmp_path / "audit.json"))
     part = run_block(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
