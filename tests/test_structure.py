@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ from tasks.problems.kinds import kinds
 PROJECT = Path(__file__).resolve().parents[1]
 PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
 FILES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
 
 
 def relative(path):
@@ -44,7 +50,7 @@ def test_a_function_fits_on_a_screen():
     long = [
         (relative(path), node.name, lines)
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (lines := node.end_lineno - node.body[0].lineno + 1) > MOST_LINES
     ]
@@ -85,7 +91,7 @@ def test_a_function_has_few_parameters():
     found = {
         (relative(path), node.name)
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if len({each.arg for each in (*node.args.args, *node.args.kwonlyargs)} - {"self", "cls"})
         > MOST_PARAMETERS
@@ -96,7 +102,7 @@ def test_a_function_has_few_parameters():
 
 def classes():
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield node.name, relative(path)
 

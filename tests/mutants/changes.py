@@ -8,6 +8,7 @@ method or field it is, ``{left}`` and ``{right}`` for the operands of an operati
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 Found = Callable[[ast.AST], bool]
 
@@ -99,6 +100,9 @@ def value(template: str) -> Change:
     )
 
 
+_parsed = lru_cache(maxsize=1)(ast.parse)  # the changes of a file follow each other
+
+
 def find(tree: ast.Module, place: str) -> ast.AST:
     inside: ast.AST = tree
     for part in place.split("."):
@@ -111,7 +115,7 @@ def find(tree: ast.Module, place: str) -> ast.AST:
 
 def changed(source: str, place: str, change: Change) -> str:
     """Return the source with the change made in that place."""
-    inside = find(ast.parse(source), place)
+    inside = find(_parsed(source), place)
     scope = inside.body if isinstance(inside, ast.FunctionDef) else [inside]
     nodes = [node for statement in scope for node in ast.walk(statement) if change.matches(node)]
     if change.every:  # the function's own, not those of functions inside it
@@ -195,7 +199,8 @@ def _filled(source: str, node: ast.AST, change: Change) -> str:
     replaced = change.of(node)
 
     def written(part: ast.AST) -> str:
-        return f"({ast.get_source_segment(source, part)})"
+        start, end = _span(source, part)
+        return f"({source.encode()[start:end].decode()})"
 
     parts = {"all": written(replaced)}
     if isinstance(replaced, ast.BinOp):

@@ -29,14 +29,11 @@ class Ledgers(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.home, self.boot, self.heads = self.folder / "home", 0, []
+        self.ledger = Ledger(self.home)
         self.original = charges._boot_id
         charges._boot_id = lambda: f"boot {self.boot}"
         self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
         self.bound, self.backup = {}, None
-
-    @property
-    def ledger(self):
-        return Ledger(self.home)
 
     @rule(name=st.sampled_from(NAMES))
     def open(self, name):
@@ -102,6 +99,7 @@ class Ledgers(RuleBasedStateMachine):
     def restart(self):
         """Every process that was charged is gone."""
         self.boot += 1
+        self.ledger = Ledger(self.home)
 
     @precondition(lambda self: self.opened)
     @rule()
@@ -121,9 +119,8 @@ class Ledgers(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_forgotten(self):
-        ledger = self.ledger
         for name in self.opened:
-            charges = ledger.charges(name)
+            charges = self.ledger.charges(name)
             assert [charge.id for charge in charges] == [k for k, of in self.charged.items() if of == name]
             assert sum(charge.epsilon for charge in charges) <= TOTAL
             assert {c.id: c.answer for c in charges if c.answer is not None} == {
@@ -131,10 +128,10 @@ class Ledgers(RuleBasedStateMachine):
                 for key, of in self.charged.items()
                 if of == name and key in self.answers
             }
-        report = ledger.verify()
+        # Each head is noted, and compared once, when the ledger may have gone on.
+        report = self.ledger.verify(*self.heads[-3:][:1])
         assert report.ok
         self.heads.append(report.head)
-        assert all(ledger.verify(head).ok for head in self.heads[-3:])
 
     def teardown(self):
         charges._boot_id = self.original
