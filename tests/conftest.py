@@ -1,5 +1,6 @@
 """Shared fixtures: the mirrored data, and a home folder of each test's own."""
 
+import gc
 import logging
 import os
 import signal
@@ -22,6 +23,12 @@ settings.load_profile("dpcost")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background; children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Keep the collector of garbage away from modules and items, which stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

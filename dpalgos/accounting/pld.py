@@ -68,6 +68,7 @@ def grid_interval(multiplier: float, rate: float) -> float:
 
 def sampled_gaussian_losses(multiplier: float, rate: float, interval: float) -> "PrivacyLossDistribution":
     """Return a dominating distribution of one release's privacy losses on a grid."""
+    from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     s = 1 / (2 * multiplier)
@@ -86,10 +87,10 @@ def sampled_gaussian_losses(multiplier: float, rate: float, interval: float) -> 
     masses[1:] += high
     masses[0] += (1 - rate) * scipy.special.ndtr(x[0]) + rate * scipy.special.ndtr(x[0] - s)
     above = (1 - rate) * scipy.special.ndtr(-x[-1]) + rate * scipy.special.ndtr(s - x[-1])
-    kept = masses > 0
-    return pld.PrivacyLossDistribution.create_from_rounded_probability(
-        dict(zip(places[kept].tolist(), masses[kept].tolist(), strict=True)), float(above), interval
-    )
+    kept = np.flatnonzero(masses > 0)
+    first, last = int(kept[0]), int(kept[-1])
+    on_grid = pld_pmf.DensePLDPmf(interval, first - most, masses[first : last + 1], float(above), True)
+    return pld.PrivacyLossDistribution(on_grid)
 
 
 def sampled_gaussian_renyi(multiplier: float, rate: float, orders: FloatArray) -> FloatArray:
