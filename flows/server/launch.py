@@ -190,7 +190,6 @@ def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
 
     TYPED.set(command)
     end_dead_runs(home_tag(home()), deployed=False)
-    STOPPED.clear()
     studies = [options for options in asked if options.study != SCORECARD]
     index, failures = "", dict[str, Exception]()
     pool = ThreadPoolExecutor(_STUDIES_AT_ONCE, thread_name_prefix="study")

@@ -48,6 +48,8 @@ SERVER_SETTINGS = {
     "PREFECT_SERVER_UI_API_URL": "/api",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
+    # Of a library that Prefect uses: it would compile itself with checks of types at each start.
+    "PY_KEY_VALUE_DISABLE_BEARTYPE": "true",
 }
 
 # The database may hold what `make serve` schedules and automates; a server of one command leaves it alone.

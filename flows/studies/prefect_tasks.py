@@ -24,9 +24,8 @@ from tasks.cache import Record, at_hand, find_record, shared_record
 from tasks.ingest import analyst_parquet, fetch, parquet
 from tasks.problems.problem import Block
 from tasks.run.resources import listening
-from tasks.turns import STOPPED, TURN
+from tasks.turns import SECONDS_TO_STOP, STOPPED, TURN, end_if_stopped
 
-_SECONDS_TO_STOP = 0.2
 _RETRIES = 1  # of a fetch; the download itself has tried three times by then
 
 _RUN_NAMES = {
@@ -114,12 +113,11 @@ def _as_completed(futures: Iterable["PrefectFuture[Record]"]) -> Iterator["Prefe
         future.add_done_callback(completed.put)
     while left:
         with suppress(Empty):
-            future = completed.get(timeout=_SECONDS_TO_STOP)
+            future = completed.get(timeout=SECONDS_TO_STOP)
             if not STOPPED.is_set():
                 left.discard(future)
                 yield future
-        if STOPPED.is_set():
-            raise KeyboardInterrupt
+        end_if_stopped()
 
 
 @contextmanager

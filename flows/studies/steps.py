@@ -27,6 +27,7 @@ from tasks.run.headline import audit, data_limit, exhibit, headline_block
 from tasks.run_options import Profile, RunOptions
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
+from tasks.turns import end_if_stopped
 
 _DRAWING = threading.Lock()  # the pages of one study at a time, and the index over all
 _BRINGING: dict[str, threading.Lock] = {}  # by dataset: several studies may read one
@@ -255,10 +256,12 @@ class StudySteps:
         return self._run(prepare, key, problem, table)
 
     def _bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        end_if_stopped()
         again = {} if function is analyst_parquet else {"again": self._is_run_again(function)}
         return self._tasks.bring(function, *arguments, **options, **again)
 
     def _run(self, function: Callable[..., Record], *arguments: Any) -> Record:
+        end_if_stopped()
         return self._tasks.run(function, *arguments, again=self._is_run_again(function))
 
     def _is_run_again(self, function: Callable[..., Any]) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from tasks.turns import STOPPED, TURN
+from tasks.turns import STOPPED, TURN, end_if_stopped
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,8 +57,7 @@ class Room:
             )
             self._waiting.remove(turn)
             self._changed.notify_all()
-            if STOPPED.is_set():
-                raise KeyboardInterrupt
+            end_if_stopped()
             self._taken += size
             self._running += 1
         try:

@@ -19,13 +19,12 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from tasks.errors import SpecError
 from tasks.run.resources import listeners, on_processes, told
-from tasks.turns import STOPPED
+from tasks.turns import SECONDS_TO_STOP, STOPPED
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOADED = ["tasks.run.block", "tasks.run.headline", "tasks.ingest", "dpalgos.audit.lower_bound"]
-_SECONDS_TO_STOP = 0.2
 _DIED = (
     "a worker process was killed, as happens where memory ends; finished blocks are stored: free some memory "
     "or take fewer --workers, and run the same command again"
@@ -49,7 +48,7 @@ def worker_processes(count: int) -> Iterator[int]:
     def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             future = pool.submit(_called, partial(function, *args, **kwargs))
-            while not wait([future], timeout=_SECONDS_TO_STOP).done:
+            while not wait([future], timeout=SECONDS_TO_STOP).done:
                 if STOPPED.is_set():
                     alive.close()  # nobody waits for what is under way
             result, said = future.result()

@@ -1,5 +1,6 @@
 import json
 import re
+import subprocess
 import sys
 import warnings
 from uuid import uuid4
@@ -103,6 +104,17 @@ def test_estimators_are_explained_and_filtered(dpcost):
 
 def test_the_version_is_printed(dpcost):
     assert dpcost("--version")[:2] == (0, f"dpcost {dpalgos.__version__}\n")
+
+
+def test_the_version_is_printed_before_the_command_line_is_loaded():
+    code = (
+        "import sys; from flows.cli.start import main; sys.argv = ['dpcost', '--version']; main(); "
+        "sys.exit('typer' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, f"dpcost {dpalgos.__version__}\n")
+    with open("/dev/full", "w") as full:
+        assert subprocess.run([sys.executable, "-c", code], stdout=full, check=False).returncode == 1
 
 
 @pytest.mark.parametrize("what", ["studies", "estimators", "datasets"])

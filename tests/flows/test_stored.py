@@ -17,6 +17,7 @@ from flows.studies.steps import StudySteps
 from flows.studies.stored import NotStored, StoredResults, run_from_store
 from tasks.ingest import fetch
 from tasks.run_options import RunOptions
+from tasks.turns import STOPPED
 from tests.plain_tasks import PlainTasks
 
 Ran = namedtuple("Ran", "project options")
@@ -189,3 +190,20 @@ def test_the_scorecard_is_found_too(ran):
     assert run_from_store(scorecard).report == folder / "scorecard" / "report.html"
     (folder / "scorecard" / "report.html").write_text("")
     assert run_from_store(scorecard) is None
+
+
+def test_no_step_begins_once_the_command_ends(ran):
+    class StoppedMeanwhile(PlainTasks):
+        def bring(self, function, *arguments, **options):
+            STOPPED.set()
+            return super().bring(function, *arguments, **options)
+
+        def run(self, function, key, *arguments, again=False):
+            pytest.fail(f"{function.__name__} began")
+
+    spec = find_study(ran.options.study)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            StudySteps(spec, ran.project.out, ran.options, StoppedMeanwhile()).run()
+    finally:
+        STOPPED.clear()

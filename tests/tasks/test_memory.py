@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.run import resources
 from tasks.run.resources import Room
-from tasks.turns import TURN
+from tasks.turns import STOPPED, TURN
 
 STUDIES = Path(__file__).parents[2] / "flows" / "studies"
 
@@ -63,8 +62,10 @@ def test_the_lowest_turn_goes_first():
     assert order == [0, 1, 2]
 
 
-def test_nobody_is_let_in_after_the_end(monkeypatch):
-    monkeypatch.setattr(resources, "STOPPED", threading.Event())
-    resources.STOPPED.set()
-    with pytest.raises(KeyboardInterrupt), Room(10).hold(1):
-        pass
+def test_nobody_is_let_in_after_the_end():
+    STOPPED.set()
+    try:
+        with pytest.raises(KeyboardInterrupt), Room(10).hold(1):
+            pass
+    finally:
+        STOPPED.clear()
