@@ -12,6 +12,7 @@ import logging
 import pkgutil
 import traceback
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -46,7 +47,7 @@ def load_registry() -> dict[str, Dataset]:
 
 def get_dataset(name: str) -> Dataset:
     """Return one dataset of the registry; refuse a broken file, and an unknown name with the nearest one."""
-    if name not in _names():
+    if name not in _files(*__path__) and name not in _names():
         raise DataError(f"dataset {name!r} is not in the registry; {suggest_name(name, _names())}")
     module = load(name)
     dataset = getattr(module, "DATASET", None)
@@ -63,8 +64,12 @@ def get_dataset(name: str) -> Dataset:
 
 
 def _names() -> tuple[str, ...]:
-    here = (module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(sorted({*_ADDED, *here, *collection_of()}))
+    return tuple(sorted({*_ADDED, *_files(*__path__), *collection_of()}))
+
+
+@cache
+def _files(*folders: str) -> frozenset[str]:
+    return frozenset(module.name for module in pkgutil.iter_modules(folders))
 
 
 def load(name: str) -> ModuleType:
@@ -72,7 +77,7 @@ def load(name: str) -> ModuleType:
     module, file = f"{__name__}.{name}", f"data/datasets/{name}.py"
     if name in _ADDED:
         return _ADDED[name]
-    if collection := collection_of().get(name):
+    if name not in _files(*__path__) and (collection := collection_of().get(name)):
         return collection.load(name)  # type: ignore[no-any-return]
     try:
         return importlib.import_module(module)

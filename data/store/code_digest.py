@@ -71,7 +71,7 @@ def file_of(module: str) -> Path:
 def _files(package: str, of_page: bool) -> frozenset[Path]:
     """Return the files of a package, or of one of its folders, but for its plugins."""
     root = _root(package.partition("/")[0])
-    left_out = [root / name for name in (*PLUGINS, *_ELSEWHERE, *(() if of_page else _ON_PAGES_ALONE))]
+    left_out = {root / name for name in (*PLUGINS, *_ELSEWHERE, *(() if of_page else _ON_PAGES_ALONE))}
     folder_or_file = root / package
     paths = folder_or_file.rglob("*") if folder_or_file.is_dir() else [folder_or_file]
     return frozenset(
@@ -79,7 +79,7 @@ def _files(package: str, of_page: bool) -> frozenset[Path]:
         for path in paths
         if path.suffix in _SUFFIXES
         and "out" not in path.relative_to(root).parts
-        and (not any(path.is_relative_to(folder) for folder in left_out) or path.name == "__init__.py")
+        and (left_out.isdisjoint((path, *path.parents)) or path.name == "__init__.py")
     )
 
 

@@ -42,6 +42,7 @@ _AS_GOOD_AS_FULL = 1_000_000
 # Seconds. At .05 two blocks in threads, as at `smoke`, took half as long again as at .005; what this gains
 # over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
+GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
 _STUDIES_AT_ONCE = 3  # the first is drawn while the second computes and the third brings its data
 PATIENCE = 60.0  # seconds that a run goes on while the server's disk is full; without its records it hangs
 
@@ -150,6 +151,7 @@ def launch(
                 _where_blocks_run(asked[0], engine) as at_once,
             ):
                 gc.freeze()  # what is loaded stays
+                gc.set_threshold(GARBAGE)
                 gc.enable()
                 sys.setswitchinterval(SWITCH_INTERVAL)
                 index = _run_each(left, command, at_once)
