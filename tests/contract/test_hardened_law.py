@@ -49,26 +49,32 @@ def planned(estimator, n=200):
         pytest.skip(str(error))
 
 
-# So many numbers of a release show a factor of 1.2 in its standard deviation: the pooled one has a relative
-# error of .023 at most, so that 1.1 is more than 4 of them away from 1, and 1.2 nearly 4 of them beyond, seen
-# with probability .9999. As the stream is the same in every run, there is no false alarm.
-N_POOLED = {"DiscreteGaussian": 1000, "Pure": 2500, "BoxNoise": 2500}
+# 1,000 Gaussian numbers of a release, or 2,500 others, show a factor of 1.2 in their standard deviation: it has a
+# relative error of .023 at most, so that 1.1 is more than 4 of them away from 1, and 1.2 nearly 4 of them beyond,
+# seen with probability .9999. As the stream is the same in every run, there is no false alarm.
 TOLERANCE = 1.1
 
 
 def seeded_samplers(monkeypatch, rng):
-    """Put samplers of one stream in the place of the operating system's; their laws have a test below."""
+    """Put samplers of one stream in the place of the operating system's; their laws have a test below.
 
-    def integers(noise):
-        return lambda index: np.rint(np.asarray(index) + noise(len(index))).astype(int).tolist()
+    Those of noise return as many draws as are pooled, one after the other.
+    """
 
-    def box(scale, size):
-        return integers(lambda k: rng.gamma(k + 1, scale) * rng.uniform(-1, 1, k))
+    def integers(n_pooled, noise):
+        def add(index):
+            n_draws = -(-n_pooled // len(index))
+            return np.rint(np.asarray(index) + noise((n_draws, len(index)))).astype(int).ravel().tolist()
+
+        return add
+
+    def in_cube(scale, shape):
+        return rng.gamma(shape[1] + 1, scale, (shape[0], 1)) * rng.uniform(-1, 1, shape)
 
     samplers = {
-        "gaussian_sampler": lambda scale: integers(lambda k: rng.normal(0, scale, k)),
-        "laplace_sampler": lambda scale: integers(lambda k: rng.laplace(0, scale, k)),
-        "box_sampler": box,
+        "gaussian_sampler": lambda scale: integers(1000, lambda shape: rng.normal(0, scale, shape)),
+        "laplace_sampler": lambda scale: integers(2500, lambda shape: rng.laplace(0, scale, shape)),
+        "box_sampler": lambda scale, size: integers(2500, lambda shape: in_cube(scale, shape)),
         "top_k_sampler": lambda scale, k: (
             lambda index: np.argsort(-(np.asarray(index) + rng.gumbel(0, scale, len(index))))[:k].tolist()
         ),
@@ -78,19 +84,22 @@ def seeded_samplers(monkeypatch, rng):
 
 
 class Pooled(SecureTranscript):
-    """Draws the noise of each release many times, and publishes the first."""
+    """Keeps the spread and the mean of the noise of each release, and publishes its first draw."""
 
     def __init__(self):
         super().__init__()
         self.published, self.spread, self.mean = [], [], []
 
     def _publish(self, value, noisy):
-        n_pooled = N_POOLED.get(type(self.events[-1]).__name__.removesuffix("Event"), 1)
-        draws = np.hstack([noisy() for _ in range(-(-n_pooled // len(value)))])
+        draws = noisy()
+        if isinstance(self.events[-1], DiscreteGaussianEvent | PureEvent | BoxNoiseEvent):
+            draws = draws.reshape(-1, len(value)).T
+            self.spread.append((draws - value).std())
+            self.mean.append((draws - value).mean())
+        else:  # a selection
+            self.spread.append(0.0)
+            self.mean.append(0.0)
         self.published.append(draws[:, :1])
-        noise = draws - value if draws.shape[0] == len(value) else np.zeros(1)
-        self.spread.append(noise.std())
-        self.mean.append(noise.mean())
         return draws[:, :1]
 
 

@@ -14,7 +14,17 @@ def dpcost(command_line):
     return command_line
 
 
-def test_an_audit_from_the_command_line(dpcost):
+@pytest.fixture
+def few_runs(monkeypatch):
+    """A tenth of the trials: the least that the command takes are more than these tests need."""
+
+    def audited(*names, n_trials, **options):
+        return audit_estimator(*names, n_trials=n_trials // 10, **options)
+
+    monkeypatch.setattr(lower_bound, "audit_estimator", audited)
+
+
+def test_an_audit_from_the_command_line(dpcost, few_runs):
     status, out, _ = dpcost("audit", "dp_mean", "--trials", 1000, "--json")
     assert status == 0
     rows = json.loads(out)
@@ -84,16 +94,6 @@ def test_an_estimator_whose_example_holds_public_rows_is_audited(dpcost):
     status, out, _ = dpcost("audit", "public_axes_mean", "--trials", 1000, "--json")
     assert status == 0
     assert all(row["verdict"] == "no violation found" for row in json.loads(out))
-
-
-@pytest.fixture
-def few_runs(monkeypatch):
-    """A tenth of the trials: the least that the command takes are more than these tests need."""
-
-    def audited(*names, n_trials, **options):
-        return audit_estimator(*names, n_trials=n_trials // 10, **options)
-
-    monkeypatch.setattr(lower_bound, "audit_estimator", audited)
 
 
 def test_settings_of_a_form_are_audited(dpcost, few_runs):
