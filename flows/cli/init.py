@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from data.store.output_files import output_files
 from flows.cli.declarations import combined, corrected, declared_before, from_codebook, of_a_label, toml
 from flows.cli.options import whole_number
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -245,17 +249,22 @@ def _facts_of_columns(
 
 
 def _write(files: list[Path], facts: dict[str, Any]) -> None:
-    from jinja2 import Environment, FileSystemLoader
-
     from data.store.folders import atomic_write
 
-    templates = Environment(
+    for file, template in zip(files, ("study", "release"), strict=True):
+        text = _templates().get_template(f"{template}.toml.jinja").render(facts)
+        atomic_write(file, text.encode())
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader
+
+    made = Environment(
         loader=FileSystemLoader(_TEMPLATES), trim_blocks=True, keep_trailing_newline=True, autoescape=False
     )
-    templates.filters["toml"] = toml
-    for file, template in zip(files, ("study", "release"), strict=True):
-        text = templates.get_template(f"{template}.toml.jinja").render(facts)
-        atomic_write(file, text.encode())
+    made.filters["toml"] = toml
+    return made
 
 
 def _is_label(schema: Mapping[str, str], response: str, family: str) -> bool:

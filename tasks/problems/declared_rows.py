@@ -327,9 +327,8 @@ def _beta(column: Column, mean: float, std: float, scores: np.ndarray) -> np.nda
         return np.where(scores > scipy.special.ndtri(1 - center), column.upper, column.lower)
     total = center * (1 - center) / variance - 1
     a, b = center * total, (1 - center) * total
-    quantiles = np.where(
-        _SCORES < 0,
-        scipy.special.betaincinv(a, b, scipy.special.ndtr(_SCORES)),
-        scipy.special.betainccinv(a, b, scipy.special.ndtr(-_SCORES)),
-    )
+    below, above = _SCORES[_SCORES < 0], _SCORES[_SCORES >= 0]
+    lower = scipy.special.betaincinv(a, b, scipy.special.ndtr(below))
+    upper = scipy.special.betainccinv(a, b, scipy.special.ndtr(-above))
+    quantiles = np.concatenate([lower, upper])
     return np.asarray(column.lower + width * np.interp(scores, _SCORES, quantiles))

@@ -49,9 +49,9 @@ def planned(estimator, n=200):
         pytest.skip(str(error))
 
 
-# 1,000 Gaussian numbers of a release, or 2,500 others, show a factor of 1.2 in their standard deviation: it has a
-# relative error of .023 at most, so that 1.1 is more than 4 of them away from 1, and 1.2 nearly 4 of them beyond,
-# seen with probability .9999. As the stream is the same in every run, there is no false alarm.
+# 1,000 Gaussian numbers of a release, or 2,500 others, show a factor of 1.2 in their standard deviation: it
+# has a relative error of .023 at most, so that 1.1 is more than 4 of them away from 1, and 1.2 nearly 4 of
+# them beyond, seen with probability .9999. As the stream is the same in every run, there is no false alarm.
 TOLERANCE = 1.1
 
 
