@@ -34,7 +34,8 @@ below leave:
 Z'Z/n, of rows clipped to C_A: orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones
 of norm C, of shares that grow by 1.4 from each step to the next. A level is searched by counts of equal
 shares. Responses: in [0, c], or indicators of classes. Second moments of bounded responses take .15 left,
-scores above a level .1 left of Gaussian ones. An interval takes .067 in logistic models.
+scores above a level .1 left of Gaussian ones, and .4/d of responses without a bound if that is more: among 64
+candidates a count that is mistaken makes noise ten times as large. An interval takes .067 in logistic models.
 
 What follows is heuristics, and affects accuracy only. H(θ) is the curvature of the loss if rows were normal
 with the released moments (`dpalgos.models.normal_curvature`), corrected where released scores say otherwise
@@ -53,8 +54,8 @@ columns as given. ``units="private"`` asks at any nμ, ``"declared"`` never; nor
 
 With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by 1.5 times its factor.
 Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_constant`), with more of μ² the
-fewer rows there are, and take eight shorter steps from twice that, of which those that moved far count less
-(in other models, too). Where nμ < 15 √d (25 √d for counts) and levels are private the answer is the
+fewer rows there are, and take eight shorter steps from 1.6 times that. Steps that moved far count less, in
+other models, too. Where nμ < 15 √d (25 √d for counts) and levels are private the answer is the
 constant alone: its two or three numbers have Laplace noise and spend ε, not μ² (a mean response c/n or 2/n).
 
 The clip levels
@@ -116,7 +117,7 @@ from dpalgos.typing import FloatArray
 
 _PART_STEP, _N_COMBINED = 0.85, 4
 _N_CENTERED = 3  # steps at which an interval is centered
-_ABOVE_MEAN, _LEAST_START = 2.0, 0.6  # of counts, where steps start
+_ABOVE_MEAN, _LEAST_START = 1.6, 0.6  # of counts, where steps start
 _RIDGE, _EVENTS_RIDGE, _COUNTS_RIDGE = 0.5, 0.75, 1.5
 _LEAST_PART = 0.1  # of the way that a step goes
 _OWN_VARIANCE, _OWN_OF_COUNTS = 0.02, 0.05  # of steps that are not linear

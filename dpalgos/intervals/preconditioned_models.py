@@ -27,6 +27,7 @@ from dpalgos.typing import FloatArray
 _ROW_SHARE, _START_SHARE = 0.02, 0.02
 _MOMENT_SHARE, _BOUNDED_MOMENT_SHARE = 0.2, 0.15  # the second of responses with a bound
 _LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.04
+_LEVEL_SHARE = 0.4  # over d: nine counts whose noise is .3 of the scores that are to lie above the level
 _N_STEPS, _MORE_STEPS, _GROWTH = 6, 2, 1.4
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
 
@@ -125,6 +126,7 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         shares["moments"] = left * (_BOUNDED_MOMENT_SHARE if bounded else _MOMENT_SHARE)
         if self.clip == "private":
             score_share = _LINEAR_SCORE_SHARE if family.is_linear else _SCORE_SHARE
+            score_share = score_share if bounded else max(score_share, _LEVEL_SHARE / n_features)
             shares |= {"rows": left * _ROW_SHARE, "scores": left * score_share}
         steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}

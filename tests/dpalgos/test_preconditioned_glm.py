@@ -72,6 +72,32 @@ def test_counts_in_thousands_need_no_bound():
     np.testing.assert_allclose(ours, coef, atol=0.15)
 
 
+def far_counts(d, shift, n):
+    """Counts about columns whose means are ``shift``, and the coefficients."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([0.8 * rng.standard_normal((n, d - 1)) + shift, np.ones(n)])
+    coef = np.r_[np.full(d - 1, 0.3) * (-1.0) ** np.arange(d - 1), 1.0]
+    return X, rng.poisson(np.exp(X @ coef)).astype(float), coef
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_no_release_about_few_columns_is_far_off(intercept):
+    """A level among 64 that a single count mistakes would make noise ten times as large."""
+    X, y, coef = far_counts(2, 0.0, 4000)
+    keywords = {"family": "poisson", "intercept": intercept, "epsilon": 1.0, "delta": 1e-6}
+    made = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), replicates=400, **keywords)
+    errors = np.linalg.norm(made.estimate - coef[:, None], axis=0)
+    assert errors.max() <= 8 * np.median(errors)
+
+
+def test_counts_are_explained_about_columns_off_their_origin():
+    """Steps that came from twice the mean would take the way back for an effect of the columns."""
+    X, y, coef = far_counts(6, 1.0, 2000)
+    keywords = {"family": "poisson", "intercept": True, "epsilon": 1.0, "delta": 1e-6}
+    made = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), replicates=40, **keywords)
+    assert np.mean((X @ (made.estimate - coef[:, None])) ** 2) <= 0.009
+
+
 def test_a_single_absurd_count_moves_the_answer_by_little():
     X, y = problem("poisson", n=3000)
     before, recorded, _ = record("poisson", X, y)
