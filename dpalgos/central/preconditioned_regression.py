@@ -37,9 +37,10 @@ C. A level is searched by four counts, of equal shares, for gradients at each of
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Shares, steps and
 the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.preconditioned.gradient_steps`). The
-combination follows from the released gradients and their noise (:mod:`dpalgos.steps.denoising`). Shrinkage is
-one James–Stein factor. At last θ̄ is made no longer than the released second moment of y allows, or than 1
-where noise hides that.
+lengths of steps (:mod:`dpalgos.mechanisms.preconditioned.step_lengths`) and their combination
+(:mod:`dpalgos.steps.denoising`) follow from the released gradients and their noise. Shrinkage is one
+James–Stein factor. At last θ̄ is made no longer than the released second moment of y allows, or than 1 where
+noise hides that.
 
 Forms, each explained with the mechanism that makes it:
 
@@ -109,6 +110,7 @@ from dpalgos.typing import FloatArray
 
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
+_ENTRY_VARIANCE, _OF_FEW_ROWS = 1 / 200, 3.0  # the whitening is right to 7 %, and less where nμ is small
 _REACH = 5.0  # times √d: white rows beyond are weighed down
 
 
@@ -246,17 +248,18 @@ def preconditioned_regression(
     if schedule.shrinks_start:
         kept = signal_share(theta, start_variance)
         theta, start_variance = kept * theta, kept**2 * start_variance
-    steps = gradient_steps(transcript, budget, rows, levels, theta, schedule)
-    steps = steps.last(schedule.n_steps - schedule.n_left_out)
+    made = gradient_steps(transcript, budget, rows, levels, theta, schedule)
+    steps, full = (each.last(schedule.n_steps - schedule.n_left_out) for each in made)
     params.note_interval(transcript, budget, rows, white, steps)
     # After one whitening, what lies below the floor is as likely signal as noise.
     known = np.ones_like(white.curvature) if white is first else white.curvature
     theta, variance = combined_steps(
-        steps,
+        full,
         schedule.step_size,
         # Rows that are clipped add no curvature; the start errs by at most this in every direction.
         known * np.maximum(1 - levels.clipped_share[:, None], _LEAST_CURVATURE),
         start_variance,
+        entry_variance=_ENTRY_VARIANCE + _OF_FEW_ROWS / (mu * sample.n_rows),
     )
     if params.shrinkage == "james_stein":
         along = np.einsum("rij,ir->jr", white.directions, theta)

@@ -89,6 +89,7 @@ def combined_steps(
     curvature: FloatArray,
     start_variance: FloatArray,
     own_variance: float = 0.0,
+    entry_variance: float | FloatArray = _ENTRY_VARIANCE,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the best combination (d, R) of noisy steps θ_{t+1} = θ_t + η g_t, and the variance noise leaves.
 
@@ -105,7 +106,7 @@ def combined_steps(
     a later step leaves 1 − η h along a direction, (d, R).
     """
     n_steps, own = len(steps.points), steps.noise_stds.T**2
-    weights = combination_weights(steps, own_variance=own_variance)
+    weights = combination_weights(steps, entry_variance, own_variance)
     combined = np.einsum("rt,tjr->jr", weights, steps.points + step_size * steps.gradients)
 
     age = np.subtract.outer(np.arange(n_steps), np.arange(n_steps))

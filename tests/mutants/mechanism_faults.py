@@ -122,11 +122,16 @@ MECHANISM_FAULTS = {
         "residuals are not cut": Fault("residual_sensitivity", returns("{all} / 2"), witness("preconditioned_regression: interval-tight")),
     },
     "dpalgos/mechanisms/preconditioned/gradient_steps.py": {
-        "no step is shorter where it leads too far": Fault("_SURE", value("1e9"), "test_steps_are_shorter_where_clipped_moments_understate_the_curvature"),
         "a second whitening is not paid for": Fault("Schedule.step_shares", operation("whitened_share", "{left}"), certified("preconditioned_regression: whitened twice-tight")),
         "searches for the gradients' levels are not paid for": Fault("Schedule.count_multiplier", operation("n_searched_steps", "{left}"), certified("preconditioned_regression-tight")),
         "levels for few rows are searched": Fault("_FEW_ROWS", value("1e-9"), "test_few_rows_are_clipped_at_public_levels_for_counts_would_be_noise"),
         "steps are combined from the true gradients": Fault("gradient_steps", (argument("gaussian", 0, "exact := {all}"), argument("append", 0, "exact", nth=1)), replayed("preconditioned_regression-tight")),
+    },
+    "dpalgos/mechanisms/preconditioned/step_lengths.py": {
+        "no step is shorter where it leads too far": Fault("_SURE", value("1e9"), "test_no_step_is_longer_than_the_last_move_proves"),
+        "gradients tell no curvature": Fault("_DOUBT", value("1e-3"), "test_steps_are_about_as_long_as_the_curvature_that_gradients_show"),
+        "a move's own noise counts as curvature": Fault("StepLengths.moved", name("length", "0 * length"), "test_noise_of_moves_does_not_look_like_curvature"),
+        "steps by noise are longer": Fault("StepLengths.full", argument("maximum", 0, "1", nth=1), "test_steps_are_longer_only_as_far_as_rows_are_clipped_and_gradients_are_no_noise"),
     },
     "dpalgos/mechanisms/for_intervals/spread.py": {
         "squares of entries move by half of what they do": Fault("square_sensitivity", returns("{all} / 2"), witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight")),

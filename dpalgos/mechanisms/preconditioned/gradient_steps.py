@@ -1,22 +1,21 @@
 """Gradient steps of a linear regression on white rows, and how its budget is spent.
 
 Each step is on a released mean of gradients clipped to norm C: 2C/n. A :class:`Schedule` says how a
-preconditioned regression spends its budget on steps and on what goes before, by public numbers. Clipped rows
-may show less of a direction than all rows have: where the last two gradients tell, by two standard deviations
-of their noise, that the curvature along the last move is k, the next step is no longer than 1/k. Where
-nμ < 15 √d, counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and
-C = √d max(.07, nμ/200), and the start is shrunk by what noise explains. A second whitening is worth its share
-where nμ ≥ 4,000, unless public rows bring coordinates. With public levels the shares of the steps grow by 1.5
-at each.
+preconditioned regression spends its budget on steps and on what goes before, by public numbers; how long
+steps are follows from gradients (:mod:`dpalgos.mechanisms.preconditioned.step_lengths`). Where nμ < 15 √d,
+counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and C = √d max(.07, nμ/200), and the
+start is shrunk by what noise explains. A second whitening is worth its share where nμ ≥ 4,000, unless public
+rows bring coordinates. With public levels the shares of the steps grow by 1.5 at each.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, few_rows_levels
+from dpalgos.mechanisms.preconditioned.step_lengths import StepLengths
 from dpalgos.mechanisms.private_origin import MEANS, UNITS, origin_shares, released_columns
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
@@ -27,7 +26,6 @@ from dpalgos.typing import FloatArray
 _TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
 _FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
 _WANTED = WantedRows(rows=120)
-_SURE = 2.0  # standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +107,14 @@ def gradient_steps(
     levels: RegressionLevels,
     theta: FloatArray,
     schedule: Schedule,
-) -> ReleasedSteps:
-    """Release the gradients of a schedule's steps of least squares, the first at θ (d, R)."""
+) -> tuple[ReleasedSteps, ReleasedSteps]:
+    """Release the gradients of a schedule's steps of least squares, the first at θ (d, R).
+
+    Also return full steps, as "gradients", with the standard deviation of their noise.
+    """
     points, gradients, stds = [], [], []
+    lengths = StepLengths(rows.sample.n_replicates)
+    length: FloatArray = np.ones(rows.sample.n_replicates)
     for t in range(schedule.n_steps):
         at = rows.at(theta)
         level = levels.gradients(at, t)
@@ -126,18 +129,11 @@ def gradient_steps(
         points.append(theta)
         gradients.append(released)
         stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
-        theta = theta + np.minimum(schedule.step_size, _longest_step(points, gradients, stds)) * released
-    return ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
-
-
-def _longest_step(
-    points: Sequence[FloatArray], gradients: Sequence[FloatArray], stds: Sequence[FloatArray]
-) -> FloatArray | float:
-    """Return 1/k (R,), at most 1, of the curvature k along the last move as far as there is no doubt."""
-    if len(points) == 1:
-        return 1.0
-    move = points[-1] - points[-2]
-    squares = np.maximum((move**2).sum(axis=0), np.finfo(float).tiny)
-    curvature = ((gradients[-2] - gradients[-1]) * move).sum(axis=0) / squares
-    doubt = _SURE * np.hypot(stds[-1], stds[-2]) / np.sqrt(squares)
-    return np.asarray(1 / np.maximum(curvature - doubt, 1))
+        if t:
+            move, fall = theta - points[-2], gradients[-2] - released
+            lengths.moved(move, length, fall, np.array(stds[-2:]), levels.clipped_share)
+        full = lengths.full(released, stds[-1])
+        length = lengths.safe(schedule.step_size * full)
+        theta = theta + length * released
+    steps = ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
+    return steps, steps._replace(gradients=full * steps.gradients, noise_stds=full * steps.noise_stds)
