@@ -42,10 +42,15 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def exit_status():
     """A function that runs ``dpcost`` with some words in this process, and returns its exit status."""
+    from typer.main import get_command
+
     from flows.cli import main as cli
+
+    app = get_command(cli.app)  # made once, and not by each call
 
     def call(*words):
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cli, "app", app)
             patch.setattr(sys, "argv", ["dpcost", *map(str, words)])
             ctrl_c = signal.getsignal(signal.SIGINT)
             with pytest.raises(SystemExit) as left:

@@ -9,6 +9,7 @@ import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pandas as pd
 from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from tasks.problems.problem import modules_of
+from tasks.problems.problem import Problem, modules_of
 from tasks.report.manifest import commit
 
 DOCS = PROJECT_ROOT / "docs"
@@ -76,13 +77,18 @@ def evidence() -> pd.DataFrame:
 
 def code_of(study: str, panel: str, estimator: str) -> str:
     """Return the digest of the code that a row of a study depends on; empty where there is none such."""
-    panels = {each.name: each.problem for each in find_study(study).panels}
+    panels = _problems(study)
     if panel not in panels:
         return ""
     try:
         return digest(tuple(sorted(modules_of(panels[panel], {estimator}))))
     except (LookupError, ValueError):  # the estimator has gone
         return ""
+
+
+@cache
+def _problems(study: str) -> dict[str, Problem]:
+    return {panel.name: panel.problem for panel in find_study(study).panels}
 
 
 def measured(reports: Path, study: str) -> pd.DataFrame:
