@@ -14,7 +14,7 @@ from typing import Any
 
 from generate.evidence import table
 from reports.analysis.league import comparisons
-from reports.pages.league import NAME, QUESTION, render_league
+from reports.pages.league import NAME, QUESTION, Extent, render_league
 
 FILE = Path(__file__).resolve().parents[1] / "league.json"
 HISTORY = FILE.with_name("league_history.csv")
@@ -62,24 +62,24 @@ def copy_page(folder: Path) -> None:
     """Write the league's page, which needs no other file, below a folder."""
     if FILE.exists():
         (folder / NAME).mkdir(parents=True, exist_ok=True)
-        (folder / NAME / "report.html").write_bytes(_files(whole=True)["report.html"])
+        (folder / NAME / "report.html").write_bytes(_files("page")["report.html"])
 
 
 def pages() -> dict[str, str]:
     """Return what the guide shows of the page: no pictures, and not the tables one by one."""
     if not FILE.exists():
         return {"league.txt": "No run of the league is kept here.\n", "league_history.txt": history_table()}
-    text = _files(whole=False)["report.md"].decode()
+    text = _files("summary")["report.md"].decode()
     lines = text.split(QUESTION, 1)[1].splitlines()
     link = '<a href="../gallery/league/report.html">The whole page</a> has a table for each dataset.'
     shown = "\n".join([link, *(line for line in lines if not line.startswith("!["))]) + "\n"
     return {"league.txt": shown, "league_history.txt": history_table()}
 
 
-def _files(*, whole: bool) -> dict[str, bytes]:
+def _files(extent: Extent) -> dict[str, bytes]:
     short = json.loads(FILE.read_text(encoding="utf-8"))
     about = {key: short[key] for key in ("command", "finished", "version", "complete")}
-    return render_league(lengthened(short), whole=whole, **about)
+    return render_league(lengthened(short), extent=extent, **about)
 
 
 def history_table() -> str:

@@ -63,6 +63,7 @@ class Frame:
     width: int = 640
     height: int = 400
     steps: bool = False  # lines rise in steps
+    png: bool = True  # the picture is also wanted in that format
     names_on_top: bool = False  # of lines, in their order from above, where there is no room at their ends
     marks: Mapping[str, Sequence[Mapping[str, Any]]] = dataclass_field(
         default_factory=dict
@@ -119,7 +120,7 @@ def line_picture(
             description,
             data_source,
             title=frame.title,
-            png=each is frame,
+            png=each.png and each is frame,
         )
         for each in (frame, narrow)
     )

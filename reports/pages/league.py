@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from reports.pages.text import render_html, render_markdown
 from reports.palette import look
 from reports.writing import error_bar, num
 
+Extent = Literal["summary", "page", "files"]
 TITLE = "The league of private regressions and means"
 NAME = "league"
 QUESTION = "Whose private regressions and means come closest to those without privacy, on public tables?"
@@ -85,20 +86,20 @@ def render_league(
     finished: str,
     version: str,
     complete: bool,
-    whole: bool = True,
+    extent: Extent = "files",
 ) -> dict[str, bytes]:
     """Return the page, the results and the card of the index, by file name.
 
-    ``complete`` tells whether all methods ran on all tables. Only a ``whole`` page has pictures and a section
-    for each table.
+    ``complete`` tells whether all methods ran on all tables. A "summary" has no pictures and no section for
+    each table, a "page" no pictures in PNG, which only their files need.
     """
     ratios = ratios_of(results)
     sections = [_leaders(results, developed=False, complete=complete)]
     sections.append(_leaders(results, developed=True, complete=complete))
     sections.append(_audits(results, command))
-    profiles = (_profile(results, ratios, family, drawn=whole) for family in FAMILIES)
+    profiles = (_profile(results, ratios, family, extent) for family in FAMILIES)
     sections += [found for found in profiles if found is not None]
-    sections += [_of_table(results, name) for name in sorted(results["tables"]) if whole]
+    sections += [_of_table(results, name) for name in sorted(results["tables"]) if extent != "summary"]
     sections.append(_methods(results))
     headline = sections[0].sentences[0]
     context: dict[str, Any] = {
@@ -126,7 +127,8 @@ def render_league(
         f"figures/{drawn.name}.{ending}": content
         for drawn in (part.figure for part in sections)
         if drawn is not None
-        for ending, content in (("svg", drawn.svg), ("png", drawn.png or b""))
+        for ending, content in (("svg", drawn.svg), ("png", drawn.png))
+        if content is not None
     }
     return {
         **figures,
@@ -225,7 +227,7 @@ def _audits(results: Mapping[str, Any], command: str) -> Section:
     )
 
 
-def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, drawn: bool) -> Section | None:
+def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, extent: Extent) -> Section | None:
     """Return the performance profile of a family: how often a method is within a factor of the best."""
     if family not in ratios.index.get_level_values("family"):
         return None
@@ -247,10 +249,11 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, *, d
     frame = Frame(
         x_title="τ: error over the best’s", y_title="share of settings within τ", x=(1.0, MOST_ERROR),
         y=(0.0, 1.02), x_ticks=[1.0, 2.0, 5.0, 10.0, 30.0, MOST_ERROR], y_log=False, width=560, height=360,
-        steps=True,
+        steps=True, png=extent == "files",
     )  # fmt: skip
     title = f"{FAMILIES[family]}: performance profile"
-    figure = line_picture(lines, frame, f"league-{family}", title, "real") if lines and drawn else None
+    drawn = lines and extent != "summary"
+    figure = line_picture(lines, frame, f"league-{family}", title, "real") if drawn else None
     rows = []
     for name in order.index:
         known = own[name].dropna()
@@ -278,9 +281,8 @@ def _of_table(results: Mapping[str, Any], name: str) -> Section:
     lines = []
     for method, of_method in rows.groupby("method"):
         at = of_method.set_index("epsilon")
-        cells = [
-            _cell(at.loc[epsilon], least[epsilon]) if epsilon in at.index else "" for epsilon in epsilons
-        ]
+        fits = at.to_dict("index")
+        cells = [_cell(fits[each], least[each]) if each in fits else "" for each in epsilons]
         seconds, known = at["seconds"].median(), at["value"].clip(lower=LEAST_ERROR)
         spent = "" if math.isnan(seconds) else num(seconds)
         lines.append((np.log(known.fillna(MOST_ERROR)).mean(), [str(method), *cells, spent]))
@@ -291,7 +293,7 @@ def _of_table(results: Mapping[str, Any], name: str) -> Section:
     return Section(f"table-{name}", name, [sentence], None, columns, [line for _, line in lines])
 
 
-def _cell(row: pd.Series, least: float) -> str:
+def _cell(row: Mapping[Any, Any], least: float) -> str:
     if pd.isna(row["value"]):
         return str(row["error"])
     text = "≥ 100" if row["value"] >= MOST_ERROR else num(row["value"])
