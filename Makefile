@@ -10,6 +10,8 @@ STUDIES ?= housing snp swarm
 FAST := not slow and not server and not browser and not audit
 # A process per core, of one thread each; servers and browsers are tested one at a time.
 PYTEST_PARALLEL := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses logical --dist worksteal
+# Tests and tutorials start a hundred processes, whose code is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup run test fast-tests test-all bench bench-accuracy docs dist serve clean clean-home lint
 

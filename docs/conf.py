@@ -30,7 +30,7 @@ project = "dpcost"
 author = "the authors of dpcost"
 project_copyright = "2026, the authors of dpcost"
 version = release = dpalgos.__version__
-extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.napoleon", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 exclude_patterns = ["_build", "changes"]
 templates_path: list[str] = []
 
@@ -44,7 +44,8 @@ for other in set(EXECUTED.parent.glob("*")) - {EXECUTED}:
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
-numpydoc_show_class_members = False
+napoleon_google_docstring = napoleon_use_param = napoleon_use_rtype = False
+napoleon_use_ivar = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 viewcode_line_numbers = True
@@ -89,4 +90,4 @@ class Evidence(SphinxRole):
 def setup(app: Sphinx) -> None:
     app.add_role("evidence", Evidence())
     app.connect("builder-inited", lambda app: write_pages(HERE, EXTRA / "gallery"))
-    app.connect("autodoc-process-docstring", _plain_text, priority=100)  # before numpydoc's
+    app.connect("autodoc-process-docstring", _plain_text, priority=100)  # before napoleon's

@@ -568,7 +568,7 @@ def test_the_seed_decides(estimator, calibration):
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_batch_equals_a_loop(estimator, calibration, masked):
     X, y = problem(300)
-    n_replicates = 3
+    n_replicates = 2
     mask = np.random.default_rng(9).random((300, n_replicates)) < 0.6 if masked else None
     batch = estimate(estimator, calibration, X, y, seed=7, replicates=n_replicates, row_mask=mask)
     assert batch.estimate.shape[:: batch.estimate.ndim - 1] == (3, n_replicates)
