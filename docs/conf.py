@@ -13,7 +13,12 @@ sys.path.insert(0, str(HERE))
 # Tutorials leave the project's home alone, and find the commands of this environment.
 PROFILE = HERE / "_build" / "ipython" / "profile_default"  # kernels log errors, no warnings
 PROFILE.mkdir(parents=True, exist_ok=True)
-(PROFILE / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
+(PROFILE / "ipython_kernel_config.py").write_text(f"""
+import sys
+sys.path.append({str(HERE)!r})
+c.IPKernelApp.log_level = 40
+c.InteractiveShellApp.extensions = ["generate.commands"]
+""")
 os.environ["IPYTHONDIR"] = str(PROFILE.parent)
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # kernels warn of frozen modules at every start
 os.environ["DPCOST_HOME"] = str(HERE / "_build" / "home")

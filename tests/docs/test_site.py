@@ -4,6 +4,7 @@ import importlib
 import inspect
 import io
 import json
+import os
 import pkgutil
 import re
 import subprocess
@@ -133,3 +134,26 @@ def test_the_league_keeps_its_results_in_a_short_form(generate, tmp_path, monkey
     league.copy_page(tmp_path / "site")
     assert "it wants more rows" in (tmp_path / "site" / "league" / "report.html").read_text()
     assert "in 1 of 1 settings" in league.pages()["league.txt"]
+
+
+KERNEL = """
+from generate.commands import load_ipython_extension
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell()
+load_ipython_extension(shell)
+cell = "found = !dpcost estimators dp_mean\\n!dpcost estimators no_such_name\\nprint(found[0])"
+assert shell.run_cell(cell).success
+"""
+
+
+def test_a_tutorials_commands_run_in_a_fork_of_its_kernel(tmp_path):
+    pytest.importorskip("IPython")
+    environment = {**os.environ, "IPYTHONDIR": str(tmp_path)}
+    kernel = subprocess.run(
+        [sys.executable, "-c", KERNEL], cwd=PROJECT / "docs", env=environment, capture_output=True, text=True
+    )
+    refused, found = kernel.stdout.splitlines()
+    assert refused.startswith("dpcost: ")
+    assert "no_such_name" in refused
+    assert found.startswith("dp_mean: ")
