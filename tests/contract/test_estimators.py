@@ -4,7 +4,6 @@ import io
 import re
 import warnings
 import zlib
-from collections import defaultdict
 from itertools import pairwise
 
 import cloudpickle
@@ -117,22 +116,6 @@ def replay(estimator, calibration, X, y, recorded, **options):
     noise = Noise(np.random.default_rng(0).spawn(recorded.n_replicates))
     again = RecordingTranscript(noise, script=recorded.published, drawn=recorded.drawn)
     return play(estimator, calibration, X, y, again, **options)
-
-
-def replay_each(estimator, calibration, tables, recorded):
-    """The same history of one replicate with each of several tables of as many rows."""
-    X, y = (np.concatenate(parts) for parts in zip(*tables, strict=True))
-    if len(tables) == 1:
-        return replay(estimator, calibration, X, y, recorded)
-    mask = np.kron(np.eye(len(tables), dtype=bool), np.ones((len(tables[0][0]), 1), dtype=bool))
-    script = [np.repeat(p, len(tables), axis=0 if p.ndim == 3 else -1) for p in recorded.published]
-    again = RecordingTranscript(Noise(np.random.default_rng(0).spawn(len(tables))), script=script)
-    return play(estimator, calibration, X, y, again, row_mask=mask)
-
-
-def is_shared(release):
-    """Whether columns, and not replicates, are what a release tells apart."""
-    return release.by_column or release.published.shape[0 if release.published.ndim == 3 else -1] > 1
 
 
 def releases(transcript):
@@ -346,22 +329,18 @@ def test_the_witness_attains_the_sensitivity(estimator, calibration):
     recorded = record(estimator, calibration, *problem(rows_to_record(estimator)))
     one = 1 if whose(estimator, 1) is None else 2  # all rows of one user
     witnesses = estimator.witnesses(params, len(COEF), recorded.published)
-    alike = defaultdict(list)  # witnesses of as many rows, which are the replicates of one run
-    alone = estimator.relation is Relation.LOCAL or recorded.drawn or any(map(is_shared, recorded.releases))
+    reached: dict[str, float] = {}
     for label, (X, y, other_X, other_y) in witnesses.items():
         if max(len(X), len(other_X)) > one:
             assert (X.shape, y.shape) == (other_X.shape, other_y.shape)
             assert (np.column_stack([X, y]) != np.column_stack([other_X, other_y])).any(axis=1).sum() <= one
         # Otherwise all rows are those of one user, who may have another number of them.
-        alike[label if alone else (len(X), len(other_X))].append((label, (X, y), (other_X, other_y)))
-    reached: dict[str, float] = {}
-    for labels, *both in (zip(*group, strict=True) for group in alike.values()):
-        first, second = (replay_each(estimator, calibration, tables, recorded) for tables in both)
+        first, second = (
+            replay(estimator, calibration, *data, recorded) for data in ((X, y), (other_X, other_y))
+        )
         for (event, value), (_, other) in zip(releases(first), releases(second), strict=True):
-            moved = np.broadcast_to(excess(event, value, other), len(labels))
-            for label, distance in zip(labels, moved, strict=True):
-                if event.label == label:
-                    reached[label] = max(reached.get(label, 0.0), float(distance))
+            if event.label == label:
+                reached[label] = max(reached.get(label, 0.0), float(excess(event, value, other).max()))
     events = [event for event, _ in releases(record(estimator, calibration, *problem(6)))]
     # A sketch is bounded by its ridge, tested above.
     additive = {e.label for e in events if not isinstance(e, GaussianSketchEvent | ApproximateEvent)}
