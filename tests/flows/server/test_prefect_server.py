@@ -23,8 +23,12 @@ from flows.server.prefect_server import (
     watched,
 )
 
+PREFECTS = {
+    name: value for name, value in (SERVER_SETTINGS | OF_ONE_COMMAND).items() if name.startswith("PREFECT_")
+}
 
-@pytest.mark.parametrize(("name", "value"), [*SERVER_SETTINGS.items(), *OF_ONE_COMMAND.items()])
+
+@pytest.mark.parametrize(("name", "value"), PREFECTS.items())
 def test_what_a_server_is_set_to_prefect_knows(monkeypatch, name, value):
     import prefect.settings
 
