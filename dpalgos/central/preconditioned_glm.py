@@ -120,6 +120,7 @@ _N_CENTERED = 3  # steps at which an interval is centered
 _ABOVE_MEAN, _LEAST_START = 1.6, 0.6  # of counts, where steps start
 _RIDGE, _EVENTS_RIDGE, _COUNTS_RIDGE = 0.5, 0.75, 1.5
 _LEAST_PART = 0.1  # of the way that a step goes
+_ENTRY_VARIANCE = 1 / 400  # the whitening is right to about 5 %
 _OWN_VARIANCE, _OWN_OF_COUNTS = 0.02, 0.05  # of steps that are not linear
 
 
@@ -256,7 +257,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         _PART_STEP if family.is_linear or family.classes else 1.0,
         known[-1:].T,
         before,
-        own * (not family.is_linear),
+        entry_variance=_ENTRY_VARIANCE,
+        own_variance=own * (not family.is_linear),
     )
     if params.shrinkage == "james_stein" and params.intercept and not family.classes:
         combined = shrunk_slopes(combined, variance[0], one)

@@ -103,7 +103,7 @@ class Rows(ABC):
         """Return a copy of some columns, (n, k)."""
         taken = np.empty((len(self), len(chosen)), self.dtype)
         for rows, block in self.blocks():
-            taken[rows] = block.take(chosen, axis=1)
+            taken[rows] = self.some_columns(rows, block, chosen)
         return taken
 
     def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:

@@ -9,7 +9,6 @@ import scipy
 from dpalgos.params import choice
 from dpalgos.typing import FloatArray
 
-_ENTRY_VARIANCE = 1 / 400  # v of combined_steps: the whitening is right to about 5 %
 _JITTER = 1e-12  # of K's trace, where there is next to no noise
 
 
@@ -88,8 +87,9 @@ def combined_steps(
     step_size: float,
     curvature: FloatArray,
     start_variance: FloatArray,
+    *,
+    entry_variance: float | FloatArray,
     own_variance: float = 0.0,
-    entry_variance: float | FloatArray = _ENTRY_VARIANCE,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the best combination (d, R) of noisy steps θ_{t+1} = θ_t + η g_t, and the variance noise leaves.
 
@@ -119,7 +119,7 @@ def combined_steps(
 
 def combination_weights(
     steps: ReleasedSteps,
-    entry_variance: float | FloatArray = _ENTRY_VARIANCE,
+    entry_variance: float | FloatArray,
     own_variance: float = 0.0,
 ) -> FloatArray:
     """Return the weights w of :func:`combined_steps`, (R, T), for v = ``entry_variance``, () or (R,)."""

@@ -50,8 +50,7 @@ class StepLengths:
         self._curvature = np.clip(learned, least, _MOST)
         self._variance = self._variance * (1 - gain * squares)
         sure = along - _SURE * np.sqrt(noise * squares)
-        proven = squares / np.maximum(np.maximum(sure, squares), _TINY)
-        self._longest = np.where(sure > squares, proven, np.inf)
+        self._longest = np.divide(squares, sure, out=np.full_like(squares, np.inf), where=sure > squares)
 
     def full(self, gradient: FloatArray, std: FloatArray) -> FloatArray:
         """Return the length of a full step by a gradient (d, R) with noise of ``std`` (R,)."""

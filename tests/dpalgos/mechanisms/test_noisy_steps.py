@@ -13,6 +13,10 @@ def released(steps):
     return ReleasedSteps(points, gradients, stds, stds[-1], points[-1])
 
 
+def combined(steps, curvature, start_variance):
+    return combined_steps(released(steps), STEP, curvature, start_variance, entry_variance=1 / 400)
+
+
 def run(curvature, target, noise_stds, rng, n_replicates=1):
     theta, iterates, gradients = np.zeros((D, n_replicates)), [], []
     for std in noise_stds:
@@ -31,9 +35,9 @@ def flat(steps, curvature=1.0):
 def test_without_noise_directions_that_steps_resolve_slowly_are_extrapolated():
     curvature, target = np.diag([1.0, 1.1, 0.9, 0.1, 0.1]), np.arange(1.0, 6)
     steps = run(curvature, target, np.full(T, 1e-9), np.random.default_rng(0))
-    combined, _ = combined_steps(released(steps), STEP, *flat(steps))
+    answer, _ = combined(steps, *flat(steps))
     last = steps[0][-1] + STEP * steps[1][-1]
-    assert np.linalg.norm(combined[:, 0] - target) < 0.02 * np.linalg.norm(last[:, 0] - target)
+    assert np.linalg.norm(answer[:, 0] - target) < 0.02 * np.linalg.norm(last[:, 0] - target)
 
 
 def test_where_gradients_are_noise_steps_count_by_their_precision():
@@ -41,16 +45,16 @@ def test_where_gradients_are_noise_steps_count_by_their_precision():
     rng, stds = np.random.default_rng(1), np.array([1.0, 2, 1, 3, 1, 2])
     iterates = rng.standard_normal((T, D, 1))
     steps = iterates, 1e-9 * rng.standard_normal((T, D, 1)), stds[:, None]
-    combined, _ = combined_steps(released(steps), STEP, *flat(steps))
+    answer, _ = combined(steps, *flat(steps))
     weights = stds**-2 / (stds**-2).sum()
-    np.testing.assert_allclose(combined, np.einsum("t,tjr->jr", weights, iterates), rtol=1e-6)
+    np.testing.assert_allclose(answer, np.einsum("t,tjr->jr", weights, iterates), rtol=1e-6)
 
 
 def test_variance_is_what_noise_leaves():
     """Of 20,000 replicates and 5 coordinates, the standard error is .5 %; weights follow it."""
     steps = run(np.eye(D), np.zeros(D), np.linspace(0.5, 1, T), np.random.default_rng(2), 20_000)
-    combined, variance = combined_steps(released(steps), STEP, *flat(steps))
-    assert combined.var() == pytest.approx(variance.mean(), rel=0.06)
+    answer, variance = combined(steps, *flat(steps))
+    assert answer.var() == pytest.approx(variance.mean(), rel=0.06)
 
 
 @pytest.mark.parametrize("curvature", [0.0, 0.3])
@@ -64,8 +68,8 @@ def test_noise_gathers_where_the_curvature_is_small(curvature):
         theta = theta + STEP * gradients[-1]
     steps = np.array(iterates), np.array(gradients), np.ones((T, n_replicates))
     given = np.full((n_replicates, D), curvature), np.full(n_replicates, start**2)
-    combined, variance = combined_steps(released(steps), STEP, *given)
-    assert combined.var() == pytest.approx(variance.mean(), rel=0.15)  # weights follow the noise a little
+    answer, variance = combined(steps, *given)
+    assert answer.var() == pytest.approx(variance.mean(), rel=0.15)  # weights follow the noise a little
 
 
 def test_every_doubtful_direction_is_shrunk_by_its_own_noise():
@@ -83,4 +87,4 @@ def test_every_doubtful_direction_is_shrunk_by_its_own_noise():
 @pytest.mark.parametrize("scale", [0.0, 1e-150, 1e100])
 def test_answer_is_finite_whatever_the_scale(scale):
     steps = run(np.eye(D), scale * np.ones(D), np.full(T, 1e-3 * scale), np.random.default_rng(3))
-    assert all(np.isfinite(part).all() for part in combined_steps(released(steps), STEP, *flat(steps)))
+    assert all(np.isfinite(part).all() for part in combined(steps, *flat(steps)))
