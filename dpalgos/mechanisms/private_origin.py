@@ -12,10 +12,11 @@ then the center is 0.
 Units come from the numbers of rows with 2^k ≤ |z_j − c_j x_d| < 2^(k+1), in which replacing a row moves two
 numbers by one for each column. Only numbers that stand out of the noise count, for 4^(k + ½) a row; of a
 column rows too close to the median to be told from it do not. A column whose root mean square is more than
-three times the declared unit gets it: then no row is farther than it was. One that is less than a third
-gets a unit as well, but rows that do not stand out might be rare and large, and would be huge in that unit.
-So the mean is over the rows that stand out alone (a rare category is as far as it was declared), and as
-many rows as noise can hide count as if they were four times as far as the farthest. A column of which most
+three times the declared unit gets it: then no row is farther than it was. One that is smaller gets a unit
+as well, but rows that do not stand out might be rare and large, and would be huge in that unit. So the mean
+is over the rows that stand out alone (a rare category is as far as it was declared), as many rows as noise
+can hide count as if they were four times as far as the farthest, and still it has to be less than two thirds
+of the declared unit. Where noise hides 6 % of normal rows, that is so below a quarter of it. A column of which most
 rows are of one size keeps its unit: without a center, a bulk at -.01 would become a constant of order one.
 
 The response has a center and a unit where nμ ≥ 140, columns a center where nμ ≥ 70√p, too, and a unit where
@@ -56,7 +57,8 @@ _EXPONENTS = np.arange(1 << 11) - 1023 - _LOWEST + 1
 _POWER_PLACES = np.clip(np.concatenate([_EXPONENTS, _EXPONENTS]), 0, _N_POWERS)
 _SIZE_PLACES = np.clip(np.arange(1 << 11 + _DIGITS) - ((1023 + _LOWEST) << _DIGITS) + 1, 0, _N_SIZES)
 _CENTER_PLACES = _N_SIZES + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
-_OFF, _LARGEST = 3.0, 1024.0  # from which on a column gets its unit; larger ones would cost digits
+_LARGER, _SMALLER = 3.0, 2 / 3  # than declared: from there on a column gets its unit
+_LARGEST = 1024.0  # of units, for larger ones would cost digits
 _FAR = 1.5  # times the distance of rows from a median: from there on it is a center
 _UNKNOWN = 2.0  # units, that distance where no rows stand out: declared bounds are so far
 _MOST = 0.5  # of the rows, have to stand out where a unit is smaller than declared
@@ -277,7 +279,7 @@ def _units(
     largest = np.where(number > 0, squares, 0).max(axis=0)
     whole = np.sqrt(sums / n_rows)
     alone = np.sqrt((sums + hidden * 16 * largest) / np.maximum(number.sum(axis=0), 1))
-    units: FloatArray = np.where(whole > _OFF, whole, np.where(alone < 1 / _OFF, alone, 1.0))
+    units: FloatArray = np.where(whole > _LARGER, whole, np.where(alone < _SMALLER, alone, 1.0))
     units = np.clip(units, 1 / _LARGEST, _LARGEST)
     of_response = columns[-1] == rows.sample.n_features
     if of_response:
