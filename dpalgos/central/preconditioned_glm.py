@@ -245,7 +245,6 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         middle = (center * steps.end).sum(axis=0) + origin[-1] + offset
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)
         params.note_known_interval(transcript)
-
     # A step goes the part h/(h + λ) of the way: of noise in earlier ones the rest stays.
     lost = ridge * np.sqrt(d) * (params.intercept and not family.is_linear)
     known = np.maximum(1 - lost * full.noise_stds, _LEAST_PART)

@@ -16,8 +16,9 @@ three times the declared unit gets it: then no row is farther than it was. One t
 as well, but rows that do not stand out might be rare and large, and would be huge in that unit. So the mean
 is over the rows that stand out alone (a rare category is as far as it was declared), as many rows as noise
 can hide count as if they were four times as far as the farthest, and still it has to be less than two thirds
-of the declared unit. Where noise hides 6 % of normal rows, that is so below a quarter of it. A column of which most
-rows are of one size keeps its unit: without a center, a bulk at -.01 would become a constant of order one.
+of the declared unit. Where noise hides 6 % of normal rows, that is so below a quarter of it. A column of
+which most rows are of one size keeps its unit: without a center, a bulk at -.01 would become a constant of
+order one.
 
 The response has a center and a unit where nμ ≥ 140, columns a center where nμ ≥ 70√p, too, and a unit where
 nμ ≥ 300√p: below that counts say too little. Generalized linear models release centers and units of columns
