@@ -162,9 +162,9 @@ def when(stamp: str) -> str:
 
 @cache
 def macros() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from reports.environment import environment
 
-    env = Environment(loader=PackageLoader("reports", "templates"), undefined=StrictUndefined)
+    env = environment()
     env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
     env.filters.update(rows=rows, percent=percent)
     env.filters["between_times"] = lambda limits: between(limits, times)

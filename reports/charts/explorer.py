@@ -12,7 +12,7 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import PurePath
@@ -220,7 +220,7 @@ def _compiled(scale: str) -> Any:
 @cache
 def packed_library() -> str:
     """Return Vega as one script, packed."""
-    return packed(vega_library())
+    return _kept("txt", lambda: packed(vega_library()))
 
 
 def packed(text: str) -> str:
@@ -230,12 +230,17 @@ def packed(text: str) -> str:
 
 @cache
 def vega_library() -> str:
-    """Return Vega as one script, which takes seconds to bundle and is kept in the user's cache folder."""
-    kept = user_cache_path("dpcost") / f"vega-{version('vl-convert-python')}.js"
+    """Return Vega as one script, which takes seconds to bundle."""
+    return _kept("js", lambda: vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;"))
+
+
+def _kept(form: str, make: Callable[[], str]) -> str:
+    """Return Vega in a form, which is made once and kept in the user's cache folder."""
+    kept = user_cache_path("dpcost") / f"vega-{version('vl-convert-python')}.{form}"
     try:
         return kept.read_text(encoding="utf-8")
     except OSError:
-        text = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
+        text = make()
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{id(text)}.part")

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from reports import palette
 from reports.charts.explorer import packed, vega_library
 from reports.charts.picture import Picture, can_draw, inline
+from reports.environment import environment
 from reports.writing import short, words
 
 _SCRIPTS = "<!-- scripts -->"
@@ -85,13 +86,7 @@ def _rendered(form: Literal["html", "markdown"], template: str, context: dict[st
 @cache
 def _environment(form: str) -> Environment:
     """Return the environment of a form: HTML is escaped unless marked safe, Markdown by the filter `text`."""
-    env = Environment(
-        loader=PackageLoader("reports", "templates"),
-        autoescape=form == "html",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    env = environment(autoescape=form == "html", trim_blocks=True, lstrip_blocks=True)
     env.filters.update(
         text=powers if form == "html" else markdown_text,
         words=words,
