@@ -127,10 +127,15 @@ class Risk:
             used = np.flatnonzero(mask[:, chosen].any(axis=1))
             if len(used) > _MOST * len(rows):
                 yield Group(
-                    chosen, slice(None), rows, y, mask[:, chosen].astype(float), sample.offset_of(slice(None))
+                    chosen,
+                    slice(None),
+                    rows,
+                    y,
+                    mask[:, chosen].astype(float, order="F"),
+                    sample.offset_of(slice(None)),
                 )
             else:
-                own = mask[used, chosen].astype(float)
+                own = mask[used, chosen].astype(float, order="F")
                 yield Group(chosen, used, rows[used], y[used], own, sample.offset_of(used))
 
 
@@ -287,7 +292,7 @@ def _weighted_moments(X: FloatArray, weights: FloatArray) -> FloatArray:
 
 def _predict(part: Group, coef: FloatArray) -> FloatArray:
     chosen = coef[..., part.replicates]
-    product = part.X @ chosen.reshape(len(chosen), -1)
+    product = (chosen.reshape(len(chosen), -1).T @ part.X.T).T
     return np.asarray(part.shifted(product).reshape(len(part.X), *chosen.shape[1:]))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dpalgos.models.families import Family
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import clip_factor
-from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened_moments
+from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened, whitened_moments
 from dpalgos.typing import BoolArray, FloatArray
 
 _Prepared = tuple[FloatArray, FloatArray]
@@ -53,7 +53,7 @@ class WhitenedScores:
         def made(group: Group, prepared: _Prepared) -> _Prepared:
             y, norms = prepared
             chosen = coef[..., group.replicates]
-            product = (group.X @ chosen.reshape(len(chosen), -1)).reshape(-1, *chosen.shape[1:])
+            product = (chosen.reshape(len(chosen), -1).T @ group.X.T).T.reshape(-1, *chosen.shape[1:])
             residual = np.asarray(y - self.family.mean(group.shifted(product)))
             far = norms > self._reach
             if far.any():
@@ -116,8 +116,8 @@ class CurvatureAt:
             second, norms, kept = made
             own, ones = level[group.replicates], np.ones((len(group.X), 1))
             weights = second * clip_factor(norms, own) * (kept | (norms > own))
-            whitened = (group.X @ matrix for matrix in self._scores.whitening[group.replicates])
-            rows = (np.column_stack([each, ones]) for each in whitened)
+            matrices = self._scores.whitening[group.replicates]
+            rows = (np.column_stack([whitened(group.X, matrix).T, ones]) for matrix in matrices)
             return np.stack([(z * w[:, None]).T @ z for z, w in zip(rows, weights.T, strict=True)])
 
         total = self._parts.total((sample.n_replicates, d + 1, d + 1), part, axis=0)

@@ -312,7 +312,7 @@ class Sample:
                 yield Group(chosen, slice(None), self.X, y, np.ones((n, 1)), self.offset_of(slice(None)))
                 continue
             used = np.flatnonzero(self.row_mask[:, chosen].any(axis=1))
-            weights = self.row_mask[used, chosen].astype(float)
+            weights = self.row_mask[used, chosen].astype(float, order="F")
             yield Group(chosen, used, self.X[used], y[used], weights, self.offset_of(used))
 
     def grouped(self, made: Callable[[Group], T], *, together: bool = False) -> "Grouped[T]":

@@ -70,9 +70,15 @@ def counts_above(norms: Grouped[FloatArray], levels: FloatArray) -> Callable[[In
 
         def above(choice: IntArray) -> FloatArray:
             level = levels[choice, replicate]
-            return norms.total(
-                (n_replicates,), lambda group, sizes: (sizes > level[group.replicates]).sum(axis=0)
-            )
+
+            def part(group: Group, sizes: FloatArray) -> FloatArray:
+                own = level[group.replicates]
+                columns = np.broadcast_to(sizes, (len(sizes), len(own))).T
+                return np.array(
+                    [np.count_nonzero(each > least) for each, least in zip(columns, own, strict=True)]
+                )
+
+            return norms.total((n_replicates,), part)
 
         return above
 
@@ -105,7 +111,7 @@ def clipped_residual_gradient(
     def at(coef: FloatArray) -> FloatArray:
         def part(group: Group, made: tuple[FloatArray, float | FloatArray]) -> FloatArray:
             rows, most = made
-            residual = rows @ coef[:, group.replicates]
+            residual = (coef[:, group.replicates].T @ rows.T).T
             residual -= group.y[:, None]
             np.clip(residual, -most, most, out=residual)
             residual *= group.weights
