@@ -103,6 +103,7 @@ MECHANISM_FAULTS = {
         "indicators are taken about their medians": Fault("private_columns", name("far", "(far | True)", nth=1), "test_indicators_keep_their_origin_and_far_columns_get_centers"),
         "powers of two get half of the noise": Fault("_units", argument("gaussian", "noise_multiplier", "{all} / 2"), certified("preconditioned_regression: private units-tight")),
         "a row has one power of two in all": Fault("powers_sensitivity", returns("{all} / np.sqrt(2)"), witness("preconditioned_regression: private units-tight")),
+        "a column four times too small keeps its unit": Fault("_units", name("_SMALLER", "0.3"), "test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far"),
         "hidden rows are not counted": Fault("_units", number(16, 0), "test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far"),
         "centers are the means of all rows": Fault("_means", returns("{all} + rows.sample.response().mean()"), replayed("preconditioned_regression: private units, intercept-tight")),
         "rows reach farther about their medians than noise covers": Fault("_means", argument("clip_factor", 1, "2 * {all}"), witness("preconditioned_regression: private units, intercept-tight")),
