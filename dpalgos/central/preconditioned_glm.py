@@ -45,8 +45,8 @@ responses, which have no unit). Models of events step to the end, η = 1, others
 has no bound (Poisson) at most 1 far. There the first θ predicts about the lower end of the power of two in
 which the released upper quartile of the responses lies, by a ridge regression of 1 on x. The combination
 (:func:`dpalgos.steps.denoising.combined_steps`) is of what the last four steps would lead to, the one whose
-released scores are small. T is 6, and 8 in logistic models: where events are rare, six steps from zero end
-too early.
+released scores are small. T is 6, and 8 in logistic models, one more with each doubling of nμ over 1,000 √d,
+up to 12: where events are rare or well explained, fewer steps from zero end too early.
 
 With ``intercept`` columns are taken in released units about released centers where nμ ≥ 300 √d, of what the
 constant leaves, as :mod:`dpalgos.mechanisms.private_origin` has it for linear models; the answer is for the
@@ -238,9 +238,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     step_size = _PART_STEP
     if params.takes_full_steps:
         ridge, step_size = _EVENTS_RIDGE, 1.0
-    steps, full = scored_steps(
-        transcript, budget, scores, levels, center, theta, params.n_steps, step_size, ridge
-    )
+    n_steps = params.n_steps(mu * n_rows, d)
+    steps, full = scored_steps(transcript, budget, scores, levels, center, theta, n_steps, step_size, ridge)
     if params.interval is not None:
         middle = (center * steps.end).sum(axis=0) + origin[-1] + offset
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)

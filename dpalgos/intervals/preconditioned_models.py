@@ -28,7 +28,8 @@ _ROW_SHARE, _START_SHARE = 0.02, 0.02
 _MOMENT_SHARE, _BOUNDED_MOMENT_SHARE = 0.2, 0.15  # the second of responses with a bound
 _LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.04
 _LEVEL_SHARE = 0.4  # over d: nine counts whose noise is .3 of the scores that are to lie above the level
-_N_STEPS, _MORE_STEPS, _GROWTH = 6, 2, 1.4
+_N_STEPS, _MORE_STEPS, _LATE_STEPS, _GROWTH = 6, 2, 4, 1.4
+_MANY_ROWS = 1000.0  # times √d: the nμ from which models of events take a late step with each doubling
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
 
 
@@ -73,11 +74,16 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         """Whether steps start at the released mean response."""
         return self.intercept and self.needs_start
 
-    @property
-    def n_steps(self) -> int:
-        """T: more where curvature is largest at the start, so that first steps go a part of the way."""
-        few = self.made().is_linear or (self.needs_start and not self.intercept)
-        return _N_STEPS if few else _N_STEPS + _MORE_STEPS
+    def n_steps(self, size: float, n_features: int) -> int:
+        """Return T, for ``size`` nμ: more where curvature is largest at the start, and where noise is small.
+
+        First steps go a part of the way there; and what is left to go is no longer hidden by noise.
+        """
+        if self.made().is_linear or (self.needs_start and not self.intercept):
+            return _N_STEPS
+        doublings = int(np.log2(max(size / (_MANY_ROWS * np.sqrt(n_features)), 1.0)))
+        late = min(doublings, _LATE_STEPS) if self.takes_full_steps else 0
+        return _N_STEPS + _MORE_STEPS + late
 
     @property
     def takes_full_steps(self) -> bool:
@@ -128,7 +134,7 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
             score_share = _LINEAR_SCORE_SHARE if family.is_linear else _SCORE_SHARE
             score_share = score_share if bounded else max(score_share, _LEVEL_SHARE / n_features)
             shares |= {"rows": left * _ROW_SHARE, "scores": left * score_share}
-        steps = (1 - sum(shares.values())) * step_weights(self.n_steps)
+        steps = (1 - sum(shares.values())) * step_weights(self.n_steps(size, n_features))
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
         return self.divided(shares, reserved, shape)
 

@@ -8,7 +8,8 @@ normal rows is wrong, and steps swing about the answer or creep towards it. The 
 
 the second term since m follows g_{t−1}, and its noise. Where the difference from the model is beyond three
 standard deviations and a factor of 1.5, H is scaled along m: up to ten times, or, after short steps, down to
-a half. All of it is made of released quantities.
+a half. What is scaled up stays so in later steps, which would swing along m again. All of it is made of
+released quantities.
 """
 
 from typing import NamedTuple
@@ -41,10 +42,13 @@ class SecantCurvature:
     def __init__(self, family: Family, center: FloatArray, origin: FloatArray | float) -> None:
         self._family, self._center, self._origin = family, center, origin
         self._before: _Known | None = None
+        self._steeper: list[tuple[FloatArray, FloatArray]] = []  # directions (d, R) and factors (R,)
 
     def at(self, theta: FloatArray, score: FloatArray, noise_std: FloatArray) -> FloatArray:
         """Return the curvature (R, d, d) at θ (d, R), where a score is released with that noise, (R,)."""
         curvature = normal_curvature(self._family, theta, self._center, self._origin)
+        for direction, times in self._steeper:
+            curvature = _scaled(curvature, direction, times)
         before = self._before
         self._before = _Known(theta, score, noise_std, curvature, np.zeros_like(noise_std))
         if before is None or self._family.is_linear:
@@ -62,10 +66,17 @@ class SecantCurvature:
         with np.errstate(over="ignore"):  # a flat model has next to no curvature: any found is the most
             factor = np.clip(found / np.maximum(expected, np.finfo(float).tiny), _LEAST, _MOST)
         unit = move / np.maximum(length, np.finfo(float).tiny)
-        change = np.where(sure, factor - 1, 0) * np.einsum("ir,rij,jr->r", unit, curvature, unit)
-        return np.asarray(curvature + np.einsum("r,ir,jr->rij", change, unit, unit))
+        factor = np.where(sure, factor, 1.0)
+        self._steeper.append((unit, np.maximum(factor, 1.0)))
+        return _scaled(curvature, unit, factor)
 
     def moved(self, own_noise: FloatArray) -> None:
         """Note how much of the last score's noise the step along it has, m'(noise), on average, (R,)."""
         assert self._before is not None
         self._before = self._before._replace(own_noise=own_noise)
+
+
+def _scaled(curvature: FloatArray, unit: FloatArray, factor: FloatArray) -> FloatArray:
+    """Return the curvature (R, d, d) scaled by ``factor`` (R,) along ``unit`` (d, R)."""
+    change = (factor - 1) * np.einsum("ir,rij,jr->r", unit, curvature, unit)
+    return np.asarray(curvature + np.einsum("r,ir,jr->rij", change, unit, unit))

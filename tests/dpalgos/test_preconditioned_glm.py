@@ -10,6 +10,7 @@ from dpalgos.accounting.events import PureEvent
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, private_columns
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step, normal_curvature
@@ -210,6 +211,19 @@ def test_curvature_is_corrected_along_a_step_where_noise_cannot_explain_the_scor
     np.testing.assert_allclose(second[0, 1:, 1:], plain[0, 1:, 1:])
 
 
+def test_a_direction_that_was_steeper_stays_so_and_a_flatter_one_does_not():
+    model, center, noise = get_family("logistic"), np.zeros((3, 1)), np.full(1, 1e-9)
+    first, second = 0.3 * np.eye(3)[:, :1], 0.3 * np.eye(3)[:, 1:2]
+    start = normal_curvature(model, 0 * first, center)[0]
+    for steeper, kept in ((3.0, 3.0), (0.6, 1.0)):
+        secant = SecantCurvature(model, center, np.zeros(1))
+        secant.at(0 * first, steeper * start @ first, noise)
+        secant.at(first, 0 * first, noise)
+        third = secant.at(first + second, -start @ second, noise)[0]
+        plain = normal_curvature(model, first + second, center)[0]
+        assert third[0, 0] / plain[0, 0] == pytest.approx(kept, rel=0.05)
+
+
 def test_a_flat_model_far_out_has_finite_curvature():
     """Rows that are all alike have probabilities 0 or 1 there, so no curvature, whatever the scores say."""
     center, noise_std = np.eye(3)[:, :1], np.full(1, 1e-5)
@@ -252,6 +266,30 @@ def test_steps_come_to_their_end_where_columns_are_skewed():
         NAME, X, y, rng=rng, replicates=20, family="poisson", intercept=True, epsilon=10, delta=2.5e-9
     ).estimate
     assert np.linalg.norm(ours - best, axis=0).mean() <= 0.018
+
+
+def test_rare_events_gain_from_more_epsilon_where_columns_are_skewed():
+    """Eight steps end too early; more of them swing about the answer where a steep direction is forgotten."""
+    n = 20_000
+    rng = np.random.default_rng(1)
+    X = np.exp(np.sqrt(0.4) * rng.standard_normal((n, 4)) + np.sqrt(0.6) * rng.standard_normal((n, 1)))
+    X = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(n)])
+    y = rng.binomial(1, 1 / (1 + np.exp(-np.minimum(X @ [0.5, 0.5, 0.5, 0.5, -4.5], 1)))).astype(float)
+    best = dpalgos.estimate("glm", X, y, rng=rng, family="logistic").estimate[:, None]
+
+    def error(epsilon):
+        ask = {"epsilon": epsilon, "delta": n**-2.0, "replicates": 20, "rng": np.random.default_rng(0)}
+        ours = dpalgos.estimate(NAME, X, y, family="logistic", intercept=True, **ask).estimate
+        loss = np.logaddexp(0, X @ ours) - y[:, None] * (X @ ours)
+        return (loss - (np.logaddexp(0, X @ best) - y[:, None] * (X @ best))).mean()
+
+    assert error(20) <= 0.14 * error(3)
+
+
+@pytest.mark.parametrize(("n", "n_steps"), [(1_000, 8), (20_000, 10), (100_000, 12), (10_000_000, 12)])
+def test_models_of_events_take_later_steps_where_noise_is_small(n, n_steps):
+    params = PreconditionedGLMParams(epsilon=3.0, delta=1e-9, family="logistic", intercept=True)
+    assert params.n_steps(gaussian_mu(3.0, 1e-9) * n, 4) == n_steps
 
 
 def excess_over_the_constant(family, n, constant, epsilon, **keywords):
