@@ -8,18 +8,17 @@ from pickle import UnpicklingError
 from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
-from jinja2.bccache import Bucket
 from platformdirs import user_cache_path
 
 
 class _CompiledTemplates(FileSystemBytecodeCache):
     """A folder of compiled templates; what cannot be read or written costs time, nothing else."""
 
-    def load_bytecode(self, bucket: Bucket) -> None:
+    def load_bytecode(self, bucket: Any) -> None:
         with suppress(OSError, EOFError, UnpicklingError):
             super().load_bytecode(bucket)
 
-    def dump_bytecode(self, bucket: Bucket) -> None:
+    def dump_bytecode(self, bucket: Any) -> None:
         with suppress(OSError):
             Path(self.directory).mkdir(parents=True, exist_ok=True)
             super().dump_bytecode(bucket)
