@@ -9,13 +9,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from reports.analysis.ranking import Ranking, clearly_below, limits_of, population_error, privacy_part, rank
-from reports.analysis.series import Point, Setting, View
+from reports.analysis.ranking import (
+    Point3,
+    Ranking,
+    clearly_below,
+    first_below,
+    limits_of,
+    population_deviation,
+    population_error,
+    privacy_part,
+    rank,
+)
+from reports.analysis.series import Point, Series, Setting, View
 from reports.analysis.signs import SignVerdict, sign_verdict
+from reports.writing import render_sentence
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
 PREDICTIONS = (*SHARES, "auc", "mean_squared_error", "mean_deviance")  # metrics that judge predictions
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
+_BEYOND = 16.0  # how far beyond the largest size errors are followed
+_SAMPLING = 0.5  # errors that chance alone causes fall with the root of the rows, and all others come to that
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,37 @@ def _log_deviation(point: Point, error: float, is_logarithm: bool) -> float:
     return point.se / 2 if is_logarithm else point.se * point.mean / error**2 if error > 0 else 0.0
 
 
+def rows_for_the_same(view: View) -> str:
+    """Say how many rows a private estimate needs to be as good as the headline's rows are without privacy."""
+    where, m = view.headline, view.headline_size
+    if where is None or m is None or population_error(view, m) is None:
+        return ""
+    cost = cost_at(view, where, m)
+    if cost.ranking.best is None or not cost.factor > 1:
+        return ""
+    best, point = cost.ranking.best
+    if point.mean > cost.ranking.zero:
+        return ""
+    needed = first_below(
+        cost.without,
+        _population_errors(view, best),
+        _BEYOND,
+        deviation=population_deviation(view, m),
+        fades_to=_SAMPLING,
+    )
+    return render_sentence(
+        "rows_for_the_same",
+        epsilon=where.epsilon,
+        m=m,
+        units=view.page.population[1],
+        name=best.full,
+        worth=cost.worths,
+        needed=needed,
+        ratio=tuple(each / m for each in needed),
+        beyond=_BEYOND,
+    )
+
+
 def useful_elsewhere(view: View, where: Setting) -> str:
     """Return another panel in which a private answer at the same ε is clearly better than zero; else ""."""
     for other in view.settings:
@@ -121,3 +165,14 @@ def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
     of_rows = page.population[0] > 0 or (best is not None and best[0].info.privacy_model != "user")
     is_dense = best is not None and best[0].info.name not in page.sparse
     return page.metric == "l2_error" and page.axis.column == "n" and of_rows and is_dense
+
+
+def _population_errors(view: View, series: Series) -> list[Point3]:
+    """Return (size, √(s² + p²), its standard error) of an estimator: its error about a large population."""
+    found = []
+    for point in series.points:
+        chance = population_error(view, point.x) if point.answered else None
+        if chance is not None:
+            error = math.hypot(chance, privacy_part(view, point.mean, point.x))
+            found.append((point.x, error, point.se * point.mean / error))
+    return found

@@ -19,11 +19,9 @@ from reports.writing import error_bar, render_sentence
 
 _STRONGEST_FIRST = ("local", "user", "central")
 _FEWEST_SIZES = 3
-_BEYOND = 16.0  # how far beyond the largest size errors are followed
 _BEYOND_EPSILON = 4.0  # how far beyond the largest ε
 _OCTAVE = math.log(2) - 1e-9
 _STEEPEST = 1.0  # no error falls faster than 1/n, which that of the noise in a mean does
-_SAMPLING = 0.5  # errors that chance alone causes fall with the root of the rows, and all others come to that
 _LEAST_DEVIATION = 1e-6
 
 
@@ -142,6 +140,12 @@ def population_error(view: View, m: float) -> float | None:
     return best[1].mean / math.sqrt(1 - m / population)
 
 
+def population_deviation(view: View, m: float) -> float:
+    """Return the standard error of the logarithm of `population_error`."""
+    best = rank(view.series(view.headline), m).non_private
+    return best[1].se / best[1].mean if best and math.isfinite(best[1].se) and best[1].mean > 0 else 0.0
+
+
 def privacy_part(view: View, error: float, m: float) -> float:
     """Return p(m) = √(E² − e²): what privacy adds to the error e(m) of the same rows without it."""
     best = rank(view.series(view.headline), m).non_private
@@ -152,9 +156,16 @@ Point3 = tuple[float, float, float]  # x, error, and the error's standard error
 
 
 def first_below(
-    wanted: float, points: Sequence[Point3], beyond: float = 1.0, *, fades_to: float = math.inf
+    wanted: float,
+    points: Sequence[Point3],
+    beyond: float = 1.0,
+    *,
+    deviation: float = 0.0,
+    fades_to: float = math.inf,
 ) -> tuple[float, float]:
     """Return about 95 % limits of the x at which errors first fall to a wanted error.
+
+    ``deviation`` is the standard error of the wanted error's logarithm.
 
     Between points on log scales. After the last one along the weighted fit of a power law to the last factor
     of two in x at least, never steeper than 1/x; the larger limit follows the power ``fades_to``, to which
@@ -173,13 +184,15 @@ def first_below(
     for (x, error, s), (later, less, t) in pairwise(known):
         if less <= level:
             share = (error - level) / (error - less)
-            off = 2 * math.hypot((1 - share) * s, share * t) * (later - x) / (error - less)
+            off = 2 * math.hypot((1 - share) * s, share * t, deviation) * (later - x) / (error - less)
             at = x + share * (later - x)
             return math.exp(at - off), math.exp(at + off)
-    return _followed(level, known, math.log(beyond), fades_to)
+    return _followed(level, known, math.log(beyond), fades_to, deviation)
 
 
-def _followed(level: float, known: Sequence[Point3], most: float, fades_to: float) -> tuple[float, float]:
+def _followed(
+    level: float, known: Sequence[Point3], most: float, fades_to: float, level_deviation: float
+) -> tuple[float, float]:
     """Return the limits beyond the last of points (log x, log error, deviation)."""
     last = known[-1][0]
     near = max((x for x, _, _ in known if x <= last - _OCTAVE), default=-math.inf)
@@ -190,6 +203,7 @@ def _followed(level: float, known: Sequence[Point3], most: float, fades_to: floa
     end, slope = covariance @ (design.T * weights @ error)
     misfit = float(weights @ (error - design @ [end, slope]) ** 2) / max(len(x) - 2, 1)
     off_end, off_slope = 2 * np.sqrt(np.diag(covariance) * max(1.0, misfit))
+    off_end = math.hypot(off_end, 2 * level_deviation)
     steep, flat = min(off_slope - slope, _STEEPEST), min(-slope - off_slope, fades_to)
     low = max((end - off_end - level) / steep, 0.0) if steep > 0 else math.inf
     high = max((end + off_end - level) / flat, 0.0) if flat > 0 else math.inf
@@ -228,6 +242,7 @@ def enough_epsilon(view: View) -> str:
     enough = [epsilon for epsilon in sorted(parts) if all(parts[e] <= chance for e in parts if e >= epsilon)]
     first, last = enough[0] if enough else None, max(parts)
     added = parts[first or last]
+    level_deviation = population_deviation(view, m)
     deviation = deviations[first or last]
     return render_sentence(
         "enough_epsilon",
@@ -237,40 +252,17 @@ def enough_epsilon(view: View) -> str:
         first=first,
         least=first == min(parts),
         added=added,
-        unsure=math.isfinite(deviation) and chance - added <= 2 * deviation,
+        unsure=math.isfinite(deviation)
+        and chance - added <= 2 * math.hypot(deviation, chance * level_deviation),
         deviation=error_bar(deviation, added),
         ratio=added / chance,
         last=last,
         needed=first_below(
-            chance, [(each, part, deviations[each]) for each, part in parts.items()], _BEYOND_EPSILON
+            chance,
+            [(each, part, deviations[each]) for each, part in parts.items()],
+            _BEYOND_EPSILON,
+            deviation=level_deviation,
         ),
-    )
-
-
-def rows_for_the_same(view: View) -> str:
-    """Say how many rows a private estimate needs to be as good as the headline's rows are without privacy."""
-    where, m = view.headline, view.headline_size
-    if where is None or m is None or (chance := population_error(view, m)) is None:
-        return ""
-    ranking = rank(view.series(where), m)
-    best = ranking.best
-    if best is None or best[1].mean > ranking.zero:
-        return ""
-    errors = _population_errors(view, best[0])
-    here = next(((error, se) for x, error, se in errors if x == m), None)
-    if here is None or here[0] <= chance:
-        return ""
-    needed = first_below(chance, errors, _BEYOND, fades_to=_SAMPLING)
-    return render_sentence(
-        "rows_for_the_same",
-        epsilon=where.epsilon,
-        m=m,
-        units=view.page.population[1],
-        name=best[0].full,
-        worth=limits_of(m * (chance / here[0]) ** 2, 2 * here[1] / here[0]),
-        needed=needed,
-        ratio=tuple(each / m for each in needed),
-        beyond=_BEYOND,
     )
 
 
@@ -278,14 +270,3 @@ def limits_of(value: float, deviation: float) -> tuple[float, float]:
     """Return about 95 % limits of a positive number whose logarithm has a standard error."""
     deviation = deviation if math.isfinite(deviation) else 0.0
     return value * math.exp(-2 * deviation), value * math.exp(2 * deviation)
-
-
-def _population_errors(view: View, series: Series) -> list[Point3]:
-    """Return (size, √(s² + p²), its standard error) of an estimator: its error about a large population."""
-    found = []
-    for point in series.points:
-        chance = population_error(view, point.x) if point.answered else None
-        if chance is not None:
-            error = math.hypot(chance, privacy_part(view, point.mean, point.x))
-            found.append((point.x, error, point.se * point.mean / error))
-    return found

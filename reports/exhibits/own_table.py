@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.ranking import enough_epsilon, rows_for_the_same
+from reports.analysis.cost import rows_for_the_same
+from reports.analysis.ranking import enough_epsilon
 from reports.analysis.series import View
 from reports.analysis.signs import sign_verdict, tells_sign, told_signs
 from reports.charts.picture import ReportSection

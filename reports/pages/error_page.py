@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.ranking import enough_epsilon, fitted_slope, rows_for_the_same
+from reports.analysis.cost import rows_for_the_same
+from reports.analysis.ranking import enough_epsilon, fitted_slope
 from reports.analysis.series import Series, View
 from reports.charts.explorer import explorer_data
 from reports.charts.picture import ReportSection

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.analysis.ranking import enough_epsilon, first_below, fitted_slope, rows_for_the_same
+from reports.analysis.cost import cost_at, rows_for_the_same
+from reports.analysis.ranking import enough_epsilon, first_below, fitted_slope
 from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.pages.error_page import slope_table
-from reports.writing import num
+from reports.writing import between, num, rows
 
 
 def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
@@ -140,3 +141,23 @@ def test_nothing_is_said_where_chance_cannot_be_told(results, page, population):
 @pytest.mark.parametrize("privacy", [0.0, 100.0])
 def test_rows_are_not_compared_where_privacy_is_free_or_zero_is_better(results, page, privacy):
     assert rows_for_the_same(view_of(results, page, lambda m, e: privacy)) == ""
+
+
+def test_every_sentence_about_rows_names_the_same_numbers(results, page):
+    """The headline and the section on rows once gave 830 to 5,500 and 1,600 to 3,000 for one number."""
+    view = view_of(results, page, lambda m, e: chance(m) * math.sqrt(3) * 0.5 / e)
+    view.table["se"] = 0.1 * view.table["mean"]
+    low, high = cost_at(view, view.headline, view.headline_size).worths
+    assert low < 4000 < 6000 < high
+    told = f"what {between((low, high), lambda number: rows(float(f'{number:.2g}')))} tell without"
+    assert told in rows_for_the_same(view)
+
+
+def test_an_uncertain_error_without_privacy_widens_what_follows_from_it():
+    points = [(1.0, 4.0, 0.0), (4.0, 2.0, 0.0), (16.0, 1.0, 0.0)]
+    assert first_below(1.5, points, deviation=0.1) == pytest.approx(
+        (4 * (2 / 1.5) ** 2 * math.exp(-0.4), 4 * (2 / 1.5) ** 2 * math.exp(0.4))
+    )
+    low, high = first_below(0.5, points, 64.0, deviation=0.1)
+    assert low < 64 * math.exp(-0.15)
+    assert high > 64 * math.exp(0.35)
