@@ -108,11 +108,11 @@ from dpalgos.mechanisms.private_constant import (
 )
 from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, private_columns
 from dpalgos.mechanisms.private_whitening import private_whitening
-from dpalgos.models.families import check_labels
+from dpalgos.models.families import Family, check_labels
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.denoising import combined_steps, james_stein, shrunk_slopes
+from dpalgos.steps.denoising import ReleasedSteps, combined_steps, james_stein, shrunk_slopes
 from dpalgos.typing import FloatArray
 
 _PART_STEP, _N_COMBINED = 0.85, 4
@@ -244,20 +244,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         middle = (center * steps.end).sum(axis=0) + origin[-1] + offset
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)
         params.note_known_interval(transcript)
-    # A step goes the part h/(h + λ) of the way: of noise in earlier ones the rest stays.
     lost = ridge * np.sqrt(d) * (params.intercept and not family.is_linear)
-    known = np.maximum(1 - lost * full.noise_stds, _LEAST_PART)
-    before = np.zeros(sample.n_replicates)
-    for part, std in zip(known[:-_N_COMBINED], full.noise_stds, strict=False):
-        before = (1 - step_size * part) ** 2 * before + (step_size * std) ** 2
-    combined, variance = combined_steps(
-        full.last(_N_COMBINED),
-        _PART_STEP if family.is_linear or family.classes else 1.0,
-        known[-1:].T,
-        before,
-        entry_variance=_ENTRY_VARIANCE,
-        own_variance=own * (not family.is_linear),
-    )
+    combined, variance = _combined(full, family, step_size, lost, own)
     if params.shrinkage == "james_stein" and params.intercept and not family.classes:
         combined = shrunk_slopes(combined, variance[0], one)
     elif params.shrinkage == "james_stein":
@@ -266,3 +254,25 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     if params.diagnostics is not None:
         release_binned_fit(transcript, budget, scores, answer, steps.level)
     return family.identified(params.coefficients(scores.coef(answer)))
+
+
+def _combined(
+    full: ReleasedSteps, family: Family, step_size: float, lost: float, own_variance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the combination (d, R) of the last steps, and the variance that noise leaves in it.
+
+    A step goes the part h/(h + λ) of the way, 1 − ``lost`` times its noise: of noise in earlier ones the rest
+    stays.
+    """
+    known = np.maximum(1 - lost * full.noise_stds, _LEAST_PART)
+    before = np.zeros(known.shape[1])
+    for part, std in zip(known[:-_N_COMBINED], full.noise_stds, strict=False):
+        before = (1 - step_size * part) ** 2 * before + (step_size * std) ** 2
+    return combined_steps(
+        full.last(_N_COMBINED),
+        _PART_STEP if family.is_linear or family.classes else 1.0,
+        known[-1:].T,
+        before,
+        entry_variance=_ENTRY_VARIANCE,
+        own_variance=own_variance * (not family.is_linear),
+    )

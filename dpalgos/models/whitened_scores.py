@@ -117,7 +117,7 @@ class CurvatureAt:
             own, ones = level[group.replicates], np.ones((len(group.X), 1))
             weights = second * clip_factor(norms, own) * (kept | (norms > own))
             matrices = self._scores.whitening[group.replicates]
-            rows = (np.column_stack([whitened(group.X, matrix).T, ones]) for matrix in matrices)
+            rows = (np.column_stack([whitened(group.X, matrix), ones]) for matrix in matrices)
             return np.stack([(z * w[:, None]).T @ z for z, w in zip(rows, weights.T, strict=True)])
 
         total = self._parts.total((sample.n_replicates, d + 1, d + 1), part, axis=0)

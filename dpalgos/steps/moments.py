@@ -53,18 +53,13 @@ def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
     if matrices is None:
         return row_lengths(Z)[:, None]
     return np.concatenate(
-        [_lengths(whitened(Z, matrices[some])) for some in replicates_in_cache(Z, len(matrices))]
+        [row_lengths(whitened(Z, matrices[some])) for some in replicates_in_cache(Z, len(matrices))]
     ).T
 
 
 def whitened(Z: FloatArray, matrices: FloatArray) -> FloatArray:
-    """Return the vectors Wz, (…, p, n): sums over few columns take less time with rows next to each other."""
-    return np.asarray(matrices.swapaxes(-1, -2) @ Z.T)
-
-
-def _lengths(vectors: FloatArray) -> FloatArray:
-    """Return the ℓ2 norms of vectors (…, p, n), (…, n)."""
-    return np.asarray(np.sqrt(np.einsum("...jn,...jn->...n", vectors, vectors)))
+    """Return the rows Wz, (…, n, p), stored by column: sums over few columns take less time so."""
+    return np.asarray(matrices.swapaxes(-1, -2) @ Z.T).swapaxes(-1, -2)
 
 
 def clipped_row_sums(
@@ -79,8 +74,10 @@ def clipped_row_sums(
     for some in replicates_in_cache(Z, len(matrices)):
         rows, own = whitened(Z, matrices[some]), np.moveaxis(factors[..., some], -1, 0)
         sizes = row_lengths(own) if own.ndim == 3 else np.abs(own)
-        clipped = clip_factor(_lengths(rows) * sizes, level[some, None])
-        made = rows @ (own * clipped[..., None] if own.ndim == 3 else (own * clipped)[..., None])
+        clipped = clip_factor(row_lengths(rows) * sizes, level[some, None])
+        made = rows.swapaxes(1, 2) @ (
+            own * clipped[..., None] if own.ndim == 3 else (own * clipped)[..., None]
+        )
         sums[..., some] = np.moveaxis(made, 0, -1).reshape(sums[..., some].shape)
     return sums
 
@@ -101,15 +98,15 @@ def clipped_row_moments(
     moments = np.empty(matrices.shape)
     for r, matrix in enumerate(matrices):
         rows = whitened(Z, matrix)
-        rows *= clip_factor(_lengths(rows), level[r])
-        moments[r] = (rows * weights[:, r]) @ rows.T
+        rows *= clip_factor(row_lengths(rows), level[r])[:, None]
+        moments[r] = _weighted_square(rows, weights[:, r])
     return moments
 
 
 def whitened_moments(Z: FloatArray, matrices: FloatArray, weights: FloatArray) -> FloatArray:
     """Return Σ_i w_ir u_i u_i', u_i = Wz_i, for rows Z (n, p) and weights (n, R), (R, p, p)."""
     made = zip((whitened(Z, matrix) for matrix in matrices), weights.T, strict=True)
-    return np.stack([(rows * own) @ rows.T for rows, own in made])
+    return np.stack([_weighted_square(rows, own) for rows, own in made])
 
 
 def _weighted_square(rows: FloatArray, weights: FloatArray) -> FloatArray:

@@ -214,9 +214,9 @@ MECHANISM_FAULTS = {
     "dpalgos/steps/moments.py": {
         "sums of one bound on the responses are those of another": Fault("row_moments", argument("computed", 0, "('row moments', row_bound, response_scale)"), "test_row_moments"),
         "second moments of scores move by 1/n": Fault("square_moment_sensitivity", number(2.0, 1.0), witness("adassp: interval-tight", "preconditioned_regression: interval-tight")),
-        "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", argument("_lengths", 0, "Z.T[None]"), witness("preconditioned_regression: whitened twice-tight")),
-        "moments are of whitened rows that nothing clips": Fault("clipped_row_moments", call("clip_factor", "1.0", nth=1), witness("preconditioned_regression: whitened twice-tight")),
-        "rows are whitened after they are summed": Fault("clipped_row_sums", (call("whitened", "np.repeat({0}.T[None], len({1}), axis=0)"), argument("_lengths", 0, "whitened(Z, matrices[some])"), operation("@", "matrices[some].swapaxes(1, 2) @ ({all})")), "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening"),
+        "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", argument("row_lengths", 0, "Z[None]", nth=1), witness("preconditioned_regression: whitened twice-tight")),
+        "moments are of whitened rows that nothing clips": Fault("clipped_row_moments", call("clip_factor", "np.ones(len(rows))", nth=1), witness("preconditioned_regression: whitened twice-tight")),
+        "rows are whitened after they are summed": Fault("clipped_row_sums", (call("whitened", "np.repeat({0}[None], len({1}), axis=0)"), argument("row_lengths", 0, "whitened(Z, matrices[some])", nth=1), operation("@", "matrices[some].swapaxes(1, 2) @ ({all})")), "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening"),
         "streamed rows are not clipped": Fault("_streamed", call("multiply", "np.copyto({out}, {0})", nth=0), "test_row_moments"),
         "streamed rows are clipped to twice their bound": Fault("_streamed", argument("_clip_factors", 1, "2 * {all}"), "test_row_moments"),
         "streamed responses are not truncated": Fault("_streamed", argument("clip", 1, "-1e300"), "test_row_moments"),

@@ -1,8 +1,9 @@
-"""Compiled templates in the user's cache folder: used again, and never needed."""
+"""Compiled templates and scripts in the user's cache folder: used again, and never needed."""
 
 import pytest
 from jinja2 import Environment
 
+from reports.charts import explorer
 from reports.environment import environment
 
 
@@ -58,3 +59,12 @@ def test_a_cache_folder_that_is_a_file_is_done_without(folder, compiled):
     folder.write_bytes(b"")
     assert _rendered() == _rendered()
     assert len(compiled) == 2
+
+
+def test_a_script_that_was_packed_in_another_way_is_packed_again(folder, monkeypatch):
+    monkeypatch.setattr(explorer, "vega_library", lambda: "script")
+    packed_library = explorer.packed_library.__wrapped__
+    assert packed_library() == packed_library() == explorer.packed("script")
+    monkeypatch.setattr(explorer, "packed", str.upper)
+    assert packed_library() == "SCRIPT"
+    assert len(list(folder.parent.glob("vega-*"))) == 2
