@@ -8,7 +8,7 @@ uses, errors are measured in standard deviations of all the rows, so that fits c
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -197,3 +197,15 @@ def draw_training_rows(
         trained[rng.permutation(count)[:chosen]] = True
         mask[:] = trained[table.groups]
     return masks.T
+
+
+def by_use(table: PreparedTable, mask: Mask) -> tuple[PreparedTable, Mask]:
+    """Return copies of the rows, those of the same replicates next to each other, and of the mask (n, R).
+
+    From one set of replicates to the next a single replicate comes or goes (a Gray code), so that few
+    replicates use a row of a block.
+    """
+    order = np.lexsort(np.logical_xor.accumulate(mask, axis=1).T[::-1])
+    X, y = table.X[order], None if table.y is None else table.y[order]
+    X.flags.writeable = False
+    return replace(table, X=X, y=y, groups=None), np.asfortranarray(mask[order])

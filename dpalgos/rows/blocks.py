@@ -21,7 +21,7 @@ fact the root of K instead of K. More rows go in partitions (:mod:`dpalgos.rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -37,6 +37,8 @@ _ROWS_PER_BLOCK = 256
 _BLOCK_ELEMENTS = 1 << 16
 
 Blocks = Callable[[], Iterable[object]]
+# Which rows and the rows, of adjacent blocks.
+Span = Sequence[tuple[slice, FloatArray]]
 # Which rows, the rows, and their responses if they come along.
 Piece = tuple[slice, FloatArray, FloatArray | None]
 # Rows as a stream gives them: an array (m, d), or its columns.
@@ -103,12 +105,12 @@ class Rows(ABC):
         """Return a copy of some columns, (n, k)."""
         taken = np.empty((len(self), len(chosen)), self.dtype)
         for rows, block in self.blocks():
-            taken[rows] = self.some_columns(rows, block, chosen)
+            taken[rows] = self.some_columns([(rows, block)], chosen)
         return taken
 
-    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:
-        """Return a copy of some columns of a block, (m, k)."""
-        return block.take(chosen, axis=1)
+    def some_columns(self, span: Span, chosen: IntArray) -> FloatArray:
+        """Return a copy of some columns of adjacent blocks, (m, k)."""
+        return np.concatenate([block.take(chosen, axis=1) for _, block in span])
 
     @abstractmethod
     def hold_columns(self) -> None:
@@ -134,9 +136,10 @@ class HeldRows(Rows):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
 
-    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:
+    def some_columns(self, span: Span, chosen: IntArray) -> FloatArray:
         if self._by_column is None:
-            return super().some_columns(rows, block, chosen)
+            return super().some_columns(span, chosen)
+        rows = slice(span[0][0].start, span[-1][0].stop)
         return self._by_column[chosen, rows].T
 
     def hold_columns(self) -> None:

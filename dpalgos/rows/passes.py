@@ -11,16 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, islice
 from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.rows.blocks import Rows
+from dpalgos.rows.blocks import Rows, Span
 from dpalgos.typing import FloatArray, IntArray
 
 T = TypeVar("T")
 _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
+_DENSE = 8  # one entry in so many, above which a product takes less time than a search
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,7 +31,7 @@ class RowSum:
 
     Entries are truncated to ± ``bound`` and multiplied in ``dtype`` within a block; blocks are summed in
     double precision. ``factors`` maps predictors (m, R), or None, and the slice of the m rows to the f_i (m,
-    R). Predictors are made where ``coef`` (k, R) is given, on the columns ``used`` (k,), by default all.
+    R). Predictors are made where ``coef`` (d, R) is given: where most entries are zero, of the others alone.
     """
 
     n_columns: int
@@ -37,7 +39,13 @@ class RowSum:
     bound: np.floating | None
     factors: Callable[[FloatArray | None, slice], FloatArray]
     coef: FloatArray | None = None
-    used: IntArray | None = None
+
+    @cached_property
+    def supports(self) -> list[IntArray]:
+        """The nonzero entries of each column of sparse coefficients; of dense ones or none nothing."""
+        if self.coef is None or _DENSE * np.count_nonzero(self.coef) >= self.coef.size:
+            return []
+        return [np.flatnonzero(column) for column in self.coef.T]
 
     @property
     def entries(self) -> tuple[str, float | None]:
@@ -59,7 +67,7 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
     totals: list[FloatArray] = [np.empty(0)] * len(wanted)
     for places in kinds.values():
         alike = [wanted[place] for place in places]
-        if sum(one.used.size for one in alike if one.used is not None) > rows.shape[1]:
+        if sum(support.size for one in alike for support in one.supports) > rows.shape[1]:
             rows.hold_columns()  # a row by row search for a few numbers takes as long as a product
         ends = np.cumsum([one.n_columns for one in alike])
         total: FloatArray = np.zeros((ends[-1], rows.shape[1]))
@@ -73,13 +81,17 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
             together = factors[0] if len(factors) == 1 else np.concatenate(factors)
             ends_of_blocks = np.cumsum([len(block) for block in entries])
             for block, own in zip(entries, np.split(together, ends_of_blocks[:-1], axis=1), strict=True):
-                total += own @ block
+                used = own.any(axis=1)  # not so where a replicate has none of these rows
+                if used.all():
+                    total += own @ block
+                else:
+                    total[used] += own[used] @ block
         for place, part in zip(places, np.split(total, ends[:-1]), strict=True):
             totals[place] = part
     return totals
 
 
-def _spans(rows: Rows) -> Iterator[list[tuple[slice, FloatArray]]]:
+def _spans(rows: Rows) -> Iterator[Span]:
     """Yield a few blocks at a time, so that factors are computed less often; one where rows are streamed."""
     blocks = rows.blocks()
     while span := list(islice(blocks, 1 if rows.streamed else _BLOCKS_TOGETHER)):
@@ -87,23 +99,28 @@ def _spans(rows: Rows) -> Iterator[list[tuple[slice, FloatArray]]]:
 
 
 def _predictors(
-    rows: Rows, span: list[tuple[slice, FloatArray]], entries: Sequence[FloatArray], alike: Sequence[RowSum]
+    rows: Rows, span: Span, entries: Sequence[FloatArray], alike: Sequence[RowSum]
 ) -> list[FloatArray | None]:
-    """Return the predictors that are wanted, block by block: one product for all that use all columns."""
-    whole = [one.coef for one in alike if one.coef is not None and one.used is None]
-    ends = np.cumsum([coef.shape[1] for coef in whole])
-    every = np.concatenate(whole, axis=1) if whole else None
+    """Return the predictors that are wanted: one product for all whose coefficients are dense."""
+    dense = [one.coef for one in alike if one.coef is not None and not one.supports]
+    ends = np.cumsum([coef.shape[1] for coef in dense])
+    every = np.concatenate(dense, axis=1) if dense else None
     parts = iter([] if every is None else np.split(_stacked(entries, every), ends[:-1], axis=1))
-    found: list[FloatArray | None] = []
-    for one in alike:
-        if one.coef is None:
-            found.append(None)
-        elif one.used is None:
-            found.append(next(parts))
-        else:
-            some = (rows.some_columns(where, block, one.used) for where, block in span)
-            found.append(_stacked([truncated(block, one.dtype, one.bound) for block in some], one.coef))
-    return found
+    return [
+        None if one.coef is None else _sparse(rows, span, one) if one.supports else next(parts)
+        for one in alike
+    ]
+
+
+def _sparse(rows: Rows, span: Span, one: RowSum) -> FloatArray:
+    """Return the products of some blocks with sparse coefficients, column by column."""
+    assert one.coef is not None
+    columns = zip(one.supports, one.coef.T, strict=True)
+    products = [
+        truncated(rows.some_columns(span, used), one.dtype, one.bound) @ column[used]
+        for used, column in columns
+    ]
+    return np.stack(products, axis=1)
 
 
 def _stacked(entries: Sequence[FloatArray], coef: FloatArray) -> FloatArray:

@@ -54,8 +54,7 @@ class Design:
         ``residual`` maps linear predictors (m, R) and the slice of the m rows to (m, R); row i depends on row
         i only.
         """
-        used, coef = self._used(coef)
-        return self._mean(coef.shape[1], residual, coef, used)
+        return self._mean(coef.shape[1], residual, coef.astype(self.dtype, copy=False))
 
     def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R).
@@ -94,16 +93,13 @@ class Design:
         n_columns: int,
         factors: Callable[..., FloatArray],
         coef: FloatArray | None = None,
-        used: IntArray | None = None,
     ) -> FloatArray:
         def masked(predictors: FloatArray | None, rows: slice) -> FloatArray:
             found = factors(predictors, rows)
             return found if self._mask is None else found * self._mask[rows]
 
         total = self._sample.row_sum(
-            RowSum(
-                n_columns=n_columns, dtype=self.dtype, bound=self._bound, factors=masked, coef=coef, used=used
-            )
+            RowSum(n_columns=n_columns, dtype=self.dtype, bound=self._bound, factors=masked, coef=coef)
         )
         return np.asarray(total.T / self._n_used)
 

@@ -95,10 +95,11 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     coef = np.zeros((2401, 4))
     coef[:2] = 1
     measured = PROBLEM.measure(draw, made_answer(coef))[0]
+    X, y = draw.sample.X, draw.sample.response()
     for r in range(4):
         test = ~draw.sample.row_mask[:, r]
         assert test.sum() == 300
-        assert measured[r] == np.mean((data.X[test, :2].sum(axis=1) > 0) != data.y[test])
+        assert measured[r] == np.mean((X[test, :2].sum(axis=1) > 0) != y[test])
 
 
 def test_what_was_selected_is_counted():

@@ -10,7 +10,7 @@ import numpy as np
 
 from data.datasets import get_dataset
 from data.prepare.frame_features import stream_frames
-from data.prepare.table_design import PreparedTable, draw_training_rows
+from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
 from data.simulations.flock import SOURCE, compare_with_published
 from data.store.references import FramesRef
 from tasks.cells import Replicates
@@ -104,8 +104,9 @@ class TableSplits(RegisteredTable):
         return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
 
     def n_bytes(self, n: int) -> int:
-        """Return the memory of all rows, once in a block, whatever n is."""
-        return 4 * self.about.n_rows * self.sizes(n)["d"]
+        """Return the memory of all rows, whatever n is; frames are held as read, by use and by column."""
+        copies = 3 if self.about.kind == "frames" else 1
+        return copies * 4 * self.about.n_rows * self.sizes(n)["d"]
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
         n_blocks = -(-replicates // BATCH)
@@ -116,6 +117,8 @@ class TableSplits(RegisteredTable):
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         whole = self.groups != "rows"
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
+        if self.about.kind == "frames":  # whose products take long, and skip what a replicate does not use
+            prepared, mask = by_use(prepared, mask)
         draw = SplitDraw(
             sample=self.sample_of(prepared, mask),
             first=replicates.first,
