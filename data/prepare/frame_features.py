@@ -27,6 +27,7 @@ from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
 CLIP = 3.0
+_TOGETHER = 256  # frames whose features the processor's cache holds
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,12 @@ def load_frames(about: Scales) -> PreparedTable:
     center, scale = (np.array(values, dtype=np.float32) for values in (about.center, about.scale))
     start = 0
     for block, labels in stream_frames(ref):
-        rows = X[start : start + len(labels), :d]
-        np.subtract(block.T, center, out=rows)
-        rows /= scale
-        np.clip(rows, -CLIP, CLIP, out=rows)
+        for first in range(0, len(labels), _TOGETHER):
+            part = block[:, first : first + _TOGETHER].T
+            rows = X[start + first : start + first + len(part), :d]
+            np.subtract(part, center, out=rows)
+            rows /= scale
+            np.clip(rows, -CLIP, CLIP, out=rows)
         y[start : start + len(labels)] = labels
         start += len(labels)
     X[:, d] = 1.0
