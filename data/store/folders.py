@@ -124,8 +124,9 @@ def sha256_file(path: Path) -> str:
 def read_small(path: Path, limit: int = 1_000_000) -> bytes:
     """Return the content of a regular file; raise `OSError` for one of more than ``limit`` bytes."""
     with open_regular(path) as handle:
-        content = handle.read(limit + 1) or b""
-    if len(content) > limit:
+        large = os.fstat(handle.fileno()).st_size > limit
+        content = b"" if large else handle.read(limit + 1) or b""
+    if large or len(content) > limit:  # it may grow meanwhile
         raise OSError(errno.EFBIG, f"it has more than {limit / 1e6:g} MB", str(path))
     return content
 

@@ -35,7 +35,7 @@ from tests.bench.goals import Goal, Measurement
 
 KEPT = Path(__file__).with_name("ratios.json")
 _WORSE = 4 / 3  # times the last release's ratio: a quarter of the speed is lost
-_ROUNDS = 3
+_ROUNDS, _SECONDS = 3, 1.0  # at least so many and so long: short calls are disturbed more easily
 _OF_GEMM = 0.7  # share of the speed of one product as wide, which products of many fits reach at least
 BUDGET: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
 
@@ -56,7 +56,7 @@ def bench_speeds(small: bool = False) -> Measurement:
     with TemporaryDirectory() as folder:
         for speed in speeds(Path(folder), small):
             kernel = speed.own_kernel or kernels[speed.kernel]
-            ratio = measured_ratio(speed.call, kernel, 1 if small else _ROUNDS)
+            ratio = once(speed.call, kernel) if small else measured_ratio(speed.call, kernel)
             goals.append(judged(speed, ratio, kept))
             print(f"  {speed.what}: {ratio:.3g} {speed.kernel}", flush=True)
     return Measurement(figure=f"{len(goals)} ratios", goals=goals)
@@ -73,10 +73,16 @@ def keep(goals: list[dict[str, Any]], commit: str) -> None:
     KEPT.write_text(json.dumps({"commit": commit, "ratios": ratios}, indent=1, ensure_ascii=False) + "\n")
 
 
-def measured_ratio(call: Callable[[], object], kernel: Callable[[], object], rounds: int) -> float:
+def measured_ratio(call: Callable[[], object], kernel: Callable[[], object]) -> float:
     call()  # what it imports and calibrates is not timed
-    pairs = [(seconds(call), seconds(kernel)) for _ in range(rounds)]
+    pairs: list[tuple[float, float]] = []
+    while len(pairs) < _ROUNDS or np.sum(pairs) < _SECONDS:
+        pairs.append((seconds(call), seconds(kernel)))
     return float(np.divide(*np.min(pairs, axis=0)))
+
+
+def once(call: Callable[[], object], kernel: Callable[[], object]) -> float:
+    return seconds(call) / seconds(kernel)
 
 
 def seconds(call: Callable[[], object]) -> float:

@@ -36,7 +36,7 @@ def test_a_quarter_of_a_speed_lost_ends_with_status_1_and_its_line(tmp_path, mon
 
 
 def test_a_ratio_is_that_of_the_seconds_of_a_call_and_its_kernel():
-    assert measured_ratio(lambda: 6.0, lambda: 2.0, 3) == 3.0
+    assert measured_ratio(lambda: 6.0, lambda: 2.0) == 3.0
 
 
 def test_a_benchmark_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeypatch, capsys):

@@ -61,7 +61,7 @@ import numpy as np
 import dpalgos
 from tasks.problems.problem import Draw, RowSource
 
-KINDS = {{"their_kind": ("{name}", "Estimation")}}
+KINDS = {{"{kind}": ("{name}", "Estimation")}}
 
 
 class {name}(RowSource):
@@ -101,14 +101,14 @@ def test_an_estimator_of_a_file_is_in_the_catalog_and_marked(theirs):
     assert "theirs.py, sha256" in marked
 
 
-def test_a_source_of_a_file_is_a_kind_and_takes_no_name_of_another(theirs):
-    shipped = "tasks.problems.sources.simulated_rows"
-    theirs.write_text(SOURCE.format(name="TheirRows"))
-    assert said(KINDS, theirs)[0] == f"('l2_error',) {shipped}"
-    theirs.write_text(SOURCE.format(name="SimulatedRows"))
-    out, warned = said(KINDS, theirs)
-    assert out.endswith(shipped)
-    assert f"{theirs} is left out: class SimulatedRows" in warned
+def test_a_source_of_a_file_is_a_kind_and_takes_no_name_of_another(theirs, tmp_path):
+    taken = tmp_path / "taken.py"
+    theirs.write_text(SOURCE.format(kind="their_kind", name="TheirRows"))
+    taken.write_text(SOURCE.format(kind="other_kind", name="SimulatedRows"))
+    out, warned = said(KINDS, theirs, taken)
+    assert out == "('l2_error',) tasks.problems.sources.simulated_rows"
+    assert warned.count("is left out") == 1
+    assert f"{taken} is left out: class SimulatedRows" in warned
 
 
 def test_a_key_holds_the_lines_of_a_file(theirs):
@@ -119,29 +119,31 @@ def test_a_key_holds_the_lines_of_a_file(theirs):
     assert before != after
 
 
-def test_a_broken_file_is_named_with_its_line_and_registers_nothing(theirs):
-    theirs.write_text(ESTIMATOR + "\nraise KeyError('x')\n")
-    out, warned = said(FOUND, theirs)
-    assert out == "[]"
-    assert f"{theirs} is left out: KeyError" in warned
+LEAVING = ["import sys; sys.exit(0)", "raise GeneratorExit", "raise BaseException('no')"]
+LAST_LINE = ESTIMATOR.count("\n") + 2
 
 
-@pytest.mark.parametrize(
-    "left", ["import sys; sys.exit(0)", "raise GeneratorExit", "raise BaseException('no')"]
-)
+@pytest.mark.parametrize("left", LEAVING)
 def test_a_file_that_leaves_is_named_with_its_line_and_status_2(theirs, left, command_line, monkeypatch):
     theirs.write_text(ESTIMATOR + f"\n{left}\n")
-    line = ESTIMATOR.count("\n") + 2
     monkeypatch.setenv("DPCOST_WITH", "")
     outside_plugins.cache_clear()
     status, out, err = command_line("run", "housing", "--with", theirs)
     outside_plugins.cache_clear()
     assert (status, out) == (2, "")
-    assert f"line {line} of {theirs}" in err
-    monkeypatch.delenv("DPCOST_WITH")
-    out, warned = said(FOUND, theirs)
+    assert f"line {LAST_LINE} of {theirs}" in err
+
+
+def test_broken_files_are_named_with_their_lines_and_register_nothing(tmp_path):
+    broken = []
+    for number, last in enumerate([*LEAVING, "raise KeyError('x')"]):
+        broken.append(tmp_path / f"broken_{number}.py")
+        broken[-1].write_text(ESTIMATOR.replace("their_mean", f"mean_{number}") + f"\n{last}\n")
+    out, warned = said(FOUND, *broken)
     assert out == "[]"
-    assert f"line {line} of {theirs}" in warned
+    for file in broken[:-1]:
+        assert f"line {LAST_LINE} of {file}" in warned
+    assert f"{broken[-1]} is left out: KeyError" in warned
 
 
 NAMES = (
@@ -156,12 +158,14 @@ def shipped():
     return ast.literal_eval(said(NAMES)[0])
 
 
-@pytest.mark.parametrize("order", ["order=12, ", "", "order=0, "])
-def test_an_order_is_optional_and_removes_nobody(theirs, order, shipped):
-    theirs.write_text(ESTIMATOR.replace("order=987, ", order))
-    names, warned = said(NAMES, theirs)
-    assert "their_mean" not in shipped
-    assert names == str(sorted([*shipped, "their_mean"]))
+def test_an_order_is_optional_and_removes_nobody(tmp_path, shipped):
+    files = {"mean_at_12": "order=12, ", "their_mean": "", "mean_at_0": "order=0, "}
+    for name, order in files.items():
+        text = ESTIMATOR.replace("order=987, ", order).replace("their_mean", name)
+        (tmp_path / f"{name}.py").write_text(text)
+    names, warned = said(NAMES, *(tmp_path / f"{name}.py" for name in files))
+    assert not files.keys() & set(shipped)
+    assert names == str(sorted([*shipped, *files]))
     assert "left out" not in warned
 
 
@@ -174,10 +178,12 @@ def test_a_taken_name_is_refused_and_the_estimator_that_has_it_stays(theirs, shi
 
 
 def test_a_dataset_comes_from_a_file_but_takes_no_name_that_is_there(tmp_path):
-    (tmp_path / "more.py").write_text(DATASET.format(name="theirs"))
-    assert said(ADDED, tmp_path / "more.py")[0] == "True"
-    (tmp_path / "more.py").write_text(DATASET.format(name="housing"))
-    assert "'housing'" in said(ADDED, tmp_path / "more.py")[1]
+    files = [tmp_path / f"their_{name}.py" for name in ("theirs", "housing")]
+    for file, name in zip(files, ("theirs", "housing"), strict=True):
+        file.write_text(DATASET.format(name=name))
+    out, warned = said(ADDED, *files)
+    assert out == "True"
+    assert "'housing'" in warned
 
 
 @pytest.mark.parametrize(

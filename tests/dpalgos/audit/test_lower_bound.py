@@ -99,7 +99,7 @@ def test_a_gaussian_release_is_audited_as_well_as_it_can_be():
 def test_no_false_alarm_with_the_noise_source_that_estimators_use():
     estimator = dpalgos.get_estimator("dp_linear_regression")
     params = build_params(estimator, {**estimator.example, "epsilon": 2.0, "delta": 1e-5})
-    options = {"n_trials": 4_000, "rng": np.random.default_rng(0)}
+    options = {"n_trials": 2_000, "rng": np.random.default_rng(0)}
     spawned = lambda rng, n_trials: Noise(rng.spawn(n_trials))  # noqa: E731
     assert not audit(estimator, params, noise=spawned, **options).violated
 
