@@ -21,7 +21,8 @@ others belongs to the forms in its row, described below:
     preconditioned gradient               2C/n         the rest    gradient_steps      all
     values above a candidate center       1, √d        to .08      _medians            intercept
     values by power of two                √(2 d), √(2 d + 2)  to .05  _units           private units
-    means about the medians               3 √d/n       to .05      _means              intercept
+    rows far from centers                 1            .005        search_level        intercept
+    means about centers                   2R/n         to .06      _means              intercept
     whitened rows above a level           1            .017        search_level        whitened twice
     second moments of whitened rows       √2 C_B²/n    .12         private_whitening   whitened twice
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
@@ -95,7 +96,7 @@ from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
 from dpalgos.mechanisms.preconditioned.gradient_steps import Schedule, gradient_steps, schedule_of
-from dpalgos.mechanisms.private_origin import MEANS, MEDIANS, UNITS, private_origin
+from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, MEDIANS, UNITS, private_origin
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
@@ -172,6 +173,7 @@ def witnesses(
         UNITS: (wide, wide[0, :1], narrow, narrow[0, :1]),
         MEDIANS: (wide, wide[0, :1], -wide, -wide[0, :1]),
         MEANS: (first, zero, -first, zero),
+        DISTANCE: (first, large, 0 * first, zero),
         "rows above a level": (first, large, 0 * first, zero),
         "second moments": (first, zero, 0 * first, 1e9 * large),
         "whitened rows above a level": (first, large, 0 * first, zero),

@@ -20,11 +20,16 @@ of the declared unit. Where noise hides 6 % of normal rows, that is so below a q
 which most rows are of one size keeps its unit: without a center, a bulk at -.01 would become a constant of
 order one.
 
-The response has a center and a unit where nμ ≥ 140, columns a center where nμ ≥ 70√p, too, and a unit where
-nμ ≥ 300√p: below that counts say too little. Generalized linear models release centers and units of columns
-alone, both where nμ ≥ 300√p. There a center is a median farther from 0 than 1.5 times the root mean square
-about it, of rows that stand out, so that indicators stay as they are. A median is known to a sixteenth: of a
-column that varies less than that the unit stays.
+The response has a center and a unit where nμ ≥ 140, columns a center, too, and a unit where nμ ≥ 300√p: below
+that counts say too little. Medians of columns are searched where nμ ≥ 100√p. Where rows are fewer, four
+counts, of sensitivity 1 whatever p, say how far rows lie from 0. Eight rounds of means follow, 2R/n each, of
+rows about the last center, clipped to a norm R that falls with what noise leaves unknown: from 20 units away
+four bring the center among the rows, and all eight are averaged where it is there from the beginning.
+
+Generalized linear models release centers and units of columns alone, both where nμ ≥ 300√p. There a center is
+a median farther from 0 than 1.5 times the root mean square about it, of rows that stand out, so that
+indicators stay as they are. A median is known to a sixteenth: of a column that varies less than that the unit
+stays.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,15 +41,17 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import (
     counts_needed,
     search_by_counts,
+    search_level,
     with_response,
 )
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Grouped, Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor, row_lengths
-from dpalgos.steps.moments import replicates_in_cache
+from dpalgos.steps.clipping import ball_mean_sensitivity
+from dpalgos.steps.moments import clipped_row_sums, replicates_in_cache, row_norms
 from dpalgos.typing import FloatArray, IntArray
 
-MEDIANS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about the medians"
+MEDIANS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about centers"
+DISTANCE = "rows far from centers"
 _LOWEST, _N_POWERS, _DIGITS = -24, 64, 4  # the least power of two; how many; binary digits after the first
 _N_SIZES = _N_POWERS << _DIGITS
 _IN_CACHE = 2**16  # numbers
@@ -66,13 +73,18 @@ _MOST = 0.5  # of the rows, have to stand out where a unit is smaller than decla
 _ALIKE = 0.6  # of the rows, are of one power of two in a column that might as well be a constant
 _STANDS_OUT = 5.0  # standard deviations of the noise
 _REACH = 1.5  # times √p, of rows about their medians
+_DISTANCES = np.geomspace(0.7, 64, 16)  # times √p, of rows from 0
+_FAR_ROWS = 0.25  # of the rows, lie beyond the distance that is found
+_N_ROUNDS = 8
+_NOISE = 2.0  # times its variance is taken off a mean of rounds
 # The nμ from which centers and units are released, the last two times √p.
-_ENOUGH, _ENOUGH_PER_ROOT, _ENOUGH_FOR_UNITS = 140.0, 70.0, 300.0
+_ENOUGH, _ENOUGH_PER_ROOT, _ENOUGH_FOR_UNITS = 140.0, 100.0, 300.0
 _SURE_OF_MEDIANS = 8.0  # the rows over the noise of a count: a median is found within an eighth of the rows
 _HIDDEN = 0.06  # of the rows, that do not stand out
 _MEAN_STD = 0.15  # of a mean, in units
 _MISSED = 2 / 3  # of the reach: rows lie on both sides of a median, so that no mean is so far from it
-_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.05)}  # at least and at most
+# At least and at most.
+_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.06), DISTANCE: (0.005, 0.005)}
 
 
 def counts_sensitivity(n_columns: int) -> float:
@@ -94,27 +106,31 @@ def released_columns(size: float, n_features: int, *, intercept: bool, by_name: 
     All of them, but the constant; the response alone; or none. ``by_name`` releases all at any nμ.
     """
     p = n_features + (not intercept)
-    least = {MEDIANS: _ENOUGH_PER_ROOT, UNITS: _ENOUGH_FOR_UNITS, MEANS: _ENOUGH_PER_ROOT}
+    least = {MEDIANS: _ENOUGH_PER_ROOT, UNITS: _ENOUGH_FOR_UNITS, MEANS: 0.0}
     columns = {part: int(size >= _ENOUGH) for part in least}
     columns |= {part: p for part, each in least.items() if by_name or size >= max(_ENOUGH, each * np.sqrt(p))}
     if columns[MEANS] == 1:
         columns[MEANS] = 0
+    if columns[MEANS] and size < _ENOUGH_PER_ROOT * np.sqrt(p):
+        columns[DISTANCE] = p
     return columns if intercept else {UNITS: columns[UNITS]}
 
 
 def origin_shares(size: float, columns: Mapping[str, int]) -> dict[str, float]:
     """Return the shares of μ² that centers and units of so many columns take where ``size`` is nμ."""
+    reach = 1.0 if DISTANCE in columns else _REACH
     needed: dict[str, Callable[[int], float]] = {
         MEDIANS: lambda p: _N_COUNTS * p * (_SURE_OF_MEDIANS / size) ** 2,
         UNITS: lambda p: (_STANDS_OUT * powers_sensitivity(p) / (_HIDDEN * size)) ** 2,
-        MEANS: lambda p: (mean_std(p, size) / _MEAN_STD) ** 2,
+        MEANS: lambda p: (mean_std(p, size, reach) / _MEAN_STD) ** 2,
+        DISTANCE: lambda p: 0.0,
     }
     return {part: float(np.clip(needed[part](p), *_SHARES[part])) for part, p in columns.items() if p}
 
 
-def mean_std(n_columns: int, size: float) -> float:
+def mean_std(n_columns: int, size: float, reach: float) -> float:
     """Return the standard deviation of means that all of μ² is spent on, in units."""
-    return 2 * _REACH * float(np.sqrt(n_columns)) / size
+    return 2 * reach * float(np.sqrt(n_columns)) / size
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +178,14 @@ def private_origin(
         multiplier = budget.gaussian_multiplier(UNITS)
         origin.units[chosen], _ = _units(transcript, rows, chosen, origin.centers, widths, multiplier)
     origin.centers[np.abs(origin.centers) <= origin.units] = 0
-    if MEANS in budget.shares:
-        origin.centers[every] = _means(transcript, rows, origin, budget.gaussian_multiplier(MEANS))
+    if DISTANCE in budget.shares:
+        origin.centers[every] = _means_of_few(transcript, rows, origin, budget)
+    elif MEANS in budget.shares:
+        level = np.full(transcript.n_replicates, _REACH * float(np.sqrt(d + 1)))
+        released, noise = _means(transcript, rows, origin, level, budget.gaussian_multiplier(MEANS))
+        means = origin.centers[every] + origin.units[every] * _shrunk(released, noise**2)
+        # A mean too far from a median says that noise misled the search for it.
+        origin.centers[every] = np.where(np.abs(released) > _MISSED * level, 0, means)
     return origin
 
 
@@ -298,33 +320,65 @@ def _units(
 
 
 def _means(
-    transcript: Transcript, rows: Grouped[FloatArray], origin: Origin, noise_multiplier: float
-) -> FloatArray:
-    """Release means of rows [x, y], all but the constant's, shrunk to their medians by noise, (d, R).
+    transcript: Transcript,
+    rows: Grouped[FloatArray],
+    origin: Origin,
+    level: FloatArray,
+    noise_multiplier: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Release means of rows [x, y] about centers, in units, and their noise, (d, R).
 
-    A mean too far from a median says that noise misled the search for it: then the center is 0.
+    Rows, with the constant, are clipped to levels (R,); its own mean is left out.
     """
     n_rows, p = rows.sample.n_rows, rows.sample.n_features
     others = np.delete(np.arange(p + 1), p - 1)
-    level = _REACH * float(np.sqrt(p))
 
     def part(group: Group, values: FloatArray) -> FloatArray:
-        centers, units = (each[others, group.replicates] for each in (origin.centers, origin.units))
-        weights = np.broadcast_to(group.weights.T, (units.shape[1], len(values)))
-        sums = np.zeros((len(weights), p))
-        for block, numbers in _blocks(values, others):
-            for some in replicates_in_cache(numbers, len(weights)):
-                about = _about(numbers, group.X[block, -1], centers[:, some]) / units.T[some, :, None]
-                clipped = weights[some, block] * clip_factor(row_lengths(about.swapaxes(1, 2)), level)
-                sums[some] += (about @ clipped[..., None])[..., 0]
-        return sums.T
+        own = group.replicates
+        weights = np.broadcast_to(group.weights, (len(values), len(level[own])))
+        return clipped_row_sums(values, origin.maps[own], weights, level[own])[others]
 
     total = rows.total((p, transcript.n_replicates), part)
     sensitivity = ball_mean_sensitivity(level, n_rows)
     released = transcript.gaussian(
         total / n_rows, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MEANS
     )
-    noise = transcript.noise_std(sensitivity, noise_multiplier, p)
-    kept = np.maximum(1 - noise**2 / np.maximum(released**2, np.finfo(float).tiny), 0)
-    means = origin.centers[others] + origin.units[others] * kept * released
-    return np.where(np.abs(released) > _MISSED * level, 0, means)
+    return released, transcript.noise_std(sensitivity, noise_multiplier, p)
+
+
+def _means_of_few(
+    transcript: Transcript, rows: Grouped[FloatArray], origin: Origin, budget: SplitBudget
+) -> FloatArray:
+    """Return centers (d, R) by rounds of means, each about the last one; where none is near, from 0."""
+    sample, d = rows.sample, rows.sample.n_features
+    others, root = np.delete(np.arange(d + 1), d - 1), float(np.sqrt(d))
+
+    def distances(group: Group) -> FloatArray:
+        return np.asarray(row_norms(with_response(group), origin.maps[group.replicates]) * group.weights)
+
+    level = search_level(
+        transcript,
+        _DISTANCES * root,
+        _FAR_ROWS * sample.n_rows,
+        sample.grouped(distances),
+        noise_multiplier=budget.gaussian_multiplier(DISTANCE, counts_needed(len(_DISTANCES))),
+        label=DISTANCE,
+    )
+    origin.centers[:, level == _DISTANCES[-1] * root] = 0
+    first, units = origin.centers[others], origin.units[others]
+    near = np.minimum(level, root)  # of rows about their own centers
+    sums, precision = np.zeros_like(first), np.zeros_like(level)
+    for _ in range(_N_ROUNDS):
+        released, noise = _means(
+            transcript, rows, origin, level, budget.gaussian_multiplier(MEANS, _N_ROUNDS)
+        )
+        means = (origin.centers[others] - first) / units + released
+        sums, precision = sums + means / noise**2, precision + 1 / noise**2
+        origin.centers[others] = first + units * sums / precision
+        level = np.minimum(level, np.sqrt(near**2 + (root + 1) ** 2 / precision))
+    return np.asarray(first + units * _shrunk(sums / precision, _NOISE / precision))
+
+
+def _shrunk(means: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return means shrunk to 0 by their noise."""
+    return np.asarray(means * np.maximum(1 - variance / np.maximum(means**2, np.finfo(float).tiny), 0))

@@ -5,10 +5,15 @@ import pytest
 import statsmodels.api as sm
 
 import dpalgos
+from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.comparators.sheffet_ols import least_ridge
+from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, MEDIANS, private_origin
+from dpalgos.release.noise_source import Noise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import signal_share
 from tests.dpalgos.silence import estimated, silent
 
@@ -308,6 +313,22 @@ def test_with_an_intercept_the_origin_of_the_response_does_not_matter():
 def test_with_an_intercept_the_origin_of_the_columns_does_not_matter():
     errors = shifted_errors(6000, 4, 0.5, [(0, 0), (3, 0), (-3, 0), (20, 0), (-20, 0), (20, -40)])
     assert (errors[1:] < 1.2 * errors[0]).all()
+
+
+def test_of_few_rows_the_origin_of_the_columns_matters_little():
+    errors = shifted_errors(1100, 8, 0.75, [(0, 0), (3, 0), (-3, 0), (20, 0), (-20, 0), (20, -40)])
+    assert (errors[1:] < 1.3 * errors[0]).all()
+
+
+@pytest.mark.parametrize("others", [{MEANS: 1 - 1e-6}, {DISTANCE: 0.1, MEANS: 0.9 - 1e-6}])
+def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(others):
+    rng = np.random.default_rng(11)
+    X = np.column_stack([rng.standard_normal((1000, 4)) + 3, np.ones(1000)])
+    sample = Sample(X, rng.standard_normal(1000) - 2)
+    budget = SplitBudget(epsilon=1.0, delta=1e-6, shares={MEDIANS: 1e-6, **others})
+    for seed in range(40):
+        transcript = Transcript(Noise([np.random.default_rng(seed)]))
+        assert np.abs(private_origin(transcript, sample, budget, {MEDIANS: 1}).centers).max() < 10
 
 
 def test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away():

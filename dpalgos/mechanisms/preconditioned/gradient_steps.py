@@ -16,7 +16,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, few_rows_levels
 from dpalgos.mechanisms.preconditioned.step_lengths import StepLengths
-from dpalgos.mechanisms.private_origin import MEANS, UNITS, origin_shares, released_columns
+from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, UNITS, origin_shares, released_columns
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import ball_mean_sensitivity
@@ -93,7 +93,7 @@ def schedule_of(
     chosen = _TWICE if whitens_twice else _ONCE
     columns = released_columns(size, n_features, intercept=intercept, by_name=units == "private")
     if public_rows:
-        columns = {part: int(p > 0 and part != MEANS) for part, p in columns.items()}
+        columns = {part: int(p > 0 and part not in (MEANS, DISTANCE)) for part, p in columns.items()}
     if units == "declared":
         columns.pop(UNITS)
     shares = origin_shares(size, columns)
