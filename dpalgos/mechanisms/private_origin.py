@@ -5,20 +5,19 @@
 
 Centered rows have the same regressions, with another constant. Medians are found for all columns at once by
 a search of eleven counts among all numbers of five binary digits, so that they need no unit. Means are those
-of rows about the medians, in units, clipped to norm 1.5√p: opposite rows, 3√p/n; each is shrunk by its noise.
-One of more than √p says that noise misled the search, as happens to about 1 % of releases where rows are few:
-then the center is 0.
+of rows [x, y] about the medians, in units, clipped to a norm R of 1.5√(p + 1): opposite rows, 2R/n; each is
+shrunk by its noise. One of more than √p says that noise misled the search: then the center is 0.
 
 Units come from the numbers of rows with 2^k ≤ |z_j − c_j x_d| < 2^(k+1), in which replacing a row moves two
-numbers by one for each column. Only numbers that stand out of the noise count, for 4^(k + ½) a row; of a
-column rows too close to the median to be told from it do not. A column whose root mean square is more than
-three times the declared unit gets it: then no row is farther than it was. One that is smaller gets a unit
-as well, but rows that do not stand out might be rare and large, and would be huge in that unit. So the mean
-is over the rows that stand out alone (a rare category is as far as it was declared), as many rows as noise
-can hide count as if they were four times as far as the farthest, and still it has to be less than two thirds
-of the declared unit. Where noise hides 6 % of normal rows, that is so below a quarter of it. A column of
-which most rows are of one size keeps its unit: without a center, a bulk at -.01 would become a constant of
-order one.
+numbers by one for each column. Only numbers that stand out of the noise count, for 4^(k + ½) a row. A column
+whose root mean square, without rows too close to the median to be told from it, is more than three times the
+declared unit gets it: then no row is farther than it was. One that is smaller gets a unit as well, but rows
+that do not stand out might be rare and large, and would be huge in that unit. So the mean is over the rows
+that stand out alone (a rare category is as far as it was declared), those close to the median are as far as
+it may be off, as many rows as noise can hide count as if they were four times as far as the farthest, and
+still it has to be less than two thirds of the declared unit. Where noise hides 6 % of normal rows, that is so
+below a quarter of it. A column of which most rows are of one size keeps its unit: without a center, a bulk at
+-.01 would become a constant of order one.
 
 The response has a center and a unit where nμ ≥ 140, columns a center, too, and a unit where nμ ≥ 300√p: below
 that counts say too little. Medians of columns are searched where nμ ≥ 100√p. Where rows are fewer, four
@@ -301,7 +300,9 @@ def _units(
     sums = (number * squares).sum(axis=0)
     largest = np.where(number > 0, squares, 0).max(axis=0)
     whole = np.sqrt(sums / n_rows)
-    alone = np.sqrt((sums + hidden * 16 * largest) / np.maximum(number.sum(axis=0), 1))
+    near = np.where(whole > _LARGER, 0, (standing - number).sum(axis=0))
+    every = number.sum(axis=0) + near
+    alone = np.sqrt((sums + near * 2 * widths[columns] ** 2 + hidden * 16 * largest) / np.maximum(every, 1))
     units: FloatArray = np.where(whole > _LARGER, whole, np.where(alone < _SMALLER, alone, 1.0))
     units = np.clip(units, 1 / _LARGEST, _LARGEST)
     of_response = columns[-1] == rows.sample.n_features
@@ -311,8 +312,8 @@ def _units(
         units[-1, np.abs(np.log2(units[-1])) == 1] = 1.0  # a half and two count as right
         number[:, -1] = standing[:, -1]
     # Where no number stands out nothing is known, and little where those that do are few or of one size.
-    known = number.sum(axis=0) > np.where(units < 1, _MOST, 0) * n_rows
-    alike = number.max(axis=0) > _ALIKE * n_rows
+    known = np.where(units < 1, every > _MOST * n_rows, number.sum(axis=0) > 0)
+    alike = np.maximum(number.max(axis=0), near) > _ALIKE * n_rows
     alike[-1] &= not of_response
     known &= (units >= 1) | ~alike
     spread = np.sqrt(sums / np.maximum(number.sum(axis=0), 1))
