@@ -33,7 +33,8 @@ others belongs to the forms in its row, described below:
 
 Shares "left" are of what public rows and an interval leave. Second moments are Z'Z/n, of rows z = [x, y]
 clipped to C_A: orthogonal rows of that norm. Gradients are means of clip(u_i r_i, C): opposite rows of norm
-C. A level is searched by four counts, of equal shares, for gradients at each of the first three steps.
+C. A level is searched by four counts, of equal shares, for gradients at each of the first three steps, and
+rises by one candidate from step to step at most.
 
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Shares, steps and

@@ -98,6 +98,7 @@ _GRADIENT_LEVELS = np.geomspace(0.15, 24, 16)  # times √d
 _GLM_ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)
 _BOUNDED_LEVELS = np.geomspace(0.2, 3.2, 16)  # times √d and the largest residual
 _UNBOUNDED_LEVELS = 1e-3 * 2.0 ** (np.arange(64) / 2)  # times √d
+_HIGHEST_RISE = 1.41  # times the level of the gradients before: by one candidate
 _FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
 _RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
 _DETECTABLE_COUNT = 4.0  # times the noise of a count: so many rows are told from none
@@ -218,7 +219,11 @@ class RegressionLevels(_Levels):
         return self._searched(_WHITENED_LEVELS * self._root, 20, rows.norms(), "whitened rows above a level")
 
     def gradients(self, at: ScoresAt, step: int) -> FloatArray:
-        """Return the level C for step ``step``, (R,)."""
+        """Return the level C for step ``step``, (R,).
+
+        Residuals fall from step to step, and noise leads a search far up only, never down: so a level rises
+        by one candidate at most.
+        """
         if isinstance(self._clip, tuple):
             return self._public(self._clip[1])
         if self._clip == "rule":
@@ -227,7 +232,8 @@ class RegressionLevels(_Levels):
             wanted = self._asked.gradients
             candidates = _GRADIENT_LEVELS[:, None] * self._root * self.response_unit
             found = self._searched(candidates, wanted, at.norms(), "gradients above a level")
-            self._step_level = found * self._asked.widened
+            highest = _HIGHEST_RISE * self._step_level if step else np.inf
+            self._step_level = np.minimum(found * self._asked.widened, highest)
             self.clipped_share = self._wanted(wanted, 0.9) / self._sample.n_rows
         return self._step_level
 

@@ -7,7 +7,9 @@ from dpalgos.central.preconditioned_regression import (
     PreconditionedRegressionParams,
     preconditioned_regression,
 )
-from dpalgos.mechanisms.clip_levels import search_level
+from dpalgos.mechanisms.clip_levels import RegressionLevels, WantedRows, search_level
+from dpalgos.models.families import get_family
+from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -64,3 +66,30 @@ def test_a_regression_reads_streamed_rows_once_per_release_of_a_mean_or_search(n
     params = PreconditionedRegressionParams(epsilon=1.0, delta=1e-5, n_whitenings=n_whitenings)
     preconditioned_regression(sample, params, transcript())
     assert reader.passes - before == passes
+
+
+def gradient_levels(noise_multiplier, sizes):
+    """Return the levels found one after the other for gradients of a size each, (len(sizes), R)."""
+    n_replicates, family = 40, get_family("gaussian")
+    record = Transcript(Noise([np.random.default_rng(seed) for seed in range(n_replicates)]))
+    found, levels = [], None
+    for step, size in enumerate(sizes):
+        sample = Sample(X, size * Y, n_replicates=n_replicates)
+        if levels is None:
+            levels = RegressionLevels(sample, "private", 1.0, WantedRows(), noise_multiplier, record)
+        rows = WhitenedScores(sample, family, np.tile(np.eye(3), (n_replicates, 1, 1)))
+        found.append(levels.gradients(rows.at(np.zeros((3, n_replicates))), step))
+    return np.array(found)
+
+
+def test_noise_does_not_lift_the_level_of_gradients_from_search_to_search():
+    first, *later = gradient_levels(400.0, (1.0, 1.0, 1.0))
+    assert first.max() > 10 * first.min()
+    for before, after in zip((first, *later), later, strict=False):
+        assert (after <= 1.5 * before).all()
+
+
+def test_the_level_of_gradients_falls_with_their_size():
+    first, second, third = gradient_levels(1e-9, (8.0, 2.0, 0.5))
+    assert (second < 0.5 * first).all()
+    assert (third < 0.5 * second).all()
