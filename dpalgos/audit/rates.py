@@ -27,6 +27,7 @@ DeLong, DeLong & Clarke-Pearson (1988); Obuchowski (1997) for clusters. Kairouz,
 Dong, Roth & Su (2022), Gaussian differential privacy.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -102,6 +103,7 @@ def gaussian_audit(mu: float, n_trials: int, delta: float, *, power: float = 0.9
     return float(np.max(epsilon_lower_bound(hits, false_hits, n_trials, delta)))
 
 
+@lru_cache(typed=True)
 def detectable_fault(n_trials: int, epsilon: float, delta: float, *, power: float = 0.95) -> float:
     """Return the smallest factor by which noise may be too small and be seen; infinite above 1000.
 
