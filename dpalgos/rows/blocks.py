@@ -59,10 +59,10 @@ class Rows(ABC):
     """A design of n rows and d columns of finite numbers.
 
     ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
-    read anew for every pass.
+    read anew for every pass; where ``columns_held``, some columns are read in proportion to their number.
     """
 
-    streamed = False
+    streamed, columns_held = False, False
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     largest: float
@@ -147,6 +147,7 @@ class HeldRows(Rows):
             self._by_column = np.empty(self.shape[::-1], self.dtype)
             for rows, block in self.blocks():  # a third of the time that the whole at once takes
                 self._by_column[:, rows] = block.T
+            self.columns_held = True
 
     def array(self) -> FloatArray:
         return self._array

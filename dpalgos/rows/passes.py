@@ -22,7 +22,7 @@ from dpalgos.typing import FloatArray, IntArray
 
 T = TypeVar("T")
 _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
-_DENSE = 8  # one entry in so many, above which a product takes less time than a search
+_DENSE = 4  # one column in so many, above which a product with all takes less time than a search
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,7 +43,7 @@ class RowSum:
     @cached_property
     def supports(self) -> list[IntArray]:
         """The nonzero entries of each column of sparse coefficients; of dense ones or none nothing."""
-        if self.coef is None or _DENSE * np.count_nonzero(self.coef) >= self.coef.size:
+        if self.coef is None or _DENSE * np.count_nonzero(self.coef.any(axis=1)) >= len(self.coef):
             return []
         return [np.flatnonzero(column) for column in self.coef.T]
 
@@ -113,14 +113,15 @@ def _predictors(
 
 
 def _sparse(rows: Rows, span: Span, one: RowSum) -> FloatArray:
-    """Return the products of some blocks with sparse coefficients, column by column."""
+    """Return the products of some blocks with sparse coefficients, one by one where that saves reading."""
     assert one.coef is not None
-    columns = zip(one.supports, one.coef.T, strict=True)
-    products = [
-        truncated(rows.some_columns(span, used), one.dtype, one.bound) @ column[used]
-        for used, column in columns
-    ]
-    return np.stack(products, axis=1)
+
+    def product(used: IntArray, coef: FloatArray) -> FloatArray:
+        return np.asarray(truncated(rows.some_columns(span, used), one.dtype, one.bound) @ coef[used])
+
+    if not rows.columns_held:
+        return product(np.flatnonzero(one.coef.any(axis=1)), one.coef)
+    return np.stack([product(*each) for each in zip(one.supports, one.coef.T, strict=True)], axis=1)
 
 
 def _stacked(entries: Sequence[FloatArray], coef: FloatArray) -> FloatArray:
