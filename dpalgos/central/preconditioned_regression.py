@@ -21,7 +21,7 @@ others belongs to the forms in its row, described below:
     preconditioned gradient               2C/n         the rest    gradient_steps      all
     values above a candidate center       1, √d        to .08      _medians            intercept
     values by power of two                √(2 d), √(2 d + 2)  to .05  _units           private units
-    rows far from centers                 1            .005        search_level        intercept
+    rows far from centers                 1            .008        search_level        intercept
     means about centers                   2R/n         to .06      _means              intercept
     whitened rows above a level           1            .017        search_level        whitened twice
     second moments of whitened rows       √2 C_B²/n    .12         private_whitening   whitened twice

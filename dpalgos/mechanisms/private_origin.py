@@ -23,7 +23,9 @@ The response has a center and a unit where nμ ≥ 140, columns a center, too, a
 that counts say too little. Medians of columns are searched where nμ ≥ 100√p. Where rows are fewer, four
 counts, of sensitivity 1 whatever p, say how far rows lie from 0. Eight rounds of means follow, 2R/n each, of
 rows about the last center, clipped to a norm R that falls with what noise leaves unknown: from 20 units away
-four bring the center among the rows, and all eight are averaged where it is there from the beginning.
+four bring the center among the rows, and all eight are averaged where it is there from the beginning. One
+more count says whether rows are near now: if not, as where a column is in a wrong unit, centers stay as they
+were.
 
 Generalized linear models release centers and units of columns alone, both where nμ ≥ 300√p. There a center is
 a median farther from 0 than 1.5 times the root mean square about it, of rows that stand out, so that
@@ -75,6 +77,7 @@ _REACH = 1.5  # times √p, of rows about their medians
 _DISTANCES = np.geomspace(0.7, 64, 16)  # times √p, of rows from 0
 _FAR_ROWS = 0.25  # of the rows, lie beyond the distance that is found
 _N_ROUNDS = 8
+_CLOSE, _MOST_FAR = 2.0, 0.6  # times √p, and the part of the rows that may lie farther from a center
 _NOISE = 2.0  # times its variance is taken off a mean of rounds
 # The nμ from which centers and units are released, the last two times √p.
 _ENOUGH, _ENOUGH_PER_ROOT, _ENOUGH_FOR_UNITS = 140.0, 100.0, 300.0
@@ -83,7 +86,7 @@ _HIDDEN = 0.06  # of the rows, that do not stand out
 _MEAN_STD = 0.15  # of a mean, in units
 _MISSED = 2 / 3  # of the reach: rows lie on both sides of a median, so that no mean is so far from it
 # At least and at most.
-_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.06), DISTANCE: (0.005, 0.005)}
+_SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.06), DISTANCE: (0.008, 0.008)}
 
 
 def counts_sensitivity(n_columns: int) -> float:
@@ -357,14 +360,17 @@ def _means_of_few(
     def distances(group: Group) -> FloatArray:
         return np.asarray(row_norms(with_response(group), origin.maps[group.replicates]) * group.weights)
 
-    level = search_level(
-        transcript,
-        _DISTANCES * root,
-        _FAR_ROWS * sample.n_rows,
-        sample.grouped(distances),
-        noise_multiplier=budget.gaussian_multiplier(DISTANCE, counts_needed(len(_DISTANCES))),
-        label=DISTANCE,
-    )
+    def distance(candidates: FloatArray, beyond: float) -> FloatArray:
+        return search_level(
+            transcript,
+            candidates * root,
+            beyond * sample.n_rows,
+            sample.grouped(distances),
+            noise_multiplier=budget.gaussian_multiplier(DISTANCE, counts_needed(len(_DISTANCES)) + 1),
+            label=DISTANCE,
+        )
+
+    level = distance(_DISTANCES, _FAR_ROWS)
     origin.centers[:, level == _DISTANCES[-1] * root] = 0
     first, units = origin.centers[others], origin.units[others]
     near = np.minimum(level, root)  # of rows about their own centers
@@ -377,7 +383,9 @@ def _means_of_few(
         sums, precision = sums + means / noise**2, precision + 1 / noise**2
         origin.centers[others] = first + units * sums / precision
         level = np.minimum(level, np.sqrt(near**2 + (root + 1) ** 2 / precision))
-    return np.asarray(first + units * _shrunk(sums / precision, _NOISE / precision))
+    origin.centers[others] = first + units * _shrunk(sums / precision, _NOISE / precision)
+    lost = np.isinf(distance(np.array([_CLOSE, np.inf]), _MOST_FAR))
+    return np.where(lost, first, origin.centers[others])
 
 
 def _shrunk(means: FloatArray, variance: FloatArray) -> FloatArray:

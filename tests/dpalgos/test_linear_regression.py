@@ -340,6 +340,16 @@ def test_a_center_that_the_noise_of_the_search_led_far_away_is_dropped(others):
         assert np.abs(private_origin(transcript, sample, budget, {MEDIANS: 1}).centers).max() < 10
 
 
+def test_of_few_rows_centers_stay_where_a_column_is_in_a_wrong_unit():
+    rng = np.random.default_rng(13)
+    X = np.column_stack([30 * rng.standard_normal(1000), rng.standard_normal((1000, 4)), np.ones(1000)])
+    sample = Sample(X, rng.standard_normal(1000))
+    budget = SplitBudget(epsilon=1.0, delta=1e-6, shares={MEDIANS: 0.1, DISTANCE: 0.1, MEANS: 0.8})
+    for seed in range(10):
+        transcript = Transcript(Noise([np.random.default_rng(seed)]))
+        assert not private_origin(transcript, sample, budget, {MEDIANS: 1}).centers.any()
+
+
 def test_of_few_rows_no_noise_of_the_search_for_centers_leads_far_away():
     rng = np.random.default_rng(7)
     X = np.column_stack([rng.standard_normal((1000, 8)), np.ones(1000)])

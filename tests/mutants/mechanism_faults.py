@@ -110,6 +110,7 @@ MECHANISM_FAULTS = {
         "hidden rows are not counted": Fault("_units", number(16, 0), "test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far"),
         "centers are the means of all rows": Fault("_means", returns("(lambda found: (found[0] + rows.sample.response().mean(), found[1]))(({all}))"), replayed("preconditioned_regression: private units, intercept-tight")),
         "rows reach farther about their centers than noise covers": Fault("_means", argument("clipped_row_sums", 3, "2 * {all}"), witness("preconditioned_regression: private units, intercept-tight")),
+        "centers that no row is near are kept": Fault("_means_of_few", name("_MOST_FAR", "2"), "test_of_few_rows_centers_stay_where_a_column_is_in_a_wrong_unit"),
         "eight rounds of means cost one": Fault("_means_of_few", argument("gaussian_multiplier", 1, "1", nth=1), certified("preconditioned_regression: private units, intercept-tight")),
         "a search for a distance costs one count": Fault("_means_of_few", argument("gaussian_multiplier", 1, "1", nth=0), certified("preconditioned_regression: private units, intercept-tight")),
         "later rounds clip as far as the first": Fault("_means_of_few", argument("minimum", 1, "level", nth=1), "test_of_few_rows_the_origin_of_the_columns_matters_little"),
