@@ -13,6 +13,7 @@ BUSY = """
 import contextlib, signal, sys, time
 from flows.server.interruption import prompt_end
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would this process
 with prompt_end(float(sys.argv[1])):
     while True:
         with contextlib.suppress(KeyboardInterrupt, SystemExit):  # what waits for a long block
