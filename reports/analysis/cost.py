@@ -15,7 +15,7 @@ from reports.analysis.ranking import (
     clearly_below,
     first_below,
     limits_of,
-    population_deviation,
+    log_deviation,
     population_error,
     privacy_part,
     rank,
@@ -95,25 +95,21 @@ def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
     error, without = point.mean, ranking.non_private[1].mean if ranking.non_private else math.nan
     chance = population_error(view, x)
     if chance is not None:
-        error, without = math.hypot(chance, privacy_part(view, error, x)), chance
+        error, without = _about_population(view, point, chance), chance
     if metric in LOGARITHMS:
         factor = math.exp((error - without) / LOGARITHMS[metric])
+        deviation = _deviation_of_logarithms(ranking) / LOGARITHMS[metric]
     else:
         factor = error / without if without > 0 else math.nan
+        deviation = math.hypot(log_deviation(point, error), ranking.deviation)
     worth = x / factor**2 if _falls_with_the_root(view, ranking) and factor > 1 else math.nan
     signs = sign_verdict(view, point.cell)
-    deviation = _log_deviation(point, error, metric in LOGARITHMS)
-    if ranking.non_private:
-        other = ranking.non_private[1]
-        deviation = math.hypot(deviation, _log_deviation(other, other.mean, metric in LOGARITHMS))
     return CostOfPrivacy(ranking, error, without, factor, x, worth, signs, deviation)
 
 
-def _log_deviation(point: Point, error: float, is_logarithm: bool) -> float:
-    """Return the standard error of the logarithm of an error, √(s² + p²) where it is about a population."""
-    if not math.isfinite(point.se):
-        return 0.0
-    return point.se / 2 if is_logarithm else point.se * point.mean / error**2 if error > 0 else 0.0
+def _deviation_of_logarithms(ranking: Ranking) -> float:
+    pairs = [pair for pair in (ranking.best, ranking.non_private) if pair]
+    return math.hypot(*(point.se for _, point in pairs if math.isfinite(point.se)))
 
 
 def rows_for_the_same(view: View) -> str:
@@ -131,7 +127,7 @@ def rows_for_the_same(view: View) -> str:
         cost.without,
         _population_errors(view, best),
         _BEYOND,
-        deviation=population_deviation(view, m),
+        deviation=cost.ranking.deviation,
         fades_to=_SAMPLING,
     )
     return render_sentence(
@@ -167,12 +163,17 @@ def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
     return page.metric == "l2_error" and page.axis.column == "n" and of_rows and is_dense
 
 
+def _about_population(view: View, point: Point, chance: float) -> float:
+    """Return √(s² + p²): the error about a large population whose rows alone cause the error s."""
+    return math.hypot(chance, privacy_part(view, point.mean, point.x))
+
+
 def _population_errors(view: View, series: Series) -> list[Point3]:
-    """Return (size, √(s² + p²), its standard error) of an estimator: its error about a large population."""
+    """Return (size, error about a large population, its standard error) of an estimator."""
     found = []
     for point in series.points:
         chance = population_error(view, point.x) if point.answered else None
         if chance is not None:
-            error = math.hypot(chance, privacy_part(view, point.mean, point.x))
-            found.append((point.x, error, point.se * point.mean / error))
+            error = _about_population(view, point, chance)
+            found.append((point.x, error, error * log_deviation(point, error)))
     return found

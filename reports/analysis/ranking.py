@@ -47,6 +47,11 @@ class Ranking:
         return self.private[0] if self.private else None
 
     @property
+    def deviation(self) -> float:
+        """The standard error of the logarithm of the best error without privacy."""
+        return log_deviation(self.non_private[1], self.non_private[1].mean) if self.non_private else 0.0
+
+    @property
     def worse_than_zero(self) -> tuple[Series, ...]:
         return tuple(s for s, p in self.private if p.mean > self.zero)
 
@@ -140,10 +145,9 @@ def population_error(view: View, m: float) -> float | None:
     return best[1].mean / math.sqrt(1 - m / population)
 
 
-def population_deviation(view: View, m: float) -> float:
-    """Return the standard error of the logarithm of `population_error`."""
-    best = rank(view.series(view.headline), m).non_private
-    return best[1].se / best[1].mean if best and math.isfinite(best[1].se) and best[1].mean > 0 else 0.0
+def log_deviation(point: Point, error: float) -> float:
+    """Return the standard error of the logarithm of an error, √(s² + p²) where it is about a population."""
+    return point.se * point.mean / error**2 if math.isfinite(point.se) and error > 0 else 0.0
 
 
 def privacy_part(view: View, error: float, m: float) -> float:
@@ -242,7 +246,7 @@ def enough_epsilon(view: View) -> str:
     enough = [epsilon for epsilon in sorted(parts) if all(parts[e] <= chance for e in parts if e >= epsilon)]
     first, last = enough[0] if enough else None, max(parts)
     added = parts[first or last]
-    level_deviation = population_deviation(view, m)
+    level_deviation = rank(view.series(where), m).deviation
     deviation = deviations[first or last]
     return render_sentence(
         "enough_epsilon",
