@@ -108,9 +108,9 @@ class Rows(ABC):
             taken[rows] = self.some_columns([(rows, block)], chosen)
         return taken
 
-    def some_columns(self, span: Span, chosen: IntArray) -> FloatArray:
-        """Return a copy of some columns of adjacent blocks, (m, k)."""
-        return np.concatenate([block.take(chosen, axis=1) for _, block in span])
+    def some_columns(self, span: Span, chosen: IntArray, part: slice = slice(None)) -> FloatArray:
+        """Return a copy of some columns of adjacent blocks, or of a part of their rows, (m, k)."""
+        return np.concatenate([block.take(chosen, axis=1) for _, block in span])[part]
 
     @abstractmethod
     def hold_columns(self) -> None:
@@ -136,11 +136,11 @@ class HeldRows(Rows):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
 
-    def some_columns(self, span: Span, chosen: IntArray) -> FloatArray:
+    def some_columns(self, span: Span, chosen: IntArray, part: slice = slice(None)) -> FloatArray:
         if self._by_column is None:
-            return super().some_columns(span, chosen)
-        rows = slice(span[0][0].start, span[-1][0].stop)
-        return self._by_column[chosen, rows].T
+            return super().some_columns(span, chosen, part)
+        rows = range(span[0][0].start, span[-1][0].stop)[part]
+        return self._by_column[chosen, rows.start : rows.stop].T
 
     def hold_columns(self) -> None:
         if self._by_column is None:

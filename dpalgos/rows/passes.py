@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.rows.blocks import Rows, Span
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
 _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
@@ -32,6 +32,7 @@ class RowSum:
     Entries are truncated to ± ``bound`` and multiplied in ``dtype`` within a block; blocks are summed in
     double precision. ``factors`` maps predictors (m, R), or None, and the slice of the m rows to the f_i (m,
     R). Predictors are made where ``coef`` (d, R) is given: where most entries are zero, of the others alone.
+    Of a ``mask`` (n, R) column r says which rows are added to the sum; predictors of others are not made.
     """
 
     n_columns: int
@@ -39,6 +40,7 @@ class RowSum:
     bound: np.floating | None
     factors: Callable[[FloatArray | None, slice], FloatArray]
     coef: FloatArray | None = None
+    mask: BoolArray | None = None
 
     @cached_property
     def supports(self) -> list[IntArray]:
@@ -48,9 +50,9 @@ class RowSum:
         return [np.flatnonzero(column) for column in self.coef.T]
 
     @property
-    def entries(self) -> tuple[str, float | None]:
-        """Precision and bound, which decide the entries that are multiplied."""
-        return self.dtype.str, None if self.bound is None else float(self.bound)
+    def entries(self) -> tuple[str, float | None, int]:
+        """Precision, bound and mask, which decide the entries that are multiplied."""
+        return self.dtype.str, None if self.bound is None else float(self.bound), id(self.mask)
 
 
 def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floating | None) -> FloatArray:
@@ -61,12 +63,13 @@ def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floatin
 
 def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
     """Return the sums (R, d) in one pass."""
-    kinds: dict[tuple[str, float | None], list[int]] = {}
+    kinds: dict[tuple[str, float | None, int], list[int]] = {}
     for place, one in enumerate(wanted):
         kinds.setdefault(one.entries, []).append(place)
     totals: list[FloatArray] = [np.empty(0)] * len(wanted)
     for places in kinds.values():
         alike = [wanted[place] for place in places]
+        mask = alike[0].mask
         if sum(support.size for one in alike for support in one.supports) > rows.shape[1]:
             rows.hold_columns()  # a row by row search for a few numbers takes as long as a product
         ends = np.cumsum([one.n_columns for one in alike])
@@ -74,11 +77,14 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
         for span in _spans(rows):
             entries = [truncated(block, alike[0].dtype, alike[0].bound) for _, block in span]
             chosen = slice(span[0][0].start, span[-1][0].stop)
+            marked = None if mask is None else mask[chosen]
             factors = [
                 one.factors(u, chosen).T.astype(one.dtype, copy=False)
-                for one, u in zip(alike, _predictors(rows, span, entries, alike), strict=True)
+                for one, u in zip(alike, _predictors(rows, span, entries, alike, marked), strict=True)
             ]
             together = factors[0] if len(factors) == 1 else np.concatenate(factors)
+            if marked is not None:
+                together = together * np.tile(marked.T, (len(alike), 1))
             ends_of_blocks = np.cumsum([len(block) for block in entries])
             for block, own in zip(entries, np.split(together, ends_of_blocks[:-1], axis=1), strict=True):
                 used = own.any(axis=1)  # not so where a replicate has none of these rows
@@ -91,6 +97,12 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
     return totals
 
 
+def sparse_predictors(rows: Rows, coef: FloatArray, bound: np.floating | None) -> FloatArray:
+    """Return the products of all rows, held by column, with sparse coefficients (d, R), (n, R)."""
+    supports = [np.flatnonzero(column) for column in coef.T]
+    return np.concatenate([_by_column(rows, span, supports, coef, bound) for span in _spans(rows)])
+
+
 def _spans(rows: Rows) -> Iterator[Span]:
     """Yield a few blocks at a time, so that factors are computed less often; one where rows are streamed."""
     blocks = rows.blocks()
@@ -99,29 +111,55 @@ def _spans(rows: Rows) -> Iterator[Span]:
 
 
 def _predictors(
-    rows: Rows, span: Span, entries: Sequence[FloatArray], alike: Sequence[RowSum]
+    rows: Rows,
+    span: Span,
+    entries: Sequence[FloatArray],
+    alike: Sequence[RowSum],
+    marked: BoolArray | None,
 ) -> list[FloatArray | None]:
     """Return the predictors that are wanted: one product for all whose coefficients are dense."""
     dense = [one.coef for one in alike if one.coef is not None and not one.supports]
     ends = np.cumsum([coef.shape[1] for coef in dense])
     every = np.concatenate(dense, axis=1) if dense else None
     parts = iter([] if every is None else np.split(_stacked(entries, every), ends[:-1], axis=1))
+    ranges = _ranges(marked) if marked is not None and rows.columns_held else None
     return [
-        None if one.coef is None else _sparse(rows, span, one) if one.supports else next(parts)
+        None if one.coef is None else _sparse(rows, span, one, ranges) if one.supports else next(parts)
         for one in alike
     ]
 
 
-def _sparse(rows: Rows, span: Span, one: RowSum) -> FloatArray:
+def _ranges(marked: BoolArray) -> list[slice]:
+    """Return the rows from the first to the last one that each column is given."""
+    found = [np.flatnonzero(column) for column in marked.T]
+    return [slice(rows[0], rows[-1] + 1) if len(rows) else slice(0) for rows in found]
+
+
+def _sparse(rows: Rows, span: Span, one: RowSum, ranges: Sequence[slice] | None) -> FloatArray:
     """Return the products of some blocks with sparse coefficients, one by one where that saves reading."""
     assert one.coef is not None
+    if rows.columns_held:
+        return _by_column(rows, span, one.supports, one.coef, one.bound, ranges)
+    support: IntArray = np.flatnonzero(one.coef.any(axis=1))
+    return np.asarray(truncated(rows.some_columns(span, support), one.dtype, one.bound) @ one.coef[support])
 
-    def product(used: IntArray, coef: FloatArray) -> FloatArray:
-        return np.asarray(truncated(rows.some_columns(span, used), one.dtype, one.bound) @ coef[used])
 
-    if not rows.columns_held:
-        return product(np.flatnonzero(one.coef.any(axis=1)), one.coef)
-    return np.stack([product(*each) for each in zip(one.supports, one.coef.T, strict=True)], axis=1)
+def _by_column(
+    rows: Rows,
+    span: Span,
+    supports: Sequence[IntArray],
+    coef: FloatArray,
+    bound: np.floating | None,
+    ranges: Sequence[slice] | None = None,
+) -> FloatArray:
+    """Return the products of some blocks, or of a range of their rows, with each sparse column; else 0."""
+    n_rows = span[-1][0].stop - span[0][0].start
+    products = np.zeros((len(supports), n_rows), coef.dtype)
+    for r, (support, column) in enumerate(zip(supports, coef.T, strict=True)):
+        part = slice(0, n_rows) if ranges is None else ranges[r]
+        entries = truncated(rows.some_columns(span, support, part), coef.dtype, bound)
+        products[r, part] = entries @ column[support]
+    return products.T
 
 
 def _stacked(entries: Sequence[FloatArray], coef: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.rows.passes import RowSum, truncated
+from dpalgos.rows.passes import RowSum, sparse_predictors, truncated
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -37,11 +37,13 @@ class Design:
 
     def predict(self, coef: FloatArray) -> FloatArray:
         """Return X B for coefficients (d, R), (n, R)."""
-        used, coef = self._used(coef)
-        predicted = np.empty((len(self._rows), coef.shape[1]), self.dtype)
+        used, own = self._used(coef)
+        if used is not None and self._rows.columns_held:
+            return sparse_predictors(self._rows, coef.astype(self.dtype), self._bound)
+        predicted = np.empty((len(self._rows), own.shape[1]), self.dtype)
         for rows, block in self._rows.blocks():
             chosen = block if used is None else block.take(used, axis=1)
-            predicted[rows] = self._truncated(chosen) @ coef
+            predicted[rows] = self._truncated(chosen) @ own
         return predicted
 
     def mean_product(self, values: FloatArray) -> FloatArray:
@@ -94,14 +96,15 @@ class Design:
         factors: Callable[..., FloatArray],
         coef: FloatArray | None = None,
     ) -> FloatArray:
-        def masked(predictors: FloatArray | None, rows: slice) -> FloatArray:
-            found = factors(predictors, rows)
-            return found if self._mask is None else found * self._mask[rows]
-
-        total = self._sample.row_sum(
-            RowSum(n_columns=n_columns, dtype=self.dtype, bound=self._bound, factors=masked, coef=coef)
+        wanted = RowSum(
+            n_columns=n_columns,
+            dtype=self.dtype,
+            bound=self._bound,
+            factors=factors,
+            coef=coef,
+            mask=self._mask,
         )
-        return np.asarray(total.T / self._n_used)
+        return np.asarray(self._sample.row_sum(wanted).T / self._n_used)
 
     def _used(self, coef: FloatArray) -> tuple[IntArray | None, FloatArray]:
         """Return the columns to multiply with, only those that some replicate uses if few, and their part."""

@@ -63,6 +63,26 @@ def test_few_columns_of_many_fits_come_from_a_copy_by_column(sample, bound):
     assert sample.rows._by_column is not None
 
 
+@pytest.mark.parametrize("bound", [None, 0.5])
+def test_replicates_of_few_rows_get_from_the_copy_what_they_get_alone(sample, bound):
+    rows = np.arange(N)
+    apart = sample.derived(row_mask=np.column_stack([rows < 300, rows > 700, (rows > 290) & (rows < 1200)]))
+    runs = [descent(apart, 3, n_used=2, bound=bound) for _ in range(D // 2 + 1)]
+    alone = runs[0]()
+    for answer, _ in apart.side_by_side(runs):
+        np.testing.assert_allclose(answer, alone, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("bound", [None, 0.5])
+def test_predictors_from_the_copy_are_those_of_the_rows(sample, bound):
+    coef = np.zeros((D, R))
+    coef[[3, 4, 17], [0, 1, 1]] = 0.5, -1.0, 2.0
+    design = Design(sample, bound)
+    before = design.predict(coef)
+    sample.rows.hold_columns()
+    np.testing.assert_allclose(design.predict(coef), before, atol=1e-12)
+
+
 def test_columns_of_the_copy_are_those_of_the_block(sample):
     rows, chosen = sample.rows, np.array([3, 4, 17])
     blocks = list(rows.blocks())
