@@ -50,7 +50,7 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
     names = (*dataset.frame_columns, FRAME_LABEL)
     schema = pa.schema([*((name, pa.float32()) for name in names[:-1]), (FRAME_LABEL, pa.int8())])
     digest, counts = hashlib.sha256(" ".join(names).encode()), np.zeros(2, dtype=np.int64)
-    options: Any = {"compression": "zstd", "compression_level": 1, "use_dictionary": False}
+    options: Any = {"compression": "lz4", "use_dictionary": False}
     with (
         atomic_file(path) as handle,
         pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer,
