@@ -1,6 +1,7 @@
 """The league: workers, errors, attacks, time limits, merging, and what the page says first."""
 
 import subprocess
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -108,8 +109,10 @@ def test_an_interrupted_run_goes_on_where_it_was(methods, tmp_path):
     kept.write_text(kept.read_text() + '\n["cut off')
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MethodRun, "_audited", lambda *_: {})
-        patch.setattr(Worker, "fit", interrupted)  # nothing is fitted twice
+        fit = MagicMock()
+        patch.setattr(Worker, "fit", fit)
         again = league(chosen, names, minutes=10, folder=tmp_path, trials=100)
+    fit.assert_not_called()  # nothing is fitted twice
     assert len(again["rows"]) == len(EPSILONS)
     assert sum(row["repetitions"] for row in again["rows"]) == len(lines)
     assert not list((tmp_path / "journal").iterdir())

@@ -55,6 +55,7 @@ def ask(home, tmp_path):
         ({"bounds": "", "params": "value_bound = 1.0"}, SpecError, "params.value_bound", "[bounds]"),
         ({"params": "shrinkag = 1"}, InputError, "shrinkag", "'shrinkage'"),
         ({"params": "epsilon = 0.9"}, InputError, "params.epsilon", "0.9"),
+        ({"params": "delta = 1e-3"}, InputError, "params.delta", "0.001"),
         ({"bounds": "value_bound = 1.0\nepsilon = 0.9"}, InputError, "bounds.epsilon", "0.9"),
         ({"params": 'calibration = "tight"'}, InputError, "params.calibration", "'tight'"),
         ({"params": 'reuse = "ledger"'}, InputError, "keyword", "'reuse'"),
