@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
+import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 from data.store.folders import REPORTS
+from generate.commands import run
 from generate.evidence import table
 from tasks.report.publish import finished_reports, publish
 
@@ -23,13 +22,10 @@ def copy_reports(folder: Path) -> None:
     reports = REPORTS
     if not any(finished_reports(REPORTS, [])):
         reports = folder.parents[1] / "smoke"
-        command = [sys.executable, "-c", "from flows.cli.start import main; main()", "run", SMOKE_STUDY]
         options = ["--profile", "smoke", "--offline", "--workers", "1", "--out", str(reports)]
-        ran = subprocess.run(
-            [*command, *options], capture_output=True, text=True, env=dict(os.environ), check=False
-        )
-        if ran.returncode:
-            raise SystemExit(ran.stderr)
+        printed, succeeded = run(shlex.join(["run", SMOKE_STUDY, *options]))
+        if not succeeded:
+            raise SystemExit(printed)
     publish(folder, [reports])
 
 

@@ -13,8 +13,10 @@ import shutil
 import signal
 import socket
 import sys
+import zoneinfo
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     os.umask(0o077)
+    if find_spec("tzdata"):  # Prefect lists all time zones for each schedule that it reads
+        zoneinfo.reset_tzpath(())
     # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same. Container
     # engines send SIGTERM.
     for each in (signal.SIGINT, signal.SIGTERM):
