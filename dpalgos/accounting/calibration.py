@@ -75,9 +75,11 @@ def least_noise(
     released = {part: budget.gaussian_multiplier(part, count) for part, count in gaussians.items()}
 
     def planned(factor: float) -> list[Event]:
+        # Rounded as noise of scale 2/ε0 is, so that the certificate of a run is one that was computed here.
+        epsilons = {part: 2 / (2 / (one / factor)) for part, one in chosen.items()}
         events: list[Event] = [
-            BoundedRangeEvent(label="", epsilon=one / factor, sensitivity=1.0, count=selections[part])
-            for part, one in chosen.items()
+            BoundedRangeEvent(label="", epsilon=one, sensitivity=1.0, count=selections[part])
+            for part, one in epsilons.items()
         ]
         for part, z in released.items():
             count = gaussians[part]
