@@ -47,7 +47,9 @@ def compute_block(
     problem, replicates = block.problem, block.replicates
     cells = [cell for cell in block.cells if only in (None, cell.key)]
     outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
-    for draw in problem.draws(replicates, prepared):
+    draws = problem.draws(replicates, prepared)
+    del prepared  # rows that a draw has copied in another order need no memory any more
+    for draw in draws:
         answered = _answered(block, draw, {cell.question for cell in cells}, tell)
         for cell in cells:
             outcome = answered[cell.question]
@@ -225,8 +227,8 @@ def _stored_block(key: CacheKey, block: Block, design: Record | None, path: str,
     choices = selections_path(target)
     selected: Selected = json.loads(choices.read_bytes()) if only and choices.exists() else {}
     parts: list[pd.DataFrame] = []
-    prepared = load_prepared(problem, design)
-    rows = compute_block(block, prepared, only, selected, parts, shares_of(key.name))
+    tell = shares_of(key.name)
+    rows = compute_block(block, load_prepared(problem, design), only, selected, parts, tell)
     times = pd.concat(parts)
     seconds = float(times["seconds"].sum())
     if only is not None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +53,14 @@ def block(first=0, replicates=4, cells=(IHT, PRIVATE), problem=PROBLEM):
         panel="public",
         seed=3,
     )
+
+
+def test_frames_as_read_are_let_go_once_they_are_in_the_order_of_their_use():
+    tables, held = [frames()], []
+    read = weakref.ref(tables[0].X)
+    compute_block(block(), tables.pop(), tell=lambda share: held.append(read() is not None))
+    assert held
+    assert not any(held)
 
 
 def value(rows, metric="misclassification", name="iht_glm"):

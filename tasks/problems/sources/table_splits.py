@@ -104,8 +104,8 @@ class TableSplits(RegisteredTable):
         return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
 
     def n_bytes(self, n: int) -> int:
-        """Return the memory of all rows, whatever n is; frames are held as read, by use and by column."""
-        copies = 3 if self.about.kind == "frames" else 1
+        """Return the memory of all rows, whatever n is; frames are held by use, and as read or by column."""
+        copies = 2 if self.about.kind == "frames" else 1
         return copies * 4 * self.about.n_rows * self.sizes(n)["d"]
 
     def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
