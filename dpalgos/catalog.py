@@ -3,12 +3,12 @@
 Nothing else lists estimators. One that is named is found by its file's name; all are imported to be listed.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import PurePath
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -214,6 +214,7 @@ def register(
             in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
             **settings,
         )
+        _drop_broken()
         if faults := list(_faults(entry)):
             raise PluginError("; ".join(faults))
         _ESTIMATORS[name] = entry
@@ -287,7 +288,7 @@ def _imported_alone(name: object) -> bool:
             for module in filter(find_spec, modules):
                 import_module(module)
         except (Exception, SystemExit):  # the search for all says why
-            _ESTIMATORS.pop(name, None)
+            _drop_broken()
     return name in _ESTIMATORS
 
 
@@ -300,14 +301,16 @@ def check_calibration(estimator: Estimator, calibration: str) -> None:
 
 @cache
 def _discover() -> None:
-    """Import all estimators; drop what a broken module registered before it broke."""
-    broken = {
-        f"dpalgos.{package}.{name}"
-        for package in _PACKAGES
-        for name in load_plugins(f"dpalgos.{package}").broken
-    }
-    broken |= {f"with_{PurePath(path).stem}" for path in outside_plugins().broken}
-    for name in [name for name, entry in _ESTIMATORS.items() if entry.function.__module__ in broken]:
+    """Import all estimators."""
+    for package in _PACKAGES:
+        load_plugins(f"dpalgos.{package}")
+    outside_plugins()
+    _drop_broken()
+
+
+def _drop_broken() -> None:
+    """Drop what a module registered before it broke; its import is undone then."""
+    for name in [name for name, entry in _ESTIMATORS.items() if entry.function.__module__ not in sys.modules]:
         del _ESTIMATORS[name]
 
 

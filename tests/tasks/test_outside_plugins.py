@@ -134,16 +134,17 @@ def test_a_file_that_leaves_is_named_with_its_line_and_status_2(theirs, left, co
     assert f"line {LAST_LINE} of {theirs}" in err
 
 
-def test_broken_files_are_named_with_their_lines_and_register_nothing(tmp_path):
+def test_broken_files_are_named_with_their_lines_and_take_no_name(theirs, tmp_path):
     broken = []
     for number, last in enumerate([*LEAVING, "raise KeyError('x')"]):
         broken.append(tmp_path / f"broken_{number}.py")
-        broken[-1].write_text(ESTIMATOR.replace("their_mean", f"mean_{number}") + f"\n{last}\n")
-    out, warned = said(FOUND, *broken)
-    assert out == "[]"
+        broken[-1].write_text(f"{ESTIMATOR}\n{last}\n")
+    out, warned = said(FOUND, *broken, theirs)
+    assert out == "['their_mean']"
     for file in broken[:-1]:
         assert f"line {LAST_LINE} of {file}" in warned
     assert f"{broken[-1]} is left out: KeyError" in warned
+    assert said(FOUND, *broken)[0] == "[]"
 
 
 NAMES = (
