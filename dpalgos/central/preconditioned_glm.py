@@ -5,9 +5,8 @@
     β̂ = W θ̄,  θ̄ a combination of the last four steps, shrunk by James–Stein
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
-coefficients: a row counts by its score, clipped to a level that is public or itself released, so that heavy
-counts are neither cut nor bounded. What should be public are *units* in which columns are of order one; they
-affect accuracy only, and with ``intercept`` are needed below nμ = 300 √d alone.
+coefficients: a row counts by its score, clipped to a level that is public or itself released. What should be
+public are *units* of columns of order one, for accuracy; with ``intercept`` below nμ = 300 √d alone.
 
 Why it is private. Everything is Gaussian but for few rows, so that with μ = μ(ε, δ) a release with share f of
 μ² and ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, H, θ,
@@ -40,13 +39,14 @@ candidates a count that is mistaken makes noise ten times as large. An interval 
 What follows is heuristics, and affects accuracy only. H(θ) is the curvature of the loss if rows were normal
 with the released moments (`dpalgos.models.normal_curvature`), corrected where released scores say otherwise
 (`dpalgos.models.secant_curvature`). λ is √d times the noise's standard deviation, times ¾ for events, 1½ for
-counts with an intercept and ½ in other models, so that noise alone cannot throw θ far (0 for Gaussian
-responses, which have no unit). Models of events step to the end, η = 1, others .85 of the way, and where ψ''
-has no bound (Poisson) at most 1 far. There the first θ predicts about the lower end of the power of two in
-which the released upper quartile of the responses lies, by a ridge regression of 1 on x. The combination
-(:func:`dpalgos.steps.denoising.combined_steps`) is of what the last four steps would lead to, the one whose
-released scores are small. T is 6, and 8 in logistic models, one more with each doubling of nμ over 1,000 √d,
-up to 12: where events are rare or well explained, fewer steps from zero end too early.
+counts with an intercept and ½ in other models, lest noise throw θ far; 0 for Gaussian responses. Those of
+events step to the end, η = 1, others .85 of the way, and with unbounded ψ'' (Poisson) at most 1 far. There
+the first θ predicts about the lower end of the power of two in which the released upper quartile of the
+responses lies, by a ridge regression of 1 on x. The combination (`dpalgos.steps.denoising.combined_steps`) is
+of what the last four steps would lead to, the one whose released scores are small. T is 6, and 8 in logistic
+models, one more with each doubling of nμ over 1,000 √d, up to 12: fewer end too early where events are rare.
+From nμ = 400 √d on, with an intercept and no interval, these clip scores beside their part along the
+constant, to C in all, lest the rate of few events suffer; H is then the mean of both ends of a step.
 
 With ``intercept`` columns are taken in released units about released centers where nμ ≥ 300 √d, of what the
 constant leaves, as :mod:`dpalgos.mechanisms.private_origin` has it for linear models; the answer is for the
@@ -76,12 +76,12 @@ of 1 is a part of the answer.
 asks whether they have the shape of X; if so, z = [A x, 1]. Without a ``public_share`` only the Gaussian
 family asks: in eight logistic settings the right shape changed the excess loss by factors of .89 to 1.54.
 
-An interval (no classes) leaves schedule, levels and answer as they are, on what it does not take, and is
-centered at one Newton step from the last points, not shrunk. Below nμ = 30 √d there is none.
+An interval (no classes) leaves schedule and levels as they are, on what it does not take, and is centered at
+one Newton step from the last points, not shrunk. Below nμ = 30 √d there is none.
 
-What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε and
-shrink towards zero; ``diagnostics["unresolved_directions"]`` counts them. With so few rows that k exceeds a
-tenth of them, the answer may be worse than a constant.
+What to expect: directions of X whose second moment lies below the noise floor are not resolved at this ε,
+shrink towards zero and are counted in the diagnostics. If k exceeds a tenth of the rows, the answer may be
+worse than a constant.
 """
 
 from collections.abc import Sequence
@@ -227,6 +227,8 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
 
     scores = WhitenedScores(sample, family, whitening.matrix, origin, offset)
     theta, one = np.zeros(scores.shape), np.linalg.inv(whitening.matrix)[:, :, -1].T
+    if params.keeps_constant(mu * n_rows, d):
+        scores.keep_constant(one)
     if params.starts_at_mean:
         typical = origin[-1] + offset
         theta = one * (np.log(np.maximum(_ABOVE_MEAN * np.exp(typical), _LEAST_START)) - typical)

@@ -30,6 +30,7 @@ _LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.04
 _LEVEL_SHARE = 0.4  # over d: nine counts whose noise is .3 of the scores that are to lie above the level
 _N_STEPS, _MORE_STEPS, _LATE_STEPS, _GROWTH = 6, 2, 4, 1.4
 _MANY_ROWS = 1000.0  # times √d: the nμ from which models of events take a late step with each doubling
+_ENOUGH_ROWS = 400.0  # times √d: the nμ from which the constant's part of a score is not clipped
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
 
 
@@ -99,6 +100,11 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
             and self.units != "private"
             and size < (_FEW_COUNTS if self.needs_start else _FEW_ROWS) * np.sqrt(n_features)
         )
+
+    def keeps_constant(self, size: float, n_features: int) -> bool:
+        """Return whether scores are clipped beside their part along the constant, where ``size`` is nμ."""
+        asks = self.intercept and self.clip == "private" and self.takes_full_steps and self.interval is None
+        return asks and size >= _ENOUGH_ROWS * np.sqrt(n_features)
 
     def column_shares(self, size: float, n_features: int) -> dict[str, float]:
         """Return the shares of μ² that centers and units of columns take where ``size`` is nμ."""

@@ -46,9 +46,7 @@ class SecantCurvature:
 
     def at(self, theta: FloatArray, score: FloatArray, noise_std: FloatArray) -> FloatArray:
         """Return the curvature (R, d, d) at θ (d, R), where a score is released with that noise, (R,)."""
-        curvature = normal_curvature(self._family, theta, self._center, self._origin)
-        for direction, times in self._steeper:
-            curvature = _scaled(curvature, direction, times)
+        curvature = self.model(theta)
         before = self._before
         self._before = _Known(theta, score, noise_std, curvature, np.zeros_like(noise_std))
         if before is None or self._family.is_linear:
@@ -69,6 +67,13 @@ class SecantCurvature:
         factor = np.where(sure, factor, 1.0)
         self._steeper.append((unit, np.maximum(factor, 1.0)))
         return _scaled(curvature, unit, factor)
+
+    def model(self, theta: FloatArray) -> FloatArray:
+        """Return the curvature (R, d, d) of normal rows at θ, steeper where scores so far have shown it."""
+        curvature = normal_curvature(self._family, theta, self._center, self._origin)
+        for direction, times in self._steeper:
+            curvature = _scaled(curvature, direction, times)
+        return curvature
 
     def moved(self, own_noise: FloatArray) -> None:
         """Note how much of the last score's noise the step along it has, m'(noise), on average, (R,)."""

@@ -15,6 +15,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 _Prepared = tuple[FloatArray, FloatArray]
 _CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
+_LEAST_LEVEL = 2.0  # times the part of a score along the constant at its largest
 
 
 class WhitenedScores:
@@ -37,6 +38,7 @@ class WhitenedScores:
         self.sample, self.whitening, self.family, self.origin = sample, whitening, family, origin
         self.typical_offset, self._reach = typical_offset, reach
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
+        self.constant: FloatArray | None = None
 
         def prepared(group: Group) -> _Prepared:
             return family.encode(group.y), row_norms(group.X, whitening[group.replicates])
@@ -46,6 +48,31 @@ class WhitenedScores:
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, W'θ from the origin, in the shape of θ."""
         return np.asarray(np.einsum("rij,j...r->i...r", self.whitening, theta) + self.origin)
+
+    def keep_constant(self, one: FloatArray) -> None:
+        """From now on clip scores of events beside their part along ``one`` (d, R), θ that predict 1.
+
+        So the mean residual is right whatever the level is. A row [x, c] with residual r adds r c θ / ‖θ‖², c
+        cut to [0, 1] and |r| ≤ 1, and of the rest what keeps its length within the level.
+        """
+        self.constant = one / (one**2).sum(axis=0)
+
+    @property
+    def least_level(self) -> FloatArray | float:
+        """The norm to which scores are clipped at least, (R,) or 0: twice the part that is never clipped."""
+        return 0.0 if self.constant is None else _LEAST_LEVEL * np.linalg.norm(self.constant, axis=0)
+
+    def clipped_sums(self, group: Group, residual: FloatArray, level: FloatArray) -> FloatArray:
+        """Return the sums over a group's rows of scores clipped to ``level``, one of each replicate."""
+        whitening = self.whitening[group.replicates]
+        if self.constant is None:
+            return clipped_row_sums(group.X, whitening, residual, level)
+        constant = self.constant[:, group.replicates]
+        kept = residual * np.clip(group.X[:, -1:], 0, 1)
+        left = np.sqrt(level**2 - (kept * np.linalg.norm(constant, axis=0)) ** 2)
+        beside = whitening.copy()
+        beside[:, -1] -= constant.T
+        return np.asarray(clipped_row_sums(group.X, beside, residual, left) + constant * kept.sum(axis=0))
 
     def at(self, theta: FloatArray) -> "ScoresAt":
         coef = self.coef(theta)
@@ -181,8 +208,7 @@ class ScoresAt:
         def part(group: Group, made: _Prepared) -> FloatArray:
             residual = made[0]
             weights = group.weights[:, None] if residual.ndim == 3 else group.weights
-            whitening = self._scores.whitening[group.replicates]
-            return clipped_row_sums(group.X, whitening, residual * weights, level[group.replicates])
+            return self._scores.clipped_sums(group, residual * weights, level[group.replicates])
 
         total = self._parts.total(self._scores.shape, part)
         return np.asarray(total / self._scores.sample.n_rows)

@@ -65,16 +65,17 @@ def whitened(Z: FloatArray, matrices: FloatArray) -> FloatArray:
 def clipped_row_sums(
     Z: FloatArray, matrices: FloatArray, factors: FloatArray, level: FloatArray
 ) -> FloatArray:
-    """Return Σ_i of Wz_i f_i', clipped to the norm ``level`` (R,), in the shape (p, R) or (p, K, R).
+    """Return Σ_i of Wz_i f_i', clipped to the norm ``level``, (R,) or (n, R): (p, R) or (p, K, R).
 
     ``factors`` are (n, R) or (n, K, R). Lengths are those of the vectors that are summed, after W: a row adds
     at most ``level`` as computed, whatever W is.
     """
     sums = np.empty((Z.shape[1], *factors.shape[1:]))
+    levels = np.atleast_2d(level).T
     for some in replicates_in_cache(Z, len(matrices)):
         rows, own = whitened(Z, matrices[some]), np.moveaxis(factors[..., some], -1, 0)
         sizes = row_lengths(own) if own.ndim == 3 else np.abs(own)
-        clipped = clip_factor(row_lengths(rows) * sizes, level[some, None])
+        clipped = clip_factor(row_lengths(rows) * sizes, levels[some])
         made = rows.swapaxes(1, 2) @ (
             own * clipped[..., None] if own.ndim == 3 else (own * clipped)[..., None]
         )

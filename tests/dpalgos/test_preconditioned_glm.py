@@ -163,6 +163,35 @@ def test_steps_come_to_their_end_where_events_are_rare_and_well_explained():
     assert missed.mean() <= 0.1
 
 
+def test_rare_events_keep_their_rate_where_scores_of_all_of_them_are_clipped():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((8000, 4)), np.ones(8000)])
+    y = rng.binomial(1, 1 / (1 + np.exp(4.9 - X @ [0.3, -0.2, 0.1, 0, 0]))).astype(float)
+    ask = {"family": "logistic", "intercept": True, "epsilon": 1.0, "delta": 8000**-2.0, "replicates": 40}
+    ours = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), **ask).estimate
+    assert np.mean(1 / (1 + np.exp(-X @ ours))) == pytest.approx(y.mean(), rel=0.15)
+
+
+def test_answers_to_rare_events_that_are_well_explained_are_not_too_small():
+    """With the curvature at the start of each step alone, steps are too short where events are rare."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((10_000, 3)), np.ones(10_000)])
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(7 - X @ [3.0, 0.5, -0.5, 0.0]))).astype(float)
+    ask = {"family": "logistic", "intercept": True, "epsilon": 1.0, "delta": 1e-8, "replicates": 40}
+    ours = dpalgos.estimate(NAME, X, y, rng=np.random.default_rng(0), **ask).estimate
+    assert ours[0].mean() >= 1.93
+
+
+@pytest.mark.parametrize(("size", "kept"), [(799, False), (801, True)])
+def test_the_constant_is_kept_of_scores_from_a_public_number_of_rows_on(size, kept):
+    ask = {"epsilon": 1.0, "delta": 1e-6, "intercept": True}
+    assert PreconditionedGLMParams(family="logistic", **ask).keeps_constant(size, 4) == kept
+    others = [{"interval": 0.95}, {"clip": (2.0, 3.0)}, {"clip": "rule"}, {"intercept": False}]
+    for other in [*others, {"family": "poisson"}, {"family": "gaussian"}]:
+        params = PreconditionedGLMParams(**{"family": "logistic", **ask, **other})
+        assert not params.keeps_constant(size, 4)
+
+
 def explained(family, table, names, units, response, epsilon, replicates=6):
     """The mean over replicates of the share of explained deviance, and of the coefficients' error."""
     columns = [

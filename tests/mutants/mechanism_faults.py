@@ -168,7 +168,10 @@ MECHANISM_FAULTS = {
         "weighted offsets of users are not clipped": Fault("weighted_winsorized_mean", call("clip_rows_l2", "{0}"), neighbors("user_level_mean: weighted-tight")),
     },
     "dpalgos/models/whitened_scores.py": {
-        "scores are not clipped": Fault("ScoresAt.clipped_mean", argument("clipped_row_sums", 3, "1e9 * {all}"), neighbors("preconditioned_glm: public levels-tight")),
+        "scores are not clipped": Fault("WhitenedScores.clipped_sums", argument("clipped_row_sums", 3, "1e9 * {all}", nth=0), neighbors("preconditioned_glm: public levels-tight")),
+        "scores beside the constant are not clipped": Fault("WhitenedScores.clipped_sums", argument("clipped_row_sums", 3, "1e9 * {all}", nth=1), "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
+        "scores beside the constant are clipped as if they were all": Fault("WhitenedScores.clipped_sums", argument("clipped_row_sums", 3, "np.broadcast_to(level, left.shape)", nth=1), "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
+        "the last entry of a row counts in full": Fault("WhitenedScores.clipped_sums", call("clip", "{0}"), "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
         "curvature is not clipped": Fault("CurvatureAt.clipped_mean", call("clip_factor", "1"), neighbors("preconditioned_glm: interval-tight")),
     },
     "dpalgos/params.py": {"a config may set delta": Fault("_OF_THE_RUN", text("delta", "no keyword"), "test_refusals")},

@@ -28,8 +28,10 @@ def scored_steps(
 
     ``center`` (d, R) is the mean white row, ``budget`` has a part "step t" for each step t. An iterate moves
     by ``step_size`` of a full step, and by at most 1 where ψ'' has no bound; curvature is corrected by the
-    scores that are released, but for classes, and raised by ``ridge_factor`` times √d of the noise. Full
-    steps are those of flat θ, as "gradients", with the standard deviation of their noise.
+    scores that are released, but for classes, and raised by ``ridge_factor`` times √d of the noise. Where the
+    constant's part of a score is kept, that of a step is the mean of those at its two ends; not of the first,
+    after which levels are searched again. Full steps are those of flat θ, as "gradients", with the standard
+    deviation of their noise.
     """
     family, sample = scores.family, scores.sample
     origin = np.broadcast_to(scores.origin, scores.shape)[-1] + scores.typical_offset
@@ -37,7 +39,7 @@ def scored_steps(
     points, gradients, stds, full, full_stds = [], [], [], [], []
     for t in range(n_steps):
         at = scores.at(theta)
-        level = levels.scores(at, t)
+        level = np.maximum(levels.scores(at, t), scores.least_level)
         sensitivity = ball_mean_sensitivity(level, sample.n_rows)
         multiplier = budget.gaussian_multiplier(f"step {t}")
         released = transcript.gaussian(
@@ -52,6 +54,9 @@ def scored_steps(
         score = released.reshape(theta.shape)
         curvature = None if secant is None else secant.at(theta, score, noise_std)
         step, amplification = newton_step(family, theta, center, score, ridge, origin, curvature)
+        if secant is not None and curvature is not None and t > 0 and scores.constant is not None:
+            between = (curvature + secant.model(theta + step)) / 2
+            step, amplification = newton_step(family, theta, center, score, ridge, origin, between)
         if secant is not None:
             secant.moved(len(theta) * step_size * amplification * noise_std**2)
         full.append(step.reshape(released.shape))
