@@ -4,7 +4,7 @@
     s_j = the root mean square of z_j − c_j x_d, by a histogram of its powers of two
 
 Centered rows have the same regressions, with another constant. Medians are found for all columns at once by
-a search of eleven counts among all numbers of five binary digits, so that they need no unit. Means are those
+a search of eleven counts, to six binary digits where units may lie: they need no unit. Means are those
 of rows [x, y] about the medians, in units, clipped to a norm R of 1.5√(p + 1): opposite rows, 2R/n; each is
 shrunk by its noise. One of more than √p says that noise misled the search: then the center is 0.
 
@@ -14,10 +14,10 @@ whose root mean square, without rows too close to the median to be told from it,
 declared unit gets it: then no row is farther than it was. One that is smaller gets a unit as well, but rows
 that do not stand out might be rare and large, and would be huge in that unit. So the mean is over the rows
 that stand out alone (a rare category is as far as it was declared), those close to the median are as far as
-it may be off, as many rows as noise can hide count as if they were four times as far as the farthest, and
-still it has to be less than two thirds of the declared unit. Where noise hides 6 % of normal rows, that is so
-below a quarter of it. A column of which most rows are of one size keeps its unit: without a center, a bulk at
--.01 would become a constant of order one.
+it may be off, as many rows as noise can hide count as if they were four times as far as the farthest, in all
+at most for as much as if every row were that far, and still it has to be less than .8 of the declared unit.
+A column of which most rows are of one size, or of which only rows close to the median stand out, keeps its
+unit: without a center, a bulk at -.01 would become a constant of order one.
 
 The response has a center and a unit where nμ ≥ 140, columns a center, too, and a unit where nμ ≥ 300√p: below
 that counts say too little. Medians of columns are searched where nμ ≥ 100√p. Where rows are fewer, four
@@ -29,7 +29,7 @@ were.
 
 Generalized linear models release centers and units of columns alone, both where nμ ≥ 300√p. There a center is
 a median farther from 0 than 1.5 times the root mean square about it, of rows that stand out, so that
-indicators stay as they are. A median is known to a sixteenth: of a column that varies less than that the unit
+indicators stay as they are. A median is known to 1/32: of a column that varies less than that the unit
 stays.
 """
 
@@ -53,20 +53,27 @@ from dpalgos.typing import FloatArray, IntArray
 
 MEDIANS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about centers"
 DISTANCE = "rows far from centers"
-_LOWEST, _N_POWERS, _DIGITS = -24, 64, 4  # the least power of two; how many; binary digits after the first
-_N_SIZES = _N_POWERS << _DIGITS
+_LOWEST, _N_POWERS, _DIGITS = -24, 64, 5  # the least power of two; how many; binary digits after the first
 _IN_CACHE = 2**16  # numbers
-_SIZES = (
-    2.0 ** (_LOWEST + np.arange(_N_POWERS)[:, None]) * (1 + np.arange(1 << _DIGITS) / (1 << _DIGITS))
-).ravel()
+# Candidates between 2^low and 2^high, by digits after the first: five where units of columns may lie.
+_RANGES = (-22, -10, 2), (-10, 14, _DIGITS), (14, 40, 3)
+_SIZES = np.concatenate(
+    [
+        np.outer(2.0 ** np.arange(low, high), 1 + np.arange(1 << digits) / (1 << digits)).ravel()
+        for low, high, digits in _RANGES
+    ]
+)
 _CENTERS = np.concatenate([-_SIZES[::-1], _SIZES])
 _N_COUNTS = counts_needed(len(_CENTERS))
 # The place of a number among powers of two, and among centers, by its first bits: sign, exponent, digits.
 _EXPONENTS = np.arange(1 << 11) - 1023 - _LOWEST + 1
 _POWER_PLACES = np.clip(np.concatenate([_EXPONENTS, _EXPONENTS]), 0, _N_POWERS)
-_SIZE_PLACES = np.clip(np.arange(1 << 11 + _DIGITS) - ((1023 + _LOWEST) << _DIGITS) + 1, 0, _N_SIZES)
-_CENTER_PLACES = _N_SIZES + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
-_LARGER, _SMALLER = 3.0, 2 / 3  # than declared: from there on a column gets its unit
+_SIZE_PLACES = np.searchsorted(
+    _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
+)
+_CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
+_LARGER, _SMALLER = 3.0, 0.8  # than declared: from there on a column gets its unit
+_FARTHER = 16.0  # times the square of the farthest rows, that of rows which noise hides
 _LARGEST = 1024.0  # of units, for larger ones would cost digits
 _FAR = 1.5  # times the distance of rows from a median: from there on it is a center
 _UNKNOWN = 2.0  # units, that distance where no rows stand out: declared bounds are so far
@@ -305,7 +312,8 @@ def _units(
     whole = np.sqrt(sums / n_rows)
     near = np.where(whole > _LARGER, 0, (standing - number).sum(axis=0))
     every = number.sum(axis=0) + near
-    alone = np.sqrt((sums + near * 2 * widths[columns] ** 2 + hidden * 16 * largest) / np.maximum(every, 1))
+    unseen = np.minimum(_FARTHER * hidden, n_rows) * largest
+    alone = np.sqrt((sums + near * 2 * widths[columns] ** 2 + unseen) / np.maximum(every, 1))
     units: FloatArray = np.where(whole > _LARGER, whole, np.where(alone < _SMALLER, alone, 1.0))
     units = np.clip(units, 1 / _LARGEST, _LARGEST)
     of_response = columns[-1] == rows.sample.n_features
@@ -315,7 +323,7 @@ def _units(
         units[-1, np.abs(np.log2(units[-1])) == 1] = 1.0  # a half and two count as right
         number[:, -1] = standing[:, -1]
     # Where no number stands out nothing is known, and little where those that do are few or of one size.
-    known = np.where(units < 1, every > _MOST * n_rows, number.sum(axis=0) > 0)
+    known = (number.sum(axis=0) > 0) & ((units >= 1) | (every > _MOST * n_rows))
     alike = np.maximum(number.max(axis=0), near) > _ALIKE * n_rows
     alike[-1] &= not of_response
     known &= (units >= 1) | ~alike

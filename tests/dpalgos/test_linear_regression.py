@@ -290,6 +290,16 @@ def test_a_far_column_gets_its_smaller_unit_and_an_indicator_of_one_and_minus_on
     assert (units[:, 1] == 1).all()
 
 
+def test_rows_near_a_median_alone_give_no_unit():
+    rng, n = np.random.default_rng(8), 20_000
+    others = 1.2 * rng.choice(2.0 ** np.arange(-10, 10), n)
+    column = np.where(rng.random(n) < 0.55, 0.0, others) - 1.9
+    X = np.column_stack([column, rng.standard_normal(n), np.ones(n)])
+    y = X[:, 1] + rng.standard_normal(n)
+    _, units = units_of(X, y, epsilon=0.3, delta=1e-8, intercept=True)
+    np.testing.assert_array_equal(units, 1)
+
+
 def shifted_errors(n, d, epsilon, shifts):
     """Errors of predictions in standard deviations of the noise, with columns or the response moved."""
     rng = np.random.default_rng(3)
