@@ -284,10 +284,11 @@ def test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far():
 def test_a_far_column_gets_its_smaller_unit_and_an_indicator_of_one_and_minus_one_keeps_its_own():
     rng, n = np.random.default_rng(12), 20_000
     columns = [7 + 0.35 * rng.standard_normal(n), np.where(rng.random(n) < 0.01, 1.0, -1.0)]
+    columns.append(np.where(rng.random(n) < 0.2, -0.7, -1.0))
     y = columns[0] + rng.standard_normal(n)
     _, units = units_of(np.column_stack([*columns, np.ones(n)]), y, epsilon=1.0, delta=1e-8, intercept=True)
     assert ((units[:, 0] > 0.3) & (units[:, 0] < 0.7)).all()
-    assert (units[:, 1] == 1).all()
+    assert (units[:, 1:3] == 1).all()
 
 
 def test_rows_near_a_median_alone_give_no_unit():
