@@ -65,7 +65,8 @@ class SecantCurvature:
             factor = np.clip(found / np.maximum(expected, np.finfo(float).tiny), _LEAST, _MOST)
         unit = move / np.maximum(length, np.finfo(float).tiny)
         factor = np.where(sure, factor, 1.0)
-        self._steeper.append((unit, np.maximum(factor, 1.0)))
+        if (factor > 1).any():
+            self._steeper.append((unit, np.maximum(factor, 1.0)))
         return _scaled(curvature, unit, factor)
 
     def model(self, theta: FloatArray) -> FloatArray:
