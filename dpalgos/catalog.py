@@ -257,6 +257,7 @@ def _faults(entry: Estimator) -> Iterator[str]:
 def catalog() -> list[Estimator]:
     """Return every estimator, sorted by name."""
     _discover()
+    _drop_broken()
     return [_ESTIMATORS[name] for name in sorted(_ESTIMATORS)]
 
 
@@ -270,6 +271,7 @@ def get_estimator(name: str) -> Estimator:
     """
     if not _imported_alone(name):
         _discover()
+    _drop_broken()
     if not isinstance(name, str) or name not in _ESTIMATORS:
         for package in _PACKAGES:
             if reason := load_plugins(f"dpalgos.{package}").broken.get(str(name)):
@@ -305,7 +307,6 @@ def _discover() -> None:
     for package in _PACKAGES:
         load_plugins(f"dpalgos.{package}")
     outside_plugins()
-    _drop_broken()
 
 
 def _drop_broken() -> None:
