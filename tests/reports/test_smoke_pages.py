@@ -94,7 +94,7 @@ def test_so_does_the_page_of_results_at_standard(study, tmp_path, request, monke
 
 def test_scorecard_and_index_of_all_studies_open_without_a_word_on_the_console(reports, tmp_path):
     folder = reports("housing")
-    judged(folder, PlainTasks(), profile="smoke", seed=1)
+    judged(folder, PlainTasks(), RunOptions(study="scorecard", profile="smoke", seed=1))
     for page in (folder / "index.html", folder / "scorecard" / "report.html"):
         (tmp_path / page.stem).mkdir(exist_ok=True)
         assert look(page.read_text(encoding="utf-8"), 1100, tmp_path / page.stem, CONTROLS)["requests"] == []
