@@ -52,8 +52,9 @@ class WhitenedScores:
     def keep_constant(self, one: FloatArray) -> None:
         """From now on clip scores of events beside their part along ``one`` (d, R), θ that predict 1.
 
-        So the mean residual is right whatever the level is. A row [x, c] with residual r adds r c θ / ‖θ‖², c
-        cut to [0, 1] and |r| ≤ 1, and of the rest what keeps its length within the level.
+        So the mean residual is right whatever the level is. A row [x, c], c cut to [0, 1], with residual r,
+        |r| ≤ 1, adds r c θ / ‖θ‖², and of the rest, which is orthogonal to it, what keeps its length within
+        the level. A larger c would leave a rest along θ by rounding.
         """
         self.constant = one / (one**2).sum(axis=0)
 
@@ -68,11 +69,13 @@ class WhitenedScores:
         if self.constant is None:
             return clipped_row_sums(group.X, whitening, residual, level)
         constant = self.constant[:, group.replicates]
-        kept = residual * np.clip(group.X[:, -1:], 0, 1)
+        last = np.clip(group.X[:, -1:], 0, 1)
+        kept = residual * last
         left = np.sqrt(level**2 - (kept * np.linalg.norm(constant, axis=0)) ** 2)
         beside = whitening.copy()
         beside[:, -1] -= constant.T
-        return np.asarray(clipped_row_sums(group.X, beside, residual, left) + constant * kept.sum(axis=0))
+        rows = np.concatenate([group.X[:, :-1], last], axis=1)
+        return np.asarray(clipped_row_sums(rows, beside, residual, left) + constant * kept.sum(axis=0))
 
     def at(self, theta: FloatArray) -> "ScoresAt":
         coef = self.coef(theta)

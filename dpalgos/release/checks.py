@@ -66,10 +66,10 @@ def check_event(event: Event) -> Event:
     """
     scales = {name: getattr(event, name) for name in _SCALES if hasattr(event, name)}
     if "noise_multiplier" in scales:
-        scales["noise scale"] = scales["noise_multiplier"] * np.asarray(scales["l2_sensitivity"])
+        scales["noise scale"] = scales["noise_multiplier"] * scales["l2_sensitivity"]
     for name, value in scales.items():
-        values = np.asarray(value, dtype=float)
-        if not (np.isfinite(values) & (values >= np.finfo(float).tiny)).all():
+        least, most = (value, value) if is_number(value) else (np.min(value), np.max(value))
+        if not (least >= float_info.min and most <= float_info.max):
             raise InputError(
                 f"the {name} of the release {event.label!r} must be a normal positive number, got {value!r}; "
                 "declare bounds nearer to 1, and change the unit of the data accordingly"

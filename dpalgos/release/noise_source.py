@@ -5,6 +5,7 @@ runs. Seeded generators are for research: they are neither cryptographic nor har
 floating-point leaks.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -109,7 +110,7 @@ class Noise:
         return Noise(self._rngs[replicates])
 
     def _draw(self, kind: str, shape: tuple[int, ...]) -> FloatArray:
-        count = int(np.prod(shape))
+        count = math.prod(shape)
         block = self._blocks.get(kind)
         if block is None or block.shape[0] < count:
             fresh = self._fresh(kind, max(count, _BLOCK))

@@ -22,7 +22,7 @@ from dpalgos.accounting.events import (
     SampledGaussianEvent,
     UnprotectedEvent,
 )
-from dpalgos.release.checks import check_event
+from dpalgos.release.checks import check_event, is_number
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -86,9 +86,11 @@ class Transcript:
 
     def record(self, *events: Event) -> None:
         """Charge what is about to be released, under the transcript's relation, or refuse vanishing noise."""
-        self.events.extend(
-            replace(check_event(event), relation=self._relation, group=self._group) for event in events
-        )
+        for event in events:
+            check_event(event)
+            if event.relation is not self._relation or event.group != self._group:
+                event = replace(event, relation=self._relation, group=self._group)
+            self.events.append(event)
 
     @contextmanager
     def among(self, group: int) -> Iterator[None]:
@@ -259,5 +261,7 @@ class Transcript:
 
 def plain_sensitivity(sensitivity: float | FloatArray) -> float | FloatArray:
     """Return one number where all replicates share it, else a copy per replicate."""
+    if is_number(sensitivity):
+        return float(sensitivity)
     values = np.asarray(sensitivity, dtype=float)
-    return float(values.flat[0]) if np.all(values == values.flat[0]) else values.copy()
+    return float(values.flat[0]) if (values == values.flat[0]).all() else values.copy()

@@ -22,7 +22,7 @@ _SHORT = 16  # columns of which all products of pairs are worth forming
 # Up to so many columns the general product of a tall matrix with itself takes less time than the symmetric
 # one: a fifth with 5 columns, as much with 16.
 _NARROW = 12
-_IN_CACHE = 2**14  # numbers
+_IN_CACHE = 2**15  # numbers
 
 
 def svec(matrices: FloatArray) -> FloatArray:
@@ -70,16 +70,13 @@ def clipped_row_sums(
     ``factors`` are (n, R) or (n, K, R). Lengths are those of the vectors that are summed, after W: a row adds
     at most ``level`` as computed, whatever W is.
     """
-    sums = np.empty((Z.shape[1], *factors.shape[1:]))
-    levels = np.atleast_2d(level).T
+    sums, levels = np.empty((Z.shape[1], *factors.shape[1:])), np.atleast_2d(level).T
+    n_factors = sums[0, ..., 0].size
     for some in replicates_in_cache(Z, len(matrices)):
-        rows, own = whitened(Z, matrices[some]), np.moveaxis(factors[..., some], -1, 0)
-        sizes = row_lengths(own) if own.ndim == 3 else np.abs(own)
-        clipped = clip_factor(row_lengths(rows) * sizes, levels[some])
-        made = rows.swapaxes(1, 2) @ (
-            own * clipped[..., None] if own.ndim == 3 else (own * clipped)[..., None]
-        )
-        sums[..., some] = np.moveaxis(made, 0, -1).reshape(sums[..., some].shape)
+        rows, own = whitened(Z, matrices[some]), factors[..., some].T.reshape(-1, n_factors, len(Z))
+        sizes = np.abs(own[:, 0]) if own.shape[1] == 1 else row_lengths(own.swapaxes(1, 2))
+        clipped = own * clip_factor(row_lengths(rows) * sizes, levels[some])[:, None]
+        sums[..., some] = (clipped @ rows).T.reshape(sums[..., some].shape)
     return sums
 
 

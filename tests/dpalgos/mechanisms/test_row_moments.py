@@ -138,6 +138,25 @@ def test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_cli
     assert 0.7 < largest <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("length", [1e3, 1e9, 1e16])
+def test_a_row_whose_score_beside_the_constant_is_rounding_adds_no_more_than_its_clip_level(length):
+    """Beside the constant such a row has a score of 0: what rounding leaves points along the constant."""
+    rng, d = np.random.default_rng(0), 4
+    for _ in range(50):
+        root = rng.normal(size=(d, d))
+        W = (root @ root.T + 0.1 * np.eye(d))[None]
+        one = np.linalg.inv(W)[:, :, -1].T
+        aligned = np.linalg.solve(W[0].T, one[:, 0])
+        X = length * np.array([aligned, -aligned]) / np.linalg.norm(aligned)
+        for row in X:
+            for label in (0.0, 1.0):
+                scores = WhitenedScores(Sample(row[None], np.array([label])), get_family("logistic"), W)
+                scores.keep_constant(one)
+                level = np.atleast_1d(scores.least_level)
+                at = scores.at(-50 * np.sign(label - 0.5) * one)
+                assert np.linalg.norm(at.clipped_mean(level)) <= level * (1 + 1e-9)
+
+
 def test_mean_residuals_are_those_of_all_rows_whatever_the_level_of_scores():
     rng, n = np.random.default_rng(0), 500
     X = np.column_stack([10 * rng.normal(size=(n, 3)), np.ones(n)])
