@@ -42,6 +42,7 @@ class Figure:
     minutes: float
     modules: tuple[str, ...]
     code: str  # the digest of the code that measured what is shown
+    study: str = ""  # whose stored results the command reads
 
     @property
     def stale(self) -> bool:

@@ -40,11 +40,16 @@ def reproduce(names: Sequence[str], run: RunStudies, *, only_list: bool, update:
         return
     if update and not re.fullmatch(r"[0-9a-f]{40}", commit()):
         raise SpecError(f"--update must find all changes committed, got {commit()}; commit them first")
-    if studies := [name for name in chosen if name not in figures]:
-        _studies(studies, run, shown, update=update)
-    for name in chosen:
-        if name in figures:
-            _figure(figures[name], update=update)
+    studies = [name for name in chosen if name not in figures]
+    own = [figures[name] for name in chosen if name in figures]
+    if needed := [*studies, *(figure.study for figure in own if figure.study)]:
+        run(needed)
+    if studies:
+        _studies(studies, shown, update=update)
+    if missed := [figure.name for figure in own if not _measured(figure, update=update)]:
+        raise SpecError(
+            f"{', '.join(missed)} cannot be measured: the command ended with an error, shown above"
+        )
 
 
 def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
@@ -56,9 +61,8 @@ def _list(names: Sequence[str], figures: dict[str, Figure]) -> None:
         typer.echo(f"{name}: {what}{time}{'; measured with other code' if name in of_name else ''}")
 
 
-def _studies(studies: Sequence[str], run: RunStudies, shown: pd.DataFrame, *, update: bool) -> None:
-    """Run studies, and compare their errors with those of the documentation."""
-    run(studies)
+def _studies(studies: Sequence[str], shown: pd.DataFrame, *, update: bool) -> None:
+    """Compare errors of studies that were run with those of the documentation."""
     again = {study: stored.measured(REPORTS, study) for study in studies}
     for study in studies:
         found = stored.differences(shown[shown.study == study], again[study])
@@ -86,8 +90,8 @@ def _error(row: Any, which: str) -> str:
     return "nothing" if math.isnan(mean) else f"{mean:.4g} ± {error:.2g}"
 
 
-def _figure(figure: Figure, *, update: bool) -> None:
-    """Run a figure's own command, and show which lines differ."""
+def _measured(figure: Figure, *, update: bool) -> bool:
+    """Run a figure's own command, and show which lines differ; return whether it could be measured."""
     out = REPORTS / "reproduced" / Path(figure.file).name if figure.file else REPORTS / "reproduced"
     out.parent.mkdir(parents=True, exist_ok=True)
     here = {"python": sys.executable, "dpcost": str(Path(sys.executable).with_name("dpcost"))}
@@ -95,7 +99,7 @@ def _figure(figure: Figure, *, update: bool) -> None:
     say(f"{figure.name}: {figure.command}")
     done = subprocess.run([word.format(out=out) for word in words], cwd=PROJECT_ROOT, check=False)
     if done.returncode:
-        raise SpecError(f"{figure.name} cannot be measured: its command ended with status {done.returncode}")
+        return False
     target = stored.DOCS / figure.file
     if figure.file and out.suffix == ".png":
         same = target.exists() and target.read_bytes() == out.read_bytes()
@@ -115,6 +119,7 @@ def _figure(figure: Figure, *, update: bool) -> None:
         stored.MEASURED.write_text(
             part.sub(rf'\g<1>"{stored.digest(figure.modules)}"', text), encoding="utf-8"
         )
+    return True
 
 
 def _lines(path: Path) -> list[str]:
