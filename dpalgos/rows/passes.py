@@ -3,21 +3,23 @@
 A product with a wide design takes as long as reading the design, so that several take little longer than one
 if they are requested together. Estimators are plain functions that don't know of each other. Each runs in a
 thread of its own, but one at a time: until it needs a sum over the rows, or has ended. When all of them wait,
-one pass makes all the sums, and they go on in their order. Nothing happens at the same time as anything else:
-what they share needs no locks, and the answers do not depend on time.
+one pass makes all the sums, and they go on in their order. No two of them are at work at the same time: what
+they share needs no locks, and the answers do not depend on time. Threads may share the work of a pass, a few
+blocks of rows each; what they compute is added up in the order of the rows.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count, islice
 from typing import Any, TypeVar
 
 import numpy as np
 
 from dpalgos.rows.blocks import Rows, Span
+from dpalgos.rows.threads import in_order
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
@@ -61,40 +63,45 @@ def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floatin
     return block if bound is None else np.clip(block, -bound, bound)
 
 
-def row_sums(rows: Rows, wanted: Sequence[RowSum]) -> list[FloatArray]:
-    """Return the sums (R, d) in one pass."""
+def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[FloatArray]:
+    """Return the sums (R, d) in one pass; the number of threads does not change a bit of them."""
     kinds: dict[tuple[str, float | None, int], list[int]] = {}
     for place, one in enumerate(wanted):
         kinds.setdefault(one.entries, []).append(place)
     totals: list[FloatArray] = [np.empty(0)] * len(wanted)
     for places in kinds.values():
         alike = [wanted[place] for place in places]
-        mask = alike[0].mask
         if sum(support.size for one in alike for support in one.supports) > rows.shape[1]:
-            rows.hold_columns()  # a row by row search for a few numbers takes as long as a product
+            rows.hold_columns(threads)  # a row by row search for a few numbers takes as long as a product
         ends = np.cumsum([one.n_columns for one in alike])
         total: FloatArray = np.zeros((ends[-1], rows.shape[1]))
-        for span in _spans(rows):
-            entries = [truncated(block, alike[0].dtype, alike[0].bound) for _, block in span]
-            chosen = slice(span[0][0].start, span[-1][0].stop)
-            marked = None if mask is None else mask[chosen]
-            factors = [
-                one.factors(u, chosen).T.astype(one.dtype, copy=False)
-                for one, u in zip(alike, _predictors(rows, span, entries, alike, marked), strict=True)
-            ]
-            together = factors[0] if len(factors) == 1 else np.concatenate(factors)
-            if marked is not None:
-                together = together * np.tile(marked.T, (len(alike), 1))
-            ends_of_blocks = np.cumsum([len(block) for block in entries])
-            for block, own in zip(entries, np.split(together, ends_of_blocks[:-1], axis=1), strict=True):
-                used = own.any(axis=1)  # not so where a replicate has none of these rows
-                if used.all():
-                    total += own @ block
-                else:
-                    total[used] += own[used] @ block
+        for parts in in_order(partial(_products, rows, alike), _spans(rows), 1 if rows.streamed else threads):
+            for used, product in parts:
+                total[used] += product
         for place, part in zip(places, np.split(total, ends[:-1]), strict=True):
             totals[place] = part
     return totals
+
+
+def _products(rows: Rows, alike: Sequence[RowSum], span: Span) -> list[tuple[BoolArray | slice, FloatArray]]:
+    """Return which columns the rows of each block are added to, and what is added."""
+    mask, dtype, bound = alike[0].mask, alike[0].dtype, alike[0].bound
+    entries = [truncated(block, dtype, bound) for _, block in span]
+    chosen = slice(span[0][0].start, span[-1][0].stop)
+    marked = None if mask is None else mask[chosen]
+    factors = [
+        one.factors(u, chosen).T.astype(one.dtype, copy=False)
+        for one, u in zip(alike, _predictors(rows, span, entries, alike, marked), strict=True)
+    ]
+    together = factors[0] if len(factors) == 1 else np.concatenate(factors)
+    if marked is not None:
+        together = together * np.tile(marked.T, (len(alike), 1))
+    ends_of_blocks = np.cumsum([len(block) for block in entries])
+    products: list[tuple[BoolArray | slice, FloatArray]] = []
+    for block, own in zip(entries, np.split(together, ends_of_blocks[:-1], axis=1), strict=True):
+        used: BoolArray = np.asarray(own.any(axis=1))  # not so where a replicate has none of these rows
+        products.append((slice(None), own @ block) if used.all() else (used, own[used] @ block))
+    return products
 
 
 def sparse_predictors(rows: Rows, coef: FloatArray, bound: np.floating | None) -> FloatArray:
@@ -169,12 +176,16 @@ def _stacked(entries: Sequence[FloatArray], coef: FloatArray) -> FloatArray:
 
 
 def side_by_side(
-    rows: Rows, functions: Sequence[Callable[[], T]], owner: object, passed: Callable[[int], object]
+    rows: Rows,
+    functions: Sequence[Callable[[], T]],
+    owner: object,
+    passed: Callable[[int], object],
+    threads: Callable[[], int],
 ) -> list[tuple[T, float]]:
     """Return what each function returns, and its seconds; raise what the first failing one raised.
 
-    Sums over the rows that they ask of :func:`row_sum` for this owner are made in one pass for all that wait.
-    ``passed`` is told the number of passes after each.
+    Sums over the rows that they ask of :func:`row_sum` for this owner are made in one pass for all that wait,
+    by as many threads as ``threads`` says then. ``passed`` is told the number of passes after each.
     """
     runs = [_Run(function, owner) for function in functions]
     for run in runs:
@@ -184,7 +195,7 @@ def side_by_side(
             left = [run for run in runs if not run.ended]
             if not left:
                 break
-            _answer(rows, [run for run in left if run.wanted is not None])
+            _answer(rows, [run for run in left if run.wanted is not None], threads())
             passed(n_passes)
             for run in left:
                 run.resume()
@@ -259,11 +270,11 @@ class _Run(threading.Thread):
             raise _PassAbandoned
 
 
-def _answer(rows: Rows, waiting: Sequence[_Run]) -> None:
+def _answer(rows: Rows, waiting: Sequence[_Run], threads: int) -> None:
     if not waiting:
         return
     began = time.perf_counter()
-    sums = row_sums(rows, [run.wanted for run in waiting if run.wanted is not None])
+    sums = row_sums(rows, [run.wanted for run in waiting if run.wanted is not None], threads)
     seconds = time.perf_counter() - began
     for run, answer in zip(waiting, sums, strict=True):
         run.wanted, run.answer = None, answer

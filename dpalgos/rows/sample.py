@@ -287,14 +287,17 @@ class Sample:
         return {}
 
     def side_by_side(
-        self, functions: Sequence[Callable[[], T]], passed: Callable[[int], object] = int
+        self,
+        functions: Sequence[Callable[[], T]],
+        passed: Callable[[int], object] = int,
+        threads: Callable[[], int] = lambda: 1,
     ) -> list[tuple[T, float]]:
         """Return what functions of this sample return, and the seconds of each; count the passes on the way.
 
         Where columns are many, :class:`dpalgos.rows.wide.Design` makes their sums over the rows together
         (`dpalgos.rows.passes`).
         """
-        return side_by_side(self.rows, functions, owner=self, passed=passed)
+        return side_by_side(self.rows, functions, self, passed, threads)
 
     def row_sum(self, wanted: RowSum) -> FloatArray:
         """Return a sum over all rows, (R, d)."""

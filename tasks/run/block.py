@@ -23,7 +23,7 @@ from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DatasetSource, Draw, Problem
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.run.resources import computed, one_blas_thread, shares_of
+from tasks.run.resources import computed, one_blas_thread, shares_of, threads_now
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows
@@ -110,7 +110,9 @@ def _answered(
             answered[group[0].question] = _run_cell(group[0], block, draw)
             continue
         runs = [partial(_run_cell, cell, block, draw) for cell in group]
-        for cell, (outcome, seconds) in zip(group, draw.sample.side_by_side(runs, passed), strict=True):
+        for cell, (outcome, seconds) in zip(
+            group, draw.sample.side_by_side(runs, passed, threads_now), strict=True
+        ):
             answered[cell.question] = replace(outcome, seconds=seconds / draw.replicates)
     return answered
 

@@ -34,6 +34,19 @@ def one_blas_thread() -> None:
     threadpool_limits(1)
 
 
+_threads: list[Callable[[], int]] = []  # tells how many threads a block may use now
+
+
+def use_threads(count: Callable[[], int]) -> None:
+    """Let blocks in this process use as many threads as ``count`` says whenever they ask."""
+    _threads.append(count)
+
+
+def threads_now() -> int:
+    """Return how many threads a block may use now: those of the run that no other block uses, or one."""
+    return _threads[-1]() if _threads else 1
+
+
 class Room:
     """Memory, of ``capacity`` bytes, for the data of blocks that run at the same time on one machine."""
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from tasks.errors import SpecError
-from tasks.run.resources import listeners, on_processes, told
+from tasks.run.resources import listeners, on_processes, told, use_threads
 from tasks.turns import SECONDS_TO_STOP, STOPPED
 
 P = ParamSpec("P")
@@ -35,18 +35,20 @@ _DIED = (
 def worker_processes(count: int) -> Iterator[int]:
     """Compute blocks in so many processes, and what is no block in one more; give the number.
 
-    Workers start when they are needed.
+    Workers start when they are needed. Where fewer calls are under way than cores, each may use several.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(_LOADED)
     ended, alive = context.Pipe(duplex=False)
     shares = context.SimpleQueue()
-    given = (ended, shares, dict(os.environ), list(warnings.filters))
+    under_way = context.Value("i", 0)
+    given = (ended, shares, partial(_threads, count, under_way), dict(os.environ), list(warnings.filters))
     pool = ProcessPoolExecutor(count + 1, context, initializer=_begin, initargs=given)
     shown: dict[Any, int] = {}  # the warnings of all workers
 
     def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
+            _add(under_way, 1)
             future = pool.submit(_called, partial(function, *args, **kwargs))
             while not wait([future], timeout=SECONDS_TO_STOP).done:
                 if STOPPED.is_set():
@@ -56,6 +58,8 @@ def worker_processes(count: int) -> Iterator[int]:
             if STOPPED.is_set():
                 raise KeyboardInterrupt from None
             raise SpecError(_DIED) from None
+        finally:
+            _add(under_way, -1)
         for message, category, file, line in said:
             warnings.warn_explicit(message, category, file, line, registry=shown)
         return result
@@ -74,7 +78,22 @@ def worker_processes(count: int) -> Iterator[int]:
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(ended: Connection, shares: Any, environment: dict[str, str], filters: list[Any]) -> None:
+def _add(number: Any, more: int) -> None:
+    with number.get_lock():
+        number.value += more
+
+
+def _threads(count: int, under_way: Any) -> int:
+    return max(1, count // max(1, int(under_way.value)))
+
+
+def _begin(
+    ended: Connection,
+    shares: Any,
+    threads: Callable[[], int],
+    environment: dict[str, str],
+    filters: list[Any],
+) -> None:
     """Make this process a worker: signals are for the one that asked, and so are shares of blocks."""
     for action, message, category, module, line in reversed(filters):
         patterns = (getattr(each, "pattern", "") for each in (message, module))
@@ -83,6 +102,7 @@ def _begin(ended: Connection, shares: Any, environment: dict[str, str], filters:
         signal.signal(each, signal.SIG_IGN)
     os.environ.update(environment)
     threading.Thread(target=_end_with, args=(ended,), daemon=True).start()
+    use_threads(threads)
     listeners.append(lambda *share: shares.put(share))
 
 

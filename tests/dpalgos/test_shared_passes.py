@@ -7,6 +7,7 @@ import pytest
 
 from dpalgos.rows.blocks import HeldRows
 from dpalgos.rows.sample import Sample
+from dpalgos.rows.threads import in_order
 from dpalgos.rows.wide import Design
 
 N, D, R = 1400, 30, 3
@@ -108,6 +109,39 @@ def test_a_sum_of_many_blocks_is_the_plain_one(sample):
     found = Design(sample).mean_score(coef, lambda u, rows: np.tanh(u) - y[rows])
     plain = sample.X.T @ (mask * (np.tanh(sample.X @ coef) - y)) / mask.sum(axis=0)
     np.testing.assert_allclose(found, plain, atol=1e-12)
+
+
+@pytest.mark.parametrize("bound", [None, 0.5])
+def test_threads_change_no_bit(bound):
+    rng, n = np.random.default_rng(3), 9000
+    apart = np.arange(n)[:, None] < np.array([n, n // 3, n // 2])  # some blocks are not used by all
+    given = rng.standard_normal((n, D)).astype(np.float32), rng.standard_normal(n)
+    answers = []
+    for threads in (1, 2, 5):
+        sample = Sample(*given, row_mask=apart, n_replicates=R)
+        runs = [descent(sample, 3, bound=bound), *[descent(sample, 3, bound=bound, n_used=2)] * D]
+        answers.append(sample.side_by_side(runs, threads=lambda threads=threads: threads))
+        assert sample.rows.columns_held
+    for others in answers[1:]:
+        for (one, _), (other, _) in zip(answers[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_parts_come_in_order_and_a_few_at_a_time():
+    begun, lasts = [], threading.Event()
+
+    def square(part):
+        begun.append(part)
+        if part == 0:
+            lasts.wait(0.05)  # the next ones end before the first
+        return part**2
+
+    squares = in_order(square, range(50), 3)
+    assert next(squares) == 0
+    assert len(begun) <= 4
+    assert list(squares) == [part**2 for part in range(1, 50)]
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(lambda part: 1 // part, range(3), 3))
 
 
 def test_those_that_wait_share_one_pass_and_the_last_go_on_alone(sample, monkeypatch):

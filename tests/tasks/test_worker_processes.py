@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -77,6 +78,14 @@ def test_a_warning_is_shown_once_and_what_is_ignored_here_is_not():
             for text in ("news", "dull", "news", "more news"):
                 in_process(worker_calls.warning, text)
     assert [str(each.message) for each in said] == ["news", "more news"]
+
+
+@pytest.mark.parametrize(("calls", "threads"), [(1, 4), (2, 2), (3, 1)])
+def test_a_call_may_use_the_cores_that_no_other_call_uses(tmp_path, calls, threads):
+    with worker_processes(4), ThreadPoolExecutor(calls) as pool:
+        in_process(worker_calls.process)
+        asking = [pool.submit(in_process, worker_calls.threads, tmp_path, calls) for _ in range(calls)]
+        assert {each.result() for each in asking} == {threads}
 
 
 def test_errors_arrive_as_they_are(workers):

@@ -6,7 +6,7 @@ import time
 import warnings
 from pathlib import Path
 
-from tasks.run.resources import shares_of
+from tasks.run.resources import shares_of, threads_now
 
 
 def process():
@@ -38,3 +38,13 @@ def killed():
 def hanging(path):
     Path(path).write_text(str(os.getpid()))
     time.sleep(600)
+
+
+def threads(folder, calls):
+    """Return how many threads a call may use while so many calls are under way."""
+    for step in ("begun", "asked"):
+        count = threads_now()
+        (folder / f"{step} {os.getpid()}").touch()
+        while len(list(folder.glob(f"{step} *"))) < calls:
+            time.sleep(0.01)
+    return count
