@@ -43,7 +43,8 @@ class WhitenedScores:
 
         def prepared(group: Group) -> _Prepared:
             norms = row_norms(group.X, whitening[group.replicates])
-            return family.encode(group.y), norms, np.nonzero(norms > reach)
+            far = np.nonzero(norms > reach) if norms.max() > reach else ()
+            return family.encode(group.y), norms, far
 
         self._groups = sample.grouped(prepared)
 
@@ -89,7 +90,7 @@ class WhitenedScores:
             chosen = coef[..., group.replicates]
             product = (chosen.reshape(len(chosen), -1).T @ group.X.T).T.reshape(-1, *chosen.shape[1:])
             residual = np.asarray(y - self.family.mean(group.shifted(product)))
-            if far[0].size:
+            if far:
                 residual[far] *= (self._reach / norms[far]) ** 2
             residual *= group.weights[:, None] if self.family.classes else group.weights
             size = row_lengths(residual.swapaxes(1, 2)) if self.family.classes else np.abs(residual)

@@ -22,8 +22,8 @@ _SHORT = 16  # columns of which all products of pairs are worth forming
 # Up to so many columns the general product of a tall matrix with itself takes less time than the symmetric
 # one: a fifth with 5 columns, as much with 16.
 _NARROW = 12
-_IN_CACHE = 2**17  # numbers
-_MANY = 8  # replicates: for as many it is worth the copy to store the rows by column
+_IN_CACHE = 2**16  # numbers
+_MANY = 16  # replicates: for as many it is worth the copy to store the rows by column
 
 
 def svec(matrices: FloatArray) -> FloatArray:
