@@ -35,16 +35,12 @@ stays.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.mechanisms.clip_levels import (
-    counts_needed,
-    search_by_counts,
-    search_level,
-    with_response,
-)
+from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts, search_level
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Group, Grouped, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
@@ -159,7 +155,9 @@ class Origin:
     @property
     def maps(self) -> FloatArray:
         """C (R, d + 1, d + 1), with rows [x, y] C centered and in units."""
-        maps = np.einsum("jr,jk->rjk", 1 / self.units, np.eye(len(self.units)))
+        p, n_replicates = self.units.shape
+        maps = np.zeros((n_replicates, p, p))
+        maps.reshape(n_replicates, -1)[:, :: p + 1] = (1 / self.units).T  # the diagonals
         maps[:, -2] -= (self.centers / self.units).T  # of the constant, whose own center is 0
         return np.asarray(maps)
 
@@ -176,9 +174,10 @@ def private_origin(
     """Release the centers and units that the budget has shares for, of the last columns of [x, y]."""
     d, shape = sample.n_features, (sample.n_features + 1, transcript.n_replicates)
     origin, widths = Origin(np.zeros(shape), np.ones(shape)), np.zeros(shape)
-    every, rows = np.arange(d + 1), sample.grouped(with_response)
+    every: IntArray = np.arange(d + 1)
+    rows = sample.grouped(_by_column)
     if MEDIANS in budget.shares:
-        every = every[every != d - 1]
+        every = _others(d)
         chosen = every[len(every) - columns[MEDIANS] :]
         multiplier = budget.gaussian_multiplier(MEDIANS, _N_COUNTS)
         origin.centers[chosen], widths[chosen] = _medians(transcript, rows, chosen, multiplier)
@@ -222,6 +221,11 @@ def private_columns(transcript: Transcript, sample: Sample, budget: SplitBudget)
     far = np.abs(centers[columns]) > _FAR * spread
     origin.centers[columns], origin.units[columns] = np.where(far, centers[columns], 0), units
     return origin
+
+
+def _by_column(group: Group) -> FloatArray:
+    """Return the rows [x, y] of a group, stored by column."""
+    return np.vstack([group.X.T, group.y]).T
 
 
 def _blocks(values: FloatArray, columns: IntArray) -> Iterator[tuple[slice, FloatArray]]:
@@ -272,9 +276,10 @@ def _medians(
     """Release between which candidates medians of columns of [x, y] lie: the middle, and half the width."""
     counts = _counts(rows, columns, _CENTER_PLACES)
     above = counts[..., ::-1].cumsum(axis=-1)[..., ::-1]
+    each = np.arange(len(counts))[:, None], np.arange(len(columns))
     found = search_by_counts(
         transcript,
-        lambda middle: np.asarray(np.take_along_axis(above, middle.T[..., None], axis=-1)[..., 0].T),
+        lambda middle: np.asarray(above[(*each, middle.T)].T),
         above.shape[::-1],
         0.5 * rows.sample.n_rows,
         l2_sensitivity=counts_sensitivity(len(columns)),
@@ -342,15 +347,13 @@ def _means(
 
     Rows, with the constant, are clipped to levels (R,); its own mean is left out.
     """
-    n_rows, p = rows.sample.n_rows, rows.sample.n_features
-    others = np.delete(np.arange(p + 1), p - 1)
+    n_rows, p, maps = rows.sample.n_rows, rows.sample.n_features, origin.maps
 
     def part(group: Group, values: FloatArray) -> FloatArray:
         own = group.replicates
-        weights = np.broadcast_to(group.weights, (len(values), len(level[own])))
-        return clipped_row_sums(values, origin.maps[own], weights, level[own])[others]
+        return clipped_row_sums(values, maps[own], group.weights, level[own])
 
-    total = rows.total((p, transcript.n_replicates), part)
+    total = rows.total((p + 1, transcript.n_replicates), part)[_others(p)]
     sensitivity = ball_mean_sensitivity(level, n_rows)
     released = transcript.gaussian(
         total / n_rows, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MEANS
@@ -363,17 +366,19 @@ def _means_of_few(
 ) -> FloatArray:
     """Return centers (d, R) by rounds of means, each about the last one; where none is near, from 0."""
     sample, d = rows.sample, rows.sample.n_features
-    others, root = np.delete(np.arange(d + 1), d - 1), float(np.sqrt(d))
-
-    def distances(group: Group) -> FloatArray:
-        return np.asarray(row_norms(with_response(group), origin.maps[group.replicates]) * group.weights)
+    others, root = _others(d), float(np.sqrt(d))
 
     def distance(candidates: FloatArray, beyond: float) -> FloatArray:
+        maps = origin.maps
+
+        def distances(group: Group, values: FloatArray) -> FloatArray:
+            return np.asarray(row_norms(values, maps[group.replicates]) * group.weights)
+
         return search_level(
             transcript,
             candidates * root,
             beyond * sample.n_rows,
-            sample.grouped(distances),
+            rows.then(distances),
             noise_multiplier=budget.gaussian_multiplier(DISTANCE, counts_needed(len(_DISTANCES)) + 1),
             label=DISTANCE,
         )
@@ -394,6 +399,12 @@ def _means_of_few(
     origin.centers[others] = first + units * _shrunk(sums / precision, _NOISE / precision)
     lost = np.isinf(distance(np.array([_CLOSE, np.inf]), _MOST_FAR))
     return np.where(lost, first, origin.centers[others])
+
+
+@cache
+def _others(d: int) -> IntArray:
+    """Return the places of all columns of [x, y] but that of the constant, the last of d columns of x."""
+    return np.delete(np.arange(d + 1), d - 1)
 
 
 def _shrunk(means: FloatArray, variance: FloatArray) -> FloatArray:

@@ -9,11 +9,12 @@ import numpy as np
 
 from dpalgos.models.families import Family
 from dpalgos.rows.sample import Group, Grouped, Sample
-from dpalgos.steps.clipping import clip_factor
+from dpalgos.steps.clipping import clip_factor, row_lengths
 from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened, whitened_moments
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_Prepared = tuple[FloatArray, FloatArray]
+_Prepared = tuple[FloatArray, FloatArray, tuple[IntArray, ...]]
+_Scores = tuple[FloatArray, FloatArray]
 _CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
 _LEAST_LEVEL = 2.0  # times the part of a score along the constant at its largest
 
@@ -41,7 +42,9 @@ class WhitenedScores:
         self.constant: FloatArray | None = None
 
         def prepared(group: Group) -> _Prepared:
-            return family.encode(group.y), row_norms(group.X, whitening[group.replicates])
+            norms = row_norms(group.X, whitening[group.replicates])
+            far = np.nonzero(norms > reach) if norms.max() > reach else ()
+            return family.encode(group.y), norms, far
 
         self._groups = sample.grouped(prepared)
 
@@ -63,11 +66,13 @@ class WhitenedScores:
         """The norm to which scores are clipped at least, (R,) or 0: twice the part that is never clipped."""
         return 0.0 if self.constant is None else _LEAST_LEVEL * np.linalg.norm(self.constant, axis=0)
 
-    def clipped_sums(self, group: Group, residual: FloatArray, level: FloatArray) -> FloatArray:
-        """Return the sums over a group's rows of scores clipped to ``level``, one of each replicate."""
+    def clipped_sums(
+        self, group: Group, residual: FloatArray, norms: FloatArray, level: FloatArray
+    ) -> FloatArray:
+        """Return the sums over a group's rows of scores, of these norms, clipped to ``level`` (R,)."""
         whitening = self.whitening[group.replicates]
         if self.constant is None:
-            return clipped_row_sums(group.X, whitening, residual, level)
+            return clipped_row_sums(group.X, whitening, residual, level, norms)
         constant = self.constant[:, group.replicates]
         last = np.clip(group.X[:, -1:], 0, 1)
         kept = residual * last
@@ -80,16 +85,16 @@ class WhitenedScores:
     def at(self, theta: FloatArray) -> "ScoresAt":
         coef = self.coef(theta)
 
-        def made(group: Group, prepared: _Prepared) -> _Prepared:
-            y, norms = prepared
+        def made(group: Group, prepared: _Prepared) -> _Scores:
+            y, norms, far = prepared
             chosen = coef[..., group.replicates]
             product = (chosen.reshape(len(chosen), -1).T @ group.X.T).T.reshape(-1, *chosen.shape[1:])
             residual = np.asarray(y - self.family.mean(group.shifted(product)))
-            far = norms > self._reach
-            if far.any():
+            if far:
                 residual[far] *= (self._reach / norms[far]) ** 2
-            size = np.linalg.norm(residual, axis=1) if self.family.classes else np.abs(residual)
-            return residual, np.asarray(size * norms * group.weights)
+            residual *= group.weights[:, None] if self.family.classes else group.weights
+            size = row_lengths(residual.swapaxes(1, 2)) if self.family.classes else np.abs(residual)
+            return residual, np.asarray(size * norms)
 
         return ScoresAt(self, self._groups.then(made))
 
@@ -105,7 +110,7 @@ class WhitenedScores:
         coef = self.coef(theta)
 
         def made(group: Group, prepared: _Prepared) -> _CurvatureParts:
-            y, norms = prepared
+            y, norms, _ = prepared
             predictor = group.shifted(group.X @ coef[:, group.replicates])
             kept = np.abs(y - self.family.mean(predictor)) * norms <= level[group.replicates]
             second = self.family.second_derivative(predictor) * group.weights
@@ -155,9 +160,9 @@ class CurvatureAt:
 
 
 class ScoresAt:
-    """The scores at one θ: residuals, made once where rows are held, and ℓ2 norms."""
+    """The scores at one θ: residuals and ℓ2 norms, 0 where a row is not used, made once if rows are held."""
 
-    def __init__(self, scores: WhitenedScores, parts: Grouped[_Prepared]) -> None:
+    def __init__(self, scores: WhitenedScores, parts: Grouped[_Scores]) -> None:
         self._scores, self._parts = scores, parts
 
     @property
@@ -176,7 +181,7 @@ class ScoresAt:
     def clipped_second_moments(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
 
-        def weights(group: Group, made: _Prepared) -> FloatArray:
+        def weights(group: Group, made: _Scores) -> FloatArray:
             residual, norms = made
             return np.asarray((residual * clip_factor(norms, level[group.replicates])) ** 2 * group.weights)
 
@@ -186,7 +191,7 @@ class ScoresAt:
         """Return how many rows are far, (1, R): |r| max(1, ‖u‖/√d) > ``level`` (R,), or a cell was moved."""
         scale = np.sqrt(self._scores.sample.n_features)
 
-        def part(group: Group, made: _Prepared) -> FloatArray:
+        def part(group: Group, made: _Scores) -> FloatArray:
             above = np.maximum(np.abs(made[0]), made[1] / scale) > level[group.replicates]
             moved = self._scores.sample.moved_rows(group)
             if moved is not None:
@@ -198,7 +203,7 @@ class ScoresAt:
     def residual_moments(self, level: FloatArray) -> FloatArray:
         """Return means of residuals clipped to ± ``level`` (R,), in levels, and of their squares, (2, R)."""
 
-        def part(group: Group, made: _Prepared) -> FloatArray:
+        def part(group: Group, made: _Scores) -> FloatArray:
             size = np.clip(made[0] / level[group.replicates], -1, 1) * group.weights
             return np.stack([size.sum(axis=0), (size**2).sum(axis=0)])
 
@@ -208,10 +213,8 @@ class ScoresAt:
     def clipped_mean(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""
 
-        def part(group: Group, made: _Prepared) -> FloatArray:
-            residual = made[0]
-            weights = group.weights[:, None] if residual.ndim == 3 else group.weights
-            return self._scores.clipped_sums(group, residual * weights, level[group.replicates])
+        def part(group: Group, made: _Scores) -> FloatArray:
+            return self._scores.clipped_sums(group, *made, level[group.replicates])
 
         total = self._parts.total(self._scores.shape, part)
         return np.asarray(total / self._scores.sample.n_rows)

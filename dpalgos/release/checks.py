@@ -12,12 +12,13 @@ from dpalgos.typing import FloatArray
 # Products of a few public bounds, and their squares, are normal numbers: no sensitivity underflows.
 SMALLEST_BOUND, LARGEST_BOUND = 1e-30, 1e30
 
+_NUMBER = int | float | np.integer | np.floating
 _SCALES = ("noise_multiplier", "l2_sensitivity", "sensitivity", "epsilon", "row_bound_squared", "ridge")
 
 
 def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is a real number; a truth value is none."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return isinstance(value, _NUMBER) and not isinstance(value, bool)
 
 
 def check_positive(name: str, value: object) -> float:
@@ -64,7 +65,8 @@ def check_event(event: Event) -> Event:
     A product of tiny bounds is rounded to zero or to a number with few digits, and noise of that scale covers
     nothing, whatever the event says.
     """
-    scales = {name: getattr(event, name) for name in _SCALES if hasattr(event, name)}
+    stated = vars(event)
+    scales = {name: stated[name] for name in _SCALES if name in stated}
     if "noise_multiplier" in scales:
         scales["noise scale"] = scales["noise_multiplier"] * scales["l2_sensitivity"]
     for name, value in scales.items():

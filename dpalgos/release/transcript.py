@@ -264,4 +264,5 @@ def plain_sensitivity(sensitivity: float | FloatArray) -> float | FloatArray:
     if is_number(sensitivity):
         return float(sensitivity)
     values = np.asarray(sensitivity, dtype=float)
-    return float(values.flat[0]) if (values == values.flat[0]).all() else values.copy()
+    first = float(values.flat[0])
+    return first if values.size == 1 or (values == first).all() else values.copy()

@@ -72,11 +72,8 @@ def counts_above(norms: Grouped[FloatArray], levels: FloatArray) -> Callable[[In
             level = levels[choice, replicate]
 
             def part(group: Group, sizes: FloatArray) -> FloatArray:
-                own = level[group.replicates]
-                columns = np.broadcast_to(sizes, (len(sizes), len(own))).T
-                return np.array(
-                    [np.count_nonzero(each > least) for each, least in zip(columns, own, strict=True)]
-                )
+                exceed = level[group.replicates, None] < sizes.T
+                return np.array([np.count_nonzero(each) for each in exceed])
 
             return norms.total((n_replicates,), part)
 

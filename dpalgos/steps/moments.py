@@ -22,7 +22,8 @@ _SHORT = 16  # columns of which all products of pairs are worth forming
 # Up to so many columns the general product of a tall matrix with itself takes less time than the symmetric
 # one: a fifth with 5 columns, as much with 16.
 _NARROW = 12
-_IN_CACHE = 2**15  # numbers
+_IN_CACHE = 2**16  # numbers
+_MANY = 16  # replicates: for as many it is worth the copy to store the rows by column
 
 
 def svec(matrices: FloatArray) -> FloatArray:
@@ -52,9 +53,10 @@ def row_norms(Z: FloatArray, matrices: FloatArray | None) -> FloatArray:
     """
     if matrices is None:
         return row_lengths(Z)[:, None]
-    return np.concatenate(
-        [row_lengths(whitened(Z, matrices[some])) for some in replicates_in_cache(Z, len(matrices))]
-    ).T
+    norms = np.empty((len(matrices), len(Z)))
+    for some, rows in _whitened_in_cache(Z, matrices):
+        norms[some] = row_lengths(rows)
+    return norms.T
 
 
 def whitened(Z: FloatArray, matrices: FloatArray) -> FloatArray:
@@ -62,20 +64,41 @@ def whitened(Z: FloatArray, matrices: FloatArray) -> FloatArray:
     return np.asarray(matrices.swapaxes(-1, -2) @ Z.T).swapaxes(-1, -2)
 
 
+def _whitened_in_cache(Z: FloatArray, matrices: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield some replicates and their rows Wz, (k, n, p), in an array that the next ones overwrite."""
+    if len(matrices) >= _MANY:
+        Z = np.asfortranarray(Z)
+    rows = None
+    for some in replicates_in_cache(Z, len(matrices)):
+        own = matrices[some].swapaxes(1, 2)
+        rows = np.matmul(own, Z.T, out=None if rows is None else rows[: len(own)])
+        yield some, rows.swapaxes(1, 2)
+
+
 def clipped_row_sums(
-    Z: FloatArray, matrices: FloatArray, factors: FloatArray, level: FloatArray
+    Z: FloatArray,
+    matrices: FloatArray,
+    factors: FloatArray,
+    level: FloatArray,
+    norms: FloatArray | None = None,
 ) -> FloatArray:
     """Return Σ_i of Wz_i f_i', clipped to the norm ``level``, (R,) or (n, R): (p, R) or (p, K, R).
 
-    ``factors`` are (n, R) or (n, K, R). Lengths are those of the vectors that are summed, after W: a row adds
-    at most ``level`` as computed, whatever W is.
+    ``factors`` are (n, R) or (n, K, R), with a last axis of 1 where replicates share them. ``norms`` (n, R),
+    made by :func:`row_norms` if they are known, and else here, are those of the vectors that are summed,
+    after W: a row adds at most ``level`` as computed, whatever W is.
     """
-    sums, levels = np.empty((Z.shape[1], *factors.shape[1:])), np.atleast_2d(level).T
-    n_factors = sums[0, ..., 0].size
-    for some in replicates_in_cache(Z, len(matrices)):
-        rows, own = whitened(Z, matrices[some]), factors[..., some].T.reshape(-1, n_factors, len(Z))
-        sizes = np.abs(own[:, 0]) if own.shape[1] == 1 else row_lengths(own.swapaxes(1, 2))
-        clipped = own * clip_factor(row_lengths(rows) * sizes, levels[some])[:, None]
+    n_factors, levels = factors[0, ..., 0].size, np.atleast_2d(level).T
+    sums = np.empty((Z.shape[1], *factors.shape[1:-1], len(matrices)))
+    for some, rows in _whitened_in_cache(Z, matrices):
+        own = factors if factors.shape[-1] == 1 else factors[..., some]
+        own = own.T.reshape(-1, n_factors, len(Z))
+        if norms is None:
+            sizes = np.abs(own[:, 0]) if n_factors == 1 else row_lengths(own.swapaxes(1, 2))
+            lengths = row_lengths(rows) * sizes
+        else:
+            lengths = norms[:, some].T
+        clipped = own * clip_factor(lengths, levels[some])[:, None]
         sums[..., some] = (clipped @ rows).T.reshape(sums[..., some].shape)
     return sums
 
@@ -94,10 +117,9 @@ def clipped_row_moments(
         return weighted_moments(Z, weights * clip_factor(row_norms(Z, None), level) ** 2)
     weights = np.broadcast_to(weights, (len(Z), len(matrices)))
     moments = np.empty(matrices.shape)
-    for r, matrix in enumerate(matrices):
-        rows = whitened(Z, matrix)
-        rows *= clip_factor(row_lengths(rows), level[r])[:, None]
-        moments[r] = _weighted_square(rows, weights[:, r])
+    for some, rows in _whitened_in_cache(Z, matrices):
+        rows *= clip_factor(row_lengths(rows), level[some, None])[..., None]
+        moments[some] = (rows * weights.T[some, :, None]).swapaxes(1, 2) @ rows
     return moments
 
 

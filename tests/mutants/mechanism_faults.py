@@ -169,6 +169,7 @@ MECHANISM_FAULTS = {
         "weighted offsets of users are not clipped": Fault("weighted_winsorized_mean", call("clip_rows_l2", "{0}"), neighbors("user_level_mean: weighted-tight")),
     },
     "dpalgos/models/whitened_scores.py": {
+        "scores are clipped by the norms of rows before whitening": Fault("WhitenedScores.__init__.prepared", argument("row_norms", 1, "None"), witness("preconditioned_regression: whitened twice-tight")),
         "scores are not clipped": Fault("WhitenedScores.clipped_sums", argument("clipped_row_sums", 3, "1e9 * {all}", nth=0), neighbors("preconditioned_glm: public levels-tight")),
         "scores beside the constant are not clipped": Fault("WhitenedScores.clipped_sums", argument("clipped_row_sums", 3, "1e9 * {all}", nth=1), "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
         "scores beside the constant are clipped as if they were all": Fault("WhitenedScores.clipped_sums", argument("clipped_row_sums", 3, "np.broadcast_to(level, left.shape)", nth=1), "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
@@ -228,9 +229,9 @@ MECHANISM_FAULTS = {
     "dpalgos/steps/moments.py": {
         "sums of one bound on the responses are those of another": Fault("row_moments", argument("computed", 0, "('row moments', row_bound, response_scale)"), "test_row_moments"),
         "second moments of scores move by 1/n": Fault("square_moment_sensitivity", number(2.0, 1.0), witness("adassp: interval-tight", "preconditioned_regression: interval-tight")),
-        "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", argument("row_lengths", 0, "Z[None]", nth=1), witness("preconditioned_regression: whitened twice-tight")),
-        "moments are of whitened rows that nothing clips": Fault("clipped_row_moments", call("clip_factor", "np.ones(len(rows))", nth=1), witness("preconditioned_regression: whitened twice-tight")),
-        "rows are whitened after they are summed": Fault("clipped_row_sums", (call("whitened", "np.repeat({0}[None], len({1}), axis=0)"), argument("row_lengths", 0, "whitened(Z, matrices[some])", nth=1), operation("@", "matrices[some].swapaxes(1, 2) @ ({all})")), "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening"),
+        "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", argument("row_lengths", 0, "Z[None]", nth=1), "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
+        "moments are of whitened rows that nothing clips": Fault("clipped_row_moments", call("clip_factor", "np.ones(rows.shape[:2])", nth=1), witness("preconditioned_regression: whitened twice-tight")),
+        "rows are whitened after they are summed": Fault("clipped_row_sums", (call("_whitened_in_cache", "((some, np.repeat({0}[None], len({1}[some]), axis=0)) for some in replicates_in_cache({0}, len({1})))"), argument("row_lengths", 0, "whitened(Z, matrices[some])", nth=1), operation("@", "({all}) @ matrices[some]")), "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening"),
         "streamed rows are not clipped": Fault("_streamed", call("multiply", "np.copyto({out}, {0})", nth=0), "test_row_moments"),
         "streamed rows are clipped to twice their bound": Fault("_streamed", argument("_clip_factors", 1, "2 * {all}"), "test_row_moments"),
         "streamed responses are not truncated": Fault("_streamed", argument("clip", 1, "-1e300"), "test_row_moments"),
