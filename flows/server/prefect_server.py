@@ -53,8 +53,8 @@ SERVER_SETTINGS = {
 }
 
 # The database may hold what `make serve` schedules and automates; a server of one command leaves it alone.
-# Nobody opens its pages, and no block of Prefect's is used. Its clients have its version and speak plain HTTP:
-# they need not ask for the one, nor read 140 certificates for each connection but one that signs nothing.
+# Nobody opens its pages, and no block of Prefect's is used. Its clients have its version and need not ask for
+# it; they speak plain HTTP, and read one certificate that signs nothing instead of 140 for each connection.
 OF_ONE_COMMAND = {
     "PREFECT_API_SSL_CERT_FILE": str(Path(__file__).with_name("unused-certificate.pem")),
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
