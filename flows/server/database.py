@@ -23,14 +23,27 @@ def script() -> Path:
     return Path(__file__).with_name(f"prefect-{version('prefect')}.sql.gz")
 
 
-def make_database(folder: Path) -> None:
-    """Make the database in Prefect's folder, unless there is one or the user's settings name another."""
+def make_database(folder: Path) -> bool:
+    """Make the database in Prefect's folder, unless there is one or the user's settings name another.
+
+    Return whether it is known to need no migration.
+    """
     database, settings = folder / DATABASE, [name for name in os.environ if name.startswith("PREFECT_")]
-    if database.exists() or not script().exists() or any("DATABASE" in name for name in settings):
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(":memory:")) as connection, NamedTemporaryFile(dir=folder) as file:
-        connection.executescript(gzip.decompress(script().read_bytes()).decode())
+    if not script().exists() or any("DATABASE" in name for name in settings):
+        return False
+    statements = gzip.decompress(script().read_bytes()).decode()
+    if not database.exists():
+        _make(database, statements)
+    with suppress(sqlite3.Error, ValueError), closing(sqlite3.connect(database)) as connection:
+        [(version_of_schema,)] = connection.execute("SELECT version_num FROM alembic_version")
+        return f"'{version_of_schema}'" in statements
+    return False
+
+
+def _make(database: Path, statements: str) -> None:
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(":memory:")) as connection, NamedTemporaryFile(dir=database.parent) as file:
+        connection.executescript(statements)
         file.write(connection.serialize())
         file.flush()
         os.fsync(file.fileno())

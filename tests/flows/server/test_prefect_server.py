@@ -203,7 +203,7 @@ def test_no_database_is_made_where_there_is_one_or_a_setting_names_another(tmp_p
     else:
         (tmp_path / DATABASE).write_bytes(b"mine")
     before = sorted(tmp_path.iterdir())
-    make_database(tmp_path)
+    assert not make_database(tmp_path)
     assert sorted(tmp_path.iterdir()) == before
     assert there == "a setting" or (tmp_path / DATABASE).read_bytes() == b"mine"
 
@@ -212,6 +212,14 @@ def test_no_database_is_made_for_another_version_of_prefect(tmp_path, monkeypatc
     monkeypatch.setattr(database, "version", lambda package: "3.8.7")
     make_database(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_of_another_schema_is_left_to_be_migrated(tmp_path):
+    assert make_database(tmp_path)
+    assert make_database(tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'earlier'")
+    assert not make_database(tmp_path)
 
 
 def test_the_statements_are_those_of_the_pinned_version():
