@@ -27,9 +27,7 @@ summary and to the error of non-private iterative hard thresholding. So the floc
 evidence about the real data. One boid in eight perceives none; of the real ones it may be every other.
 """
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -82,17 +80,10 @@ def simulate(
     mean of its headings is longer than ½, grouped if at least half of its boids perceive 20 others or more.
     """
     simulations = range(-(-n_frames // FRAMES))
-
-    def filmed(first: int) -> tuple[Float, npt.NDArray[np.int8]]:
+    for first in range(0, len(simulations), _BATCH):
         flocks = _start(simulations[first : first + _BATCH], seed)
         frames = _film(flocks)
-        return frames, np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
-
-    firsts = range(0, len(simulations), _BATCH)
-    at_once = os.cpu_count() or 1
-    with ThreadPoolExecutor(at_once, thread_name_prefix="flocks") as pool:
-        for some in range(0, len(firsts), at_once):
-            yield from pool.map(filmed, firsts[some : some + at_once])
+        yield frames, np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
 
 
 def _seen(frames: Float, label: Label) -> npt.NDArray[np.int8]:
