@@ -13,7 +13,7 @@ setup(
     package_data={
         "dpalgos": ["py.typed", "*.pyi"],
         "dpcost.flows": ["claims.toml", "schedules.toml", "cli/templates/*"],
-        "dpcost.flows.server": ["*.sql.gz", "*.pem"],
+        "dpcost.flows.server": ["*.sql.gz"],
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.flows.league": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],

@@ -53,10 +53,8 @@ SERVER_SETTINGS = {
 }
 
 # The database may hold what `make serve` schedules and automates; a server of one command leaves it alone.
-# Nobody opens its pages, and no block of Prefect's is used. Its clients have its version and need not ask for
-# it; they speak plain HTTP, and read one certificate that signs nothing instead of 140 for each connection.
+# Nobody opens its pages, and no block of Prefect's is used. Its clients have its version: they need not ask.
 OF_ONE_COMMAND = {
-    "PREFECT_API_SSL_CERT_FILE": str(Path(__file__).with_name("unused-certificate.pem")),
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     "PREFECT_SERVER_UI_ENABLED": "false",
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
