@@ -21,7 +21,6 @@ fact the root of K instead of K. More rows go in partitions (:mod:`dpalgos.rows.
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -61,7 +60,7 @@ class Rows(ABC):
     """A design of n rows and d columns of finite numbers.
 
     ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
-    read anew for every pass; where ``columns_held``, some columns are read in proportion to their number.
+    read anew for every pass; where ``columns_held``, those in memory are held by column, too.
     """
 
     streamed, columns_held = False, False
@@ -110,13 +109,17 @@ class Rows(ABC):
             taken[rows] = self.some_columns([(rows, block)], chosen)
         return taken
 
-    def some_columns(self, span: Span, chosen: IntArray, part: slice = slice(None)) -> FloatArray:
-        """Return a copy of some columns of adjacent blocks, or of a part of their rows, (m, k)."""
-        return np.concatenate([block.take(chosen, axis=1) for _, block in span])[part]
+    def some_columns(self, span: Span, chosen: IntArray) -> FloatArray:
+        """Return a copy of some columns of adjacent blocks, (m, k)."""
+        return np.concatenate([block.take(chosen, axis=1) for _, block in span])
 
     @abstractmethod
     def hold_columns(self, threads: int = 1) -> None:
-        """Prepare for many calls of :meth:`some_columns`: rows in memory are held by column, too."""
+        """Hold rows in memory by column, too, for many calls of :meth:`held_columns`."""
+
+    @abstractmethod
+    def held_columns(self, rows: slice) -> FloatArray:
+        """Return the columns of a block, (d, m), where ``columns_held``."""
 
 
 class HeldRows(Rows):
@@ -125,7 +128,7 @@ class HeldRows(Rows):
     What is known of them, their largest entry first of all, decides where they are truncated.
     """
 
-    _by_column: FloatArray | None = None
+    _by_column: list[FloatArray] | None = None  # each block
 
     def __init__(self, values: object) -> None:
         self._array = unchanging(float_array("X", values, n_dimensions=2))
@@ -138,25 +141,22 @@ class HeldRows(Rows):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
 
-    def some_columns(self, span: Span, chosen: IntArray, part: slice = slice(None)) -> FloatArray:
-        if self._by_column is None:
-            return super().some_columns(span, chosen, part)
-        rows = range(span[0][0].start, span[-1][0].stop)[part]
-        return self._by_column[chosen, rows.start : rows.stop].T
-
     def hold_columns(self, threads: int = 1) -> None:
-        if self._by_column is not None:
-            return
-        by_column: FloatArray = np.empty(self.shape[::-1], self.dtype)
+        if self._by_column is None:
+            self._by_column = list(in_order(_by_column, self.blocks(), threads))
+            self.columns_held = True
 
-        def copy(part: tuple[slice, FloatArray]) -> None:  # a third of the time that the whole at once takes
-            by_column[:, part[0]] = part[1].T
-
-        deque(in_order(copy, self.blocks(), threads), maxlen=0)
-        self._by_column, self.columns_held = by_column, True
+    def held_columns(self, rows: slice) -> FloatArray:
+        assert self._by_column is not None
+        return self._by_column[int(rows.start) // self.block_size]
 
     def array(self) -> FloatArray:
         return self._array
+
+
+def _by_column(part: tuple[slice, FloatArray]) -> FloatArray:
+    copy: FloatArray = np.ascontiguousarray(part[1].T)
+    return copy
 
 
 class StreamRefused(InputError):
@@ -286,6 +286,9 @@ class StreamedRows(Rows):
 
     def hold_columns(self, threads: int = 1) -> None:
         """Do nothing, for a stream is not held."""
+
+    def held_columns(self, rows: slice) -> FloatArray:
+        raise AssertionError("a stream is not held")
 
     def array(self) -> FloatArray:
         raise StreamRefused(

@@ -45,16 +45,15 @@ class RowSum:
     mask: BoolArray | None = None
 
     @cached_property
-    def supports(self) -> list[IntArray]:
-        """The nonzero entries of each column of sparse coefficients; of dense ones or none nothing."""
-        if self.coef is None or _DENSE * np.count_nonzero(self.coef.any(axis=1)) >= len(self.coef):
-            return []
-        return [np.flatnonzero(column) for column in self.coef.T]
+    def is_sparse(self) -> bool:
+        """Whether most columns have no coefficient but zero."""
+        return self.coef is not None and _DENSE * int(self.coef.any(axis=1).sum()) < len(self.coef)
 
     @property
-    def entries(self) -> tuple[str, float | None, int]:
-        """Precision, bound and mask, which decide the entries that are multiplied."""
-        return self.dtype.str, None if self.bound is None else float(self.bound), id(self.mask)
+    def entries(self) -> tuple[str, float | None, int, int]:
+        """Precision, bound and mask, which decide the entries that are multiplied, and R."""
+        bound = None if self.bound is None else float(self.bound)
+        return self.dtype.str, bound, id(self.mask), self.n_columns
 
 
 def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floating | None) -> FloatArray:
@@ -65,49 +64,108 @@ def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floatin
 
 def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[FloatArray]:
     """Return the sums (R, d) in one pass; the number of threads does not change a bit of them."""
-    kinds: dict[tuple[str, float | None, int], list[int]] = {}
+    kinds: dict[tuple[str, float | None, int, int], list[int]] = {}
     for place, one in enumerate(wanted):
         kinds.setdefault(one.entries, []).append(place)
     totals: list[FloatArray] = [np.empty(0)] * len(wanted)
     for places in kinds.values():
         alike = [wanted[place] for place in places]
-        if sum(support.size for one in alike for support in one.supports) > rows.shape[1]:
+        few = [one.coef for one in alike if one.coef is not None and one.is_sparse]
+        if sum(map(np.count_nonzero, few)) > rows.shape[1]:
             rows.hold_columns(threads)  # a row by row search for a few numbers takes as long as a product
-        ends = np.cumsum([one.n_columns for one in alike])
-        total: FloatArray = np.zeros((ends[-1], rows.shape[1]))
-        for parts in in_order(partial(_products, rows, alike), _spans(rows), 1 if rows.streamed else threads):
-            for used, product in parts:
-                total[used] += product
-        for place, part in zip(places, np.split(total, ends[:-1]), strict=True):
+        few = few if rows.columns_held else []
+        first = alike[0]
+        sparse = _Sparse.of(few, rows, first.dtype, first.bound, first.mask is not None) if few else None
+        total: FloatArray = np.zeros((first.n_columns, len(alike), rows.shape[1]))
+        products = partial(_products, rows, alike, sparse)
+        for parts in in_order(products, _spans(rows), 1 if rows.streamed else threads):
+            for chosen, product in parts:
+                if chosen is None:
+                    total += product
+                    continue
+                for column, own in zip(chosen, product, strict=True):  # in less time than all at once
+                    total[column] += own
+        for place, part in zip(places, total.transpose(1, 0, 2), strict=True):
             totals[place] = part
     return totals
 
 
-def _products(rows: Rows, alike: Sequence[RowSum], span: Span) -> list[tuple[BoolArray | slice, FloatArray]]:
-    """Return which columns the rows of each block are added to, and what is added."""
+@dataclass(frozen=True, eq=False)
+class _Sparse:
+    """Sparse coefficients of K sums in R columns each, to multiply rows that are held by column."""
+
+    weights: Sequence[Any]  # a sparse array (R K, d') of the columns in use, or one (K, d') for each of R
+    columns: IntArray | slice
+    shape: tuple[int, int]
+    entries: Callable[[FloatArray], FloatArray]
+
+    @classmethod
+    def of(
+        cls,
+        coefs: Sequence[FloatArray],
+        rows: Rows,
+        dtype: np.dtype[np.floating],
+        bound: np.floating | None,
+        apart: bool,
+    ) -> "_Sparse":
+        """Take coefficients (d, R), those of each of R columns ``apart`` where not all are given a row."""
+        from scipy.sparse import csr_array
+
+        together = np.stack([coef.T for coef in coefs], axis=1)
+        columns: IntArray | slice = slice(None)
+        if bound is not None or dtype != rows.dtype:  # else entries are used where they lie
+            columns = np.flatnonzero(together.any(axis=(0, 1)))
+            together = together[..., columns]
+        parts = together if apart else [together.reshape(together.shape[0] * len(coefs), len(together.T))]
+        entries = partial(truncated, dtype=dtype, bound=bound)
+        return cls([csr_array(part) for part in parts], columns, together.shape[:2], entries)
+
+    def products(self, rows: Rows, span: Span, marked: BoolArray | None) -> FloatArray:
+        """Return the products (R, K, m) with some blocks; 0 where a column is given no row of a block."""
+        ends = np.cumsum([len(block) for _, block in span])
+        products = np.zeros((*self.shape, ends[-1]), self.weights[0].dtype)
+        for (chosen, _), own in zip(span, np.split(products, ends[:-1], axis=2), strict=True):
+            entries = self.entries(rows.held_columns(chosen)[self.columns])
+            if marked is None:
+                own[:] = (self.weights[0] @ entries).reshape(own.shape)
+                continue
+            given = marked[chosen.start - span[0][0].start :][: own.shape[2]]
+            for r in np.flatnonzero(given.any(axis=0)):
+                own[r] = self.weights[int(r)] @ entries
+        return products
+
+
+def _products(
+    rows: Rows, alike: Sequence[RowSum], sparse: _Sparse | None, span: Span
+) -> list[tuple[IntArray | None, FloatArray]]:
+    """Return which columns the rows of each block are added to (None: all), and what is, (R, K, d)."""
     mask, dtype, bound = alike[0].mask, alike[0].dtype, alike[0].bound
     entries = [truncated(block, dtype, bound) for _, block in span]
-    chosen = slice(span[0][0].start, span[-1][0].stop)
-    marked = None if mask is None else mask[chosen]
-    factors = [
-        one.factors(u, chosen).T.astype(one.dtype, copy=False)
-        for one, u in zip(alike, _predictors(rows, span, entries, alike, marked), strict=True)
-    ]
-    together = factors[0] if len(factors) == 1 else np.concatenate(factors)
-    if marked is not None:
-        together = together * np.tile(marked.T, (len(alike), 1))
-    ends_of_blocks = np.cumsum([len(block) for block in entries])
-    products: list[tuple[BoolArray | slice, FloatArray]] = []
-    for block, own in zip(entries, np.split(together, ends_of_blocks[:-1], axis=1), strict=True):
-        used: BoolArray = np.asarray(own.any(axis=1))  # not so where a replicate has none of these rows
-        products.append((slice(None), own @ block) if used.all() else (used, own[used] @ block))
+    every = slice(span[0][0].start, span[-1][0].stop)
+    marked = None if mask is None else mask[every]
+    predictors = _predictors(rows, span, entries, alike, sparse, marked)
+    factors = np.stack(
+        [one.factors(u, every).T.astype(dtype, copy=False) for one, u in zip(alike, predictors, strict=True)],
+        axis=1,
+    )
+    ends = np.cumsum([len(block) for block in entries])
+    products: list[tuple[IntArray | None, FloatArray]] = []
+    for i, (block, own) in enumerate(zip(entries, np.split(factors, ends[:-1], axis=2), strict=True)):
+        chosen: IntArray | None = None
+        if marked is not None:
+            given = marked[ends[i] - len(block) : ends[i]].T
+            chosen = np.flatnonzero(given.any(axis=1))  # not all where a replicate has none of these rows
+            own = own[chosen] * given[chosen, None]
+        products.append(
+            (chosen, (own.reshape(-1, len(block)) @ block).reshape(*own.shape[:2], block.shape[1]))
+        )
     return products
 
 
 def sparse_predictors(rows: Rows, coef: FloatArray, bound: np.floating | None) -> FloatArray:
     """Return the products of all rows, held by column, with sparse coefficients (d, R), (n, R)."""
-    supports = [np.flatnonzero(column) for column in coef.T]
-    return np.concatenate([_by_column(rows, span, supports, coef, bound) for span in _spans(rows)])
+    sparse = _Sparse.of([coef], rows, coef.dtype, bound, apart=False)
+    return np.concatenate([sparse.products(rows, span, None)[:, 0].T for span in _spans(rows)])
 
 
 def _spans(rows: Rows) -> Iterator[Span]:
@@ -122,51 +180,28 @@ def _predictors(
     span: Span,
     entries: Sequence[FloatArray],
     alike: Sequence[RowSum],
+    sparse: _Sparse | None,
     marked: BoolArray | None,
 ) -> list[FloatArray | None]:
     """Return the predictors that are wanted: one product for all whose coefficients are dense."""
-    dense = [one.coef for one in alike if one.coef is not None and not one.supports]
+    dense = [one.coef for one in alike if one.coef is not None and not one.is_sparse]
     ends = np.cumsum([coef.shape[1] for coef in dense])
     every = np.concatenate(dense, axis=1) if dense else None
     parts = iter([] if every is None else np.split(_stacked(entries, every), ends[:-1], axis=1))
-    ranges = _ranges(marked) if marked is not None and rows.columns_held else None
-    return [
-        None if one.coef is None else _sparse(rows, span, one, ranges) if one.supports else next(parts)
-        for one in alike
-    ]
+    few = None if sparse is None else iter(sparse.products(rows, span, marked).transpose(1, 2, 0))
+
+    def of(one: RowSum) -> FloatArray | None:
+        if one.coef is None or not one.is_sparse:
+            return None if one.coef is None else next(parts)
+        return _of_support(rows, span, one, one.coef) if few is None else next(few)
+
+    return list(map(of, alike))
 
 
-def _ranges(marked: BoolArray) -> list[slice]:
-    """Return the rows from the first to the last one that each column is given."""
-    found = [np.flatnonzero(column) for column in marked.T]
-    return [slice(rows[0], rows[-1] + 1) if len(rows) else slice(0) for rows in found]
-
-
-def _sparse(rows: Rows, span: Span, one: RowSum, ranges: Sequence[slice] | None) -> FloatArray:
-    """Return the products of some blocks with sparse coefficients, one by one where that saves reading."""
-    assert one.coef is not None
-    if rows.columns_held:
-        return _by_column(rows, span, one.supports, one.coef, one.bound, ranges)
-    support: IntArray = np.flatnonzero(one.coef.any(axis=1))
-    return np.asarray(truncated(rows.some_columns(span, support), one.dtype, one.bound) @ one.coef[support])
-
-
-def _by_column(
-    rows: Rows,
-    span: Span,
-    supports: Sequence[IntArray],
-    coef: FloatArray,
-    bound: np.floating | None,
-    ranges: Sequence[slice] | None = None,
-) -> FloatArray:
-    """Return the products of some blocks, or of a range of their rows, with each sparse column; else 0."""
-    n_rows = span[-1][0].stop - span[0][0].start
-    products = np.zeros((len(supports), n_rows), coef.dtype)
-    for r, (support, column) in enumerate(zip(supports, coef.T, strict=True)):
-        part = slice(0, n_rows) if ranges is None else ranges[r]
-        entries = truncated(rows.some_columns(span, support, part), coef.dtype, bound)
-        products[r, part] = entries @ column[support]
-    return products.T
+def _of_support(rows: Rows, span: Span, one: RowSum, coef: FloatArray) -> FloatArray:
+    """Return the products of some blocks with sparse coefficients (d, R), of the columns in use alone."""
+    support: IntArray = np.flatnonzero(coef.any(axis=1))
+    return np.asarray(truncated(rows.some_columns(span, support), one.dtype, one.bound) @ coef[support])
 
 
 def _stacked(entries: Sequence[FloatArray], coef: FloatArray) -> FloatArray:

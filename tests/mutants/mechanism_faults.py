@@ -183,6 +183,7 @@ MECHANISM_FAULTS = {
         "noise in a cube is that of one column fewer": Fault("Noise.box", argument("laplace", 0, "{left}"), law("box_mean-tight")),
         "Laplace noise has half its scale": Fault("_laplace", call("log", "{all} / 2"), "test_noise_source"),
         "Laplace noise has one sign": Fault("_laplace", call("copysign", "np.abs({0}, out={out})"), "test_noise_source"),
+        "a large score without a large draw is not selected": Fault("Noise.largest_with_laplace", operation(">=", "False", nth=1), "test_noise_source"),
         "all replicates share their noise": Fault("Noise._fresh", argument("fill_draws", 1, "self._rngs[0]"), batch("dp_mean-tight")),
     },
     "dpalgos/release/transcript.py": {
@@ -200,10 +201,15 @@ MECHANISM_FAULTS = {
         "a stream may grow": Fault("StreamedRows._check_values", condition("largest_magnitude", "False"), "test_blocked_design"),
         "a column does not count in the norm": Fault("_row_squares", number(1, 2), "test_row_moments"),
         "large values of a stream are not looked at": Fault("_check_magnitudes", call("dot", "0.0"), "test_blocked_design"),
-        "columns that are held are of the first rows": Fault("HeldRows.some_columns", name("rows", "slice(rows.stop - rows.start)", nth=1), "test_shared_passes"),
+        "columns that are held are of the first rows": Fault("HeldRows.held_columns", name("rows", "slice(0, 1)"), "test_shared_passes"),
     },
     "dpalgos/rows/partitions.py": {"partial sums are added without what additions lose": Fault("total_of", returns("total"), "test_blocked_design"), "a partition is moved to the place of the first": Fault("PartitionedRows._placed", call("len", "0"), "test_blocked_design")},
-    "dpalgos/rows/passes.py": {"the last row of a replicate has no predictor": Fault("_ranges", operation("+", "rows[-1]"), "test_shared_passes"), "sums of some fits are added to those of the first": Fault("row_sums", name("used", "slice(len(product))", nth=1), "test_shared_passes"), "of blocks whose factors are computed together the second gets those of the first": Fault("_products", call("split", "[{0}[:, : part.shape[1]] for part in {all}]"), "test_shared_passes")},
+    "dpalgos/rows/passes.py": {
+        "rows of a block that a replicate uses in part have no predictor": Fault("_Sparse.products", call("any", "{of}.all(axis=0)"), "test_shared_passes"),
+        "few coefficients are those of other columns": Fault("_Sparse.of", call("flatnonzero", "{all} - 1"), "test_shared_passes"),
+        "sums of some replicates are added to those of the first": Fault("row_sums", name("column", "0", nth=1), "test_shared_passes"),
+        "of blocks whose factors are computed together the second gets those of the first": Fault("_products", call("split", "[{0}[..., : part.shape[2]] for part in {all}]"), "test_shared_passes"),
+    },
     "dpalgos/rows/threads.py": {"what the last threads computed is lost": Fault("in_order", condition("ahead", "False", nth=1), "test_shared_passes"), "parts come in the order in which they are computed": Fault("in_order", call("popleft", "next(done for done in [*ahead, ahead[0]] if done.done() or done is ahead[0])", nth=0), "test_shared_passes")},
     "dpalgos/rows/sample.py": {
         "replicates ignore which rows they use": Fault("Sample.mean_of", condition("float_mask", "True", nth=1), batch("sample_mean-None")),

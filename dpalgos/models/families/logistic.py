@@ -33,7 +33,10 @@ class Logistic(Family):
         return np.asarray(np.logaddexp(np.zeros((), dtype=u.dtype), u))
 
     def mean(self, u: FloatArray) -> FloatArray:
-        return np.asarray(scipy.special.expit(u))
+        if u.dtype != np.float32:
+            return np.asarray(scipy.special.expit(u))
+        with np.errstate(over="ignore"):  # 1 / ∞ is the limit
+            return np.asarray(1 / (1 + np.exp(-u)))  # in half of the time
 
     def second_derivative(self, u: FloatArray) -> FloatArray:
         return np.asarray(scipy.special.expit(u) * scipy.special.expit(-u))
@@ -43,7 +46,7 @@ class Logistic(Family):
 
     def residual(self, u: FloatArray, y: FloatArray) -> FloatArray:
         """sigmoid(u) − y with y clipped to [0, 1]: a label −1 would double the sensitivity, 0.5 would not."""
-        return np.asarray(scipy.special.expit(u) - np.clip(y, 0, 1))
+        return np.asarray(self.mean(u) - np.clip(y, 0, 1))
 
     def largest_residual(self, predictor_bound: float | FloatArray) -> FloatArray:
         """sigmoid(a), by y = 0 at u = a or y = 1 at u = −a."""
