@@ -45,9 +45,9 @@ def least_noise_factor(
         return float(np.log(max(certified, 1e-300) / epsilon))
 
     high = float(np.log(most))
-    while excess(high) > 0:  # rounding in a plan that holds exactly
+    while (excess_at_high := excess(high)) > 0:  # rounding in a plan that holds exactly
         high += 1e-6
-    if excess(high) >= np.log(_CLOSE):
+    if excess_at_high >= np.log(_CLOSE):
         return float(np.exp(high))
     low = high - 0.05
     while excess(low) < 0:

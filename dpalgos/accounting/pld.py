@@ -49,6 +49,7 @@ _STEPS_PER_DEVIATION = 10.0
 _MOST_POINTS = 1e6
 _LARGE = 300.0  # from which exponentials and their squares overflow
 _INTERVAL = 1e-4
+_CLEARLY = 1.02  # a factor on ε that is far beyond the rounding of what is compared
 
 
 def loss_deviation(multiplier: float, rate: float) -> float:
@@ -158,6 +159,29 @@ def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
     composed = _composed(costs)
     with np.errstate(over="ignore"):
         return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=512)
+def certainly_exceeds(costs: tuple[EventCost, ...], delta: float, epsilon: float) -> bool:
+    """Return True only if :func:`pld_epsilon` is above ε: one sum instead of a grid.
+
+    For Gaussian and pure events. Leaving releases out and lowering their ε0 lowers the δ of a composition at
+    every ε. What remains is one Gaussian release and k pure ones of equal ε0, whose δ is known exactly: the
+    mean, over the loss of the pure ones, of the Gaussian δ at ε less that loss.
+    """
+    if {cost.kind for cost in costs} != {"gaussian", "pure"}:
+        return False
+    precision = sum(cost.n_releases / cost.parameter**2 for cost in costs if cost.kind == "gaussian")
+    pure = sorted((cost for cost in costs if cost.kind == "pure"), key=lambda cost: -cost.parameter)
+    counts = np.cumsum([cost.n_releases for cost in pure])
+    best = int(np.argmax([cost.parameter**2 * count for cost, count in zip(pure, counts, strict=True)]))
+    losses, log_masses = _randomized_responses(EventCost("pure", pure[best].parameter, int(counts[best])))
+    mu, rests = np.sqrt(precision), _CLEARLY * epsilon - losses
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not a number exceeds nothing
+        first = scipy.special.log_ndtr(mu / 2 - rests / mu)
+        second = rests + scipy.special.log_ndtr(-mu / 2 - rests / mu)
+        deltas = -np.exp(first) * np.expm1(np.minimum(second - first, 0.0))
+        return bool(np.exp(log_masses) @ deltas > delta)
 
 
 def _pure_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
