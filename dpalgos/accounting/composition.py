@@ -58,8 +58,8 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     dominated = GaussianEvent | SampledGaussianEvent | PureEvent | BoundedRangeEvent
     if all(isinstance(event, dominated) for event in releases):
         costs = _merged(_dominated(event) for event in releases)
-        known = all(np.isfinite(cost.parameter) and cost.parameter > 0 for cost in costs)
-        if known and not certainly_exceeds(costs, delta, proved):
+        finite = all(np.isfinite(cost.parameter) and cost.parameter > 0 for cost in costs)
+        if finite and not certainly_exceeds(costs, delta, proved):
             proved = min(proved, pld_epsilon(costs, delta))
     sums = [event for event in releases if isinstance(event, GaussianEvent | SampledGaussianEvent)]
     if len(sums) == len(releases):

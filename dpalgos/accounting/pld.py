@@ -49,7 +49,7 @@ _STEPS_PER_DEVIATION = 10.0
 _MOST_POINTS = 1e6
 _LARGE = 300.0  # from which exponentials and their squares overflow
 _INTERVAL = 1e-4
-_CLEARLY = 1.02  # a factor on ε that is far beyond the rounding of what is compared
+_CLEARLY = 1.02  # a factor on ε that is far larger than rounding errors
 
 
 def loss_deviation(multiplier: float, rate: float) -> float:
@@ -163,21 +163,22 @@ def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
 
 @lru_cache(maxsize=512)
 def certainly_exceeds(costs: tuple[EventCost, ...], delta: float, epsilon: float) -> bool:
-    """Return True only if :func:`pld_epsilon` is above ε: one sum instead of a grid.
+    """Return True only if :func:`pld_epsilon` is above ε; one sum finds that without a grid.
 
-    For Gaussian and pure events. Leaving releases out and lowering their ε0 lowers the δ of a composition at
-    every ε. What remains is one Gaussian release and k pure ones of equal ε0, whose δ is known exactly: the
-    mean, over the loss of the pure ones, of the Gaussian δ at ε less that loss.
+    True only for compositions of Gaussian and pure releases. At every ε their δ is no lower than with some
+    pure releases left out and with the others' ε0 lowered. Left are one Gaussian release and k pure ones of
+    equal ε0, which have an exact δ: the mean, over the loss of the pure ones, of the Gaussian δ at ε − loss.
     """
     if {cost.kind for cost in costs} != {"gaussian", "pure"}:
         return False
     precision = sum(cost.n_releases / cost.parameter**2 for cost in costs if cost.kind == "gaussian")
     pure = sorted((cost for cost in costs if cost.kind == "pure"), key=lambda cost: -cost.parameter)
+    # All of at least some ε0 count as of that ε0; which one only decides how often the answer is True.
     counts = np.cumsum([cost.n_releases for cost in pure])
     best = int(np.argmax([cost.parameter**2 * count for cost, count in zip(pure, counts, strict=True)]))
     losses, log_masses = _randomized_responses(EventCost("pure", pure[best].parameter, int(counts[best])))
     mu, rests = np.sqrt(precision), _CLEARLY * epsilon - losses
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not a number exceeds nothing
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum that is not a number gives False
         first = scipy.special.log_ndtr(mu / 2 - rests / mu)
         second = rests + scipy.special.log_ndtr(-mu / 2 - rests / mu)
         deltas = -np.exp(first) * np.expm1(np.minimum(second - first, 0.0))

@@ -41,6 +41,7 @@ MECHANISM_FAULTS = {
         "losses are rounded down": Fault("_dominating_pair", call("ceil", "np.floor({0})"), "test_accounting"),
         "where losses are large the grid is coarser than a ten-thousandth of them": Fault("_interval", argument("max", 1, "10 * {all}", nth=0), "test_accounting"),
         "pure events may fail together twice as often": Fault("_pure_epsilon", call("cumsum", "{0} / 2"), "test_accounting"),
+        "losses are not composed where they may prove a smaller ε": Fault("certainly_exceeds", name("_CLEARLY", "0.5"), "test_accounting"),
         "random rows are accounted for adding one": Fault("sampled_gaussian_losses", number(2, 4), "test_sampled_gaussian"),
     },
     "dpalgos/api.py": {
