@@ -183,7 +183,7 @@ class ScoresAt:
 
         def weights(group: Group, made: _Scores) -> FloatArray:
             residual, norms = made
-            return np.asarray((residual * clip_factor(norms, level[group.replicates])) ** 2 * group.weights)
+            return np.asarray((residual * clip_factor(norms, level[group.replicates])) ** 2)
 
         return self._scores.mean_squares(self._parts.then(weights))
 
@@ -204,7 +204,7 @@ class ScoresAt:
         """Return means of residuals clipped to ± ``level`` (R,), in levels, and of their squares, (2, R)."""
 
         def part(group: Group, made: _Scores) -> FloatArray:
-            size = np.clip(made[0] / level[group.replicates], -1, 1) * group.weights
+            size = np.clip(made[0] / level[group.replicates], -1, 1)
             return np.stack([size.sum(axis=0), (size**2).sum(axis=0)])
 
         sample = self._scores.sample

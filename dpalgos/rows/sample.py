@@ -168,9 +168,8 @@ class Sample:
         taken._held_y = self._held_y if self._held_y is None or rows is None else self._held_y[rows]
         taken.n_replicates = self.n_replicates if n_replicates is None else n_replicates
         taken.row_mask = row_mask
-        taken.user_codes = (
-            self.user_codes if self.user_codes is None or rows is None else self.user_codes[rows]
-        )
+        codes = self.user_codes
+        taken.user_codes = codes if codes is None or rows is None else codes[rows]
         return taken
 
     def with_offset(self, bounds: tuple[float, float]) -> "Sample":

@@ -42,13 +42,13 @@ def worker_processes(count: int) -> Iterator[int]:
     ended, alive = context.Pipe(duplex=False)
     shares = context.SimpleQueue()
     under_way = context.Value("i", 0)
-    given = (ended, shares, partial(_threads, count, under_way), dict(os.environ), list(warnings.filters))
+    given = (ended, shares, partial(_idle_cores, count, under_way), dict(os.environ), list(warnings.filters))
     pool = ProcessPoolExecutor(count + 1, context, initializer=_begin, initargs=given)
     shown: dict[Any, int] = {}  # the warnings of all workers
 
     def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        _add(under_way, 1)
         try:
-            _add(under_way, 1)
             future = pool.submit(_called, partial(function, *args, **kwargs))
             while not wait([future], timeout=SECONDS_TO_STOP).done:
                 if STOPPED.is_set():
@@ -83,7 +83,7 @@ def _add(number: Any, more: int) -> None:
         number.value += more
 
 
-def _threads(count: int, under_way: Any) -> int:
+def _idle_cores(count: int, under_way: Any) -> int:
     return max(1, count // max(1, int(under_way.value)))
 
 

@@ -89,7 +89,7 @@ APPLICATION_FAULTS = {
         "a worker outlives the process that asked": Fault("_begin", without("Thread"), "test_workers_end_with_the_process_that_asked"),
         "Ctrl-C ends a worker in the midst of a block": Fault("_begin", without("SIG_IGN"), "test_signals_to_all_leave_workers_to_the_one_that_asked"),
         "a call that has ended still counts as under way": Fault("worker_processes", call("_add", "None", nth=1), "test_a_call_may_use_the_cores_that_no_other_call_uses"),
-        "each of several calls uses all cores": Fault("_threads", operation("under_way", "count"), "test_a_call_may_use_the_cores_that_no_other_call_uses"),
+        "each of several calls uses all cores": Fault("_idle_cores", operation("under_way", "count"), "test_a_call_may_use_the_cores_that_no_other_call_uses"),
         "a worker shows warnings that are ignored here": Fault("_begin", without("filterwarnings"), "test_a_warning_is_shown_once_and_what_is_ignored_here_is_not"),
     },
     "tasks/run/collect.py": {"half of the rows are dropped": Fault("collect", call("concat", "{all}.iloc[::2]", nth=0), "test_tasks")},
