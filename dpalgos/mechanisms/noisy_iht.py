@@ -101,15 +101,16 @@ def peeling(
     d, n_replicates = values.shape
     sparsity = check_how_many("sparsity", sparsity, d)
     noise_multiplier = check_positive("noise_multiplier", noise_multiplier)
-    scale = np.broadcast_to(
-        noise_multiplier * check_sensitivity("linf_sensitivity", linf_sensitivity), n_replicates
-    )
+    scale = noise_multiplier * check_sensitivity("linf_sensitivity", linf_sensitivity)
 
     def draw() -> IntArray:
         left = np.array(np.abs(values).T, order="C")
         support = np.empty((sparsity, n_replicates), dtype=np.intp)
         for chosen in support:
-            chosen[:] = transcript.noise.largest_with_laplace(left, scale)
+            noisy = transcript.noise.laplace(d).T  # handed out once, so that it may be written to
+            noisy *= np.atleast_1d(scale)[:, None]
+            noisy += left
+            chosen[:] = noisy.argmax(axis=1)
             left[np.arange(n_replicates), chosen] = -np.inf
         return support
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray
 
 _BLOCK = 128
 _LEAST_UNIFORM = 2.0**-53
@@ -22,14 +22,15 @@ def _gumbel(rng: np.random.Generator, out: FloatArray) -> None:
     np.negative(out, out=out)
 
 
-def _laplace(uniform: FloatArray) -> FloatArray:
-    """Return log 2u where u < ½, else −log 2(1 − u), in the place of u; all but the logarithm is exact."""
-    uniform -= 0.5
-    inner = np.abs(uniform)
+def _laplace(rng: np.random.Generator, out: FloatArray) -> None:
+    """Draw log 2u where u < ½, else −log 2(1 − u), for u uniform; all but the logarithm is exact."""
+    rng.random(out=out)
+    out -= 0.5
+    inner = np.abs(out)
     inner *= -2
     inner += 1
     np.maximum(inner, _LEAST_UNIFORM, out=inner)  # u = 0 would be an infinite draw
-    return np.asarray(np.copysign(np.log(inner, out=inner), uniform, out=uniform))
+    np.copysign(np.log(inner, out=inner), out, out=out)
 
 
 # Logarithms of whole arrays are a third of the price of the generator's own.
@@ -37,7 +38,7 @@ _FILLS: dict[str, Callable[..., object]] = {
     "standard_normal": np.random.Generator.standard_normal,
     "random": np.random.Generator.random,
     "gumbel": _gumbel,
-    "laplace": lambda rng, out: rng.random(out=out),  # the u of which `_laplace` makes a draw
+    "laplace": _laplace,
 }
 
 
@@ -71,22 +72,7 @@ class Noise:
 
     def laplace(self, *shape: int) -> FloatArray:
         """Draw Laplace variables of scale 1 and shape ``(*shape, R)``."""
-        return _laplace(self._draw("laplace", shape))  # handed out once, so that it may be written to
-
-    def largest_with_laplace(self, scores: FloatArray, scale: FloatArray) -> IntArray:
-        """Return where scores (R, d) plus ``scale`` (R,) times fresh Laplace draws are largest, (R,).
-
-        A draw grows with its u. An entry without a large u can be it only if none with a large u has a larger
-        score, so that logarithms are taken of about 2 √d u, which would take most of the time.
-        """
-        uniform, d = self._draw("laplace", scores.shape[1:]).T, scores.shape[1]
-        possible = uniform >= 1 - d**-0.5
-        possible |= scores >= scores.max(axis=1, where=possible, initial=-np.inf)[:, None]
-        rows, columns = np.divmod(np.flatnonzero(possible), d)
-        sums = scores[rows, columns] + scale[rows] * _laplace(uniform[rows, columns])
-        every = np.arange(len(scores))
-        found = np.flatnonzero(sums == np.maximum.reduceat(sums, np.searchsorted(rows, every))[rows])
-        return np.asarray(columns[found[np.searchsorted(rows[found], every)]])
+        return self._draw("laplace", shape)
 
     def uniform(self, *shape: int) -> FloatArray:
         """Draw numbers uniform on [0, 1) of shape ``(*shape, R)``."""
@@ -145,7 +131,7 @@ class NoNoise(Noise):
     silent = True
 
     def _fresh(self, kind: str, count: int) -> FloatArray:
-        return np.full((count, self.n_replicates), 0.5 if kind == "laplace" else 0.0)
+        return np.zeros((count, self.n_replicates))
 
     def drawn(self, used: BoolArray, rate: float) -> FloatArray:
         """Return how often a row is drawn on average."""

@@ -34,19 +34,6 @@ def test_the_least_uniform_draw_is_no_infinite_noise():
     assert (drawn < -36).all()
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 100.0])
-def test_the_largest_sum_is_found_without_all_draws(spread):
-    rng, d = np.random.default_rng(3), 300
-    for _ in range(50):
-        scores, scale = np.abs(spread * rng.standard_normal((4, d))), rng.uniform(0.5, 2, 4)
-        scores[:, rng.choice(d, 5)] = -np.inf  # have been selected
-        drawn, seeds = (Noise(rng.spawn(4)) for rng in (np.random.default_rng(4), np.random.default_rng(4)))
-        for _ in range(3):
-            plain = scores + scale[:, None] * seeds.laplace(d).T
-            np.testing.assert_array_equal(drawn.largest_with_laplace(scores, scale), plain.argmax(axis=1))
-        np.testing.assert_array_equal(drawn.laplace(3), seeds.laplace(3))
-
-
 def test_no_draw_is_used_twice():
     """Whatever the kinds and sizes of requests, in turn, across blocks, and of some replicates."""
     noise = Noise(np.random.default_rng(2).spawn(3))

@@ -184,7 +184,6 @@ MECHANISM_FAULTS = {
         "noise in a cube is that of one column fewer": Fault("Noise.box", argument("laplace", 0, "{left}"), law("box_mean-tight")),
         "Laplace noise has half its scale": Fault("_laplace", call("log", "{all} / 2"), "test_noise_source"),
         "Laplace noise has one sign": Fault("_laplace", call("copysign", "np.abs({0}, out={out})"), "test_noise_source"),
-        "a large score without a large draw is not selected": Fault("Noise.largest_with_laplace", operation(">=", "False", nth=1), "test_noise_source"),
         "all replicates share their noise": Fault("Noise._fresh", argument("fill_draws", 1, "self._rngs[0]"), batch("dp_mean-tight")),
     },
     "dpalgos/release/transcript.py": {
