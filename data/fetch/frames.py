@@ -33,7 +33,7 @@ from data.store.references import FramesRef, Repair
 
 ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
-_TOGETHER = 512
+_TOGETHER = 512  # frames of which the processor's cache holds a few columns
 
 Matrix = npt.NDArray[np.float32]
 
@@ -57,7 +57,7 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
         pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer,
     ):
         for block in read_ahead(_row_groups(checked.of(source))):
-            digest.update(np.ascontiguousarray(block.T, dtype="<f4"))
+            digest.update(np.ascontiguousarray(block.T, dtype="<f4").data)
             columns = _by_column(block)
             labels = columns[-1].astype(np.int8)
             arrays = [*map(pa.array, columns[:-1]), pa.array(labels)]
@@ -157,7 +157,7 @@ def _row_groups(blocks: Iterable[Matrix]) -> Iterator[Matrix]:
 
 
 def _by_column(block: Matrix) -> Matrix:
-    """Return a copy with every column in one piece, made of as many frames at a time as the cache holds."""
+    """Return a copy in which the values of each column are next to each other."""
     columns = np.empty(block.shape, dtype=np.float32)
     for first in range(0, block.shape[1], _TOGETHER):
         columns[:, first : first + _TOGETHER] = block[:, first : first + _TOGETHER]

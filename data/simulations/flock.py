@@ -49,8 +49,8 @@ PRIVATE_SPACE, REPULSION, LONGEST_CENTER = 40.0, 1000.0, 2.68
 CROWDS, CROWD_SIZES, CROWDED_BY_FLOCKING = 2, (40.0, 250.0), 0.4
 FLIPPED = 0.025
 
-_ROWS = 50
 _BATCH = 8  # simulations whose pairs of boids fit the processor's cache
+_ROWS = 40  # rows of pairs that are subtracted at once: NumPy repeats fewer than 8,000 numbers slowly
 _TURN = np.float32(2.0**32)
 
 Float = npt.NDArray[np.float32]
@@ -153,10 +153,9 @@ class _Pairs:
     def __init__(self, radius: Float) -> None:
         shape = (len(radius), N_BOIDS, N_BOIDS)
         self.integers = np.empty((2, *shape), dtype=np.int32)
-        # NumPy copies what it repeats if that is shorter than its buffer of 8,192 numbers.
         self.rows = self.integers.reshape(2, len(radius), -1, _ROWS * N_BOIDS)
         self.away = np.empty((2, *shape), dtype=np.float32)
-        self.squared, self.near = self.integers.view(np.float32)  # they are no longer needed then
+        self.squared, self.near = self.integers.view(np.float32)  # in the same memory, used later
         self.reach = np.repeat(radius**2, N_BOIDS, axis=2)  # row by row a comparison takes twice the time
         self.within = np.empty(shape, dtype=bool)
 
@@ -184,9 +183,8 @@ def _perceive(flocks: _Flocks, pairs: _Pairs, place: npt.NDArray[np.int32], velo
     close = np.flatnonzero(np.less(squared, PRIVATE_SPACE**2, out=pairs.within))
     boid, n_boids = close // N_BOIDS, count.size
     strength = REPULSION / np.maximum(squared.ravel()[close], 1e-4) ** 1.5
-    for axis in (0, 1):
-        pushes = np.bincount(boid, away[axis].ravel()[close] * strength, n_boids)
-        push[axis] = pushes.reshape(count.shape)
+    for a in (0, 1):
+        push[a] = np.bincount(boid, away[a].ravel()[close] * strength, n_boids).reshape(count.shape)
     crowd[:] = np.bincount(boid, minlength=n_boids).reshape(count.shape)
     return seen
 
