@@ -33,6 +33,7 @@ from data.store.references import FramesRef, Repair
 
 ROW_GROUP = 4096
 PIECE_BYTES = 1 << 23
+_TOGETHER = 512  # frames of which the processor's cache holds a few columns
 
 Matrix = npt.NDArray[np.float32]
 
@@ -56,9 +57,10 @@ def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: 
         pq.ParquetWriter(handle, schema, write_statistics=False, **options) as writer,
     ):
         for block in read_ahead(_row_groups(checked.of(source))):
-            digest.update(np.ascontiguousarray(block.T, dtype="<f4").tobytes())
-            labels = block[-1].astype(np.int8)
-            arrays = [*map(pa.array, block[:-1]), pa.array(labels)]
+            digest.update(np.ascontiguousarray(block.T, dtype="<f4").data)
+            columns = _by_column(block)
+            labels = columns[-1].astype(np.int8)
+            arrays = [*map(pa.array, columns[:-1]), pa.array(labels)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             counts[:] += np.bincount(labels, minlength=2)
         checked.finish(published)
@@ -97,9 +99,11 @@ class _Checked:
             for frame in faulty:
                 self._drop(block[:, frame])
             kept = np.delete(block, faulty, axis=1) if len(faulty) else block
-            features = kept[:-1].reshape(self._dataset.n_boids, len(lower), -1)
-            low, high = features.min(axis=(0, 2), initial=0), features.max(axis=(0, 2), initial=0)
+            boids = self._dataset.n_boids
+            low = kept[:-1].min(axis=1, initial=0).reshape(boids, -1).min(axis=0)
+            high = kept[:-1].max(axis=1, initial=0).reshape(boids, -1).max(axis=0)
             if (low < lower).any() or (high > upper).any():
+                features = kept[:-1].reshape(boids, len(lower), -1)
                 outside = (features < lower[:, None]) | (features > upper[:, None])
                 self._outside += outside.sum(axis=(0, 2))
             if others := int((~np.isin(kept[-1], (0, 1))).sum()):
@@ -133,7 +137,7 @@ class _Checked:
 def _simulated(module: Any, n_rows: int, seed: int) -> Iterator[Matrix]:
     left = n_rows
     for frames, labels in module.stand_in(n_rows, seed):
-        yield np.vstack([frames.T, labels[None, :]])[:, :left].astype(np.float32)
+        yield np.column_stack([frames, labels])[:left].T
         left -= len(frames)
 
 
@@ -145,10 +149,19 @@ def _row_groups(blocks: Iterable[Matrix]) -> Iterator[Matrix]:
         while sum(part.shape[1] for part in held) >= ROW_GROUP:
             joined = np.hstack(held)
             yield joined[:, :ROW_GROUP]
-            held = [joined[:, ROW_GROUP:].copy()]
-            del joined
+            rest = joined[:, ROW_GROUP:]
+            held = [rest.copy(order="K")] if rest.size else []
+            del joined, rest
     if held and (last := np.hstack(held)).shape[1]:
         yield last
+
+
+def _by_column(block: Matrix) -> Matrix:
+    """Return a copy in which the values of each column are next to each other."""
+    columns = np.empty(block.shape, dtype=np.float32)
+    for first in range(0, block.shape[1], _TOGETHER):
+        columns[:, first : first + _TOGETHER] = block[:, first : first + _TOGETHER]
+    return columns
 
 
 def _read(dataset: Dataset, raw: RawFile) -> Iterator[Matrix]:

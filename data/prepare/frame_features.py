@@ -27,7 +27,7 @@ from data.store.references import FramesRef, verified_path
 from data.store.shared import name_below_home
 
 CLIP = 3.0
-_TOGETHER = 256  # frames whose features the processor's cache holds
+_TOGETHER = 16  # columns that are computed at a time: float32 entries of a row in one line of the cache
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def scales(ref: FramesRef, dataset: Dataset, units: Units) -> Scales:
     require_units(units)
     names = dataset.frame_columns
     if units == "standardised":
-        center, scale = _moments(ref)
+        center, scale = _moments(ref, len(names))
         if not (scale > 0).all():
             name = names[int(np.argmin(scale))]
             raise DataError(f"column {name!r} of {ref.name} is constant; scale by public constants instead")
@@ -67,12 +67,11 @@ def load_frames(about: Scales) -> PreparedTable:
     center, scale = (np.array(values, dtype=np.float32) for values in (about.center, about.scale))
     start = 0
     for block, labels in stream_frames(ref):
-        for first in range(0, len(labels), _TOGETHER):
-            part = block[:, first : first + _TOGETHER].T
-            rows = X[start + first : start + first + len(part), :d]
-            np.subtract(part, center, out=rows)
-            rows /= scale
-            np.clip(rows, -CLIP, CLIP, out=rows)
+        rows = X[start : start + len(labels), :d]
+        for few in _few(d):
+            values = block[few] - center[few, None]
+            values /= scale[few, None]
+            rows[:, few] = np.clip(values, -CLIP, CLIP, out=values).T
         y[start : start + len(labels)] = labels
         start += len(labels)
     X[:, d] = 1.0
@@ -89,29 +88,30 @@ def load_frames(about: Scales) -> PreparedTable:
 
 def stream_frames(ref: FramesRef) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]]:
     """Yield columns (d, k) and labels (k,) of stored frames, row group by row group, verified."""
-    with pq.ParquetFile(verified_path(ref)) as file:
+    with pq.ParquetFile(verified_path(ref), pre_buffer=False) as file:
         for i in range(file.num_row_groups):
-            yield _columns(file.read_row_group(i))
+            yield _columns(file.read_row_group(i, use_threads=False))
 
 
 def _columns(table: pa.Table) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]:
-    labels = table.column(FRAME_LABEL).to_numpy()
-    features = table.drop_columns([FRAME_LABEL])
-    block = np.empty((features.num_columns, len(labels)), dtype=np.float32)
-    for row, column in zip(block, features.itercolumns(), strict=True):
-        row[:] = column.to_numpy()
-    return block, labels
+    (features,) = table.drop_columns([FRAME_LABEL]).combine_chunks().to_batches()
+    return features.to_tensor(row_major=False).to_numpy().T, table.column(FRAME_LABEL).to_numpy()
 
 
-def _moments(ref: FramesRef) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _few(d: int) -> Iterator[slice]:
+    return (slice(first, min(first + _TOGETHER, d)) for first in range(0, d, _TOGETHER))
+
+
+def _moments(ref: FramesRef, d: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return mean and standard deviation (divisor n) of every column, over shifted values."""
-    shift: Any = None
-    for block, _ in stream_frames(ref):
-        values = block.astype(np.float64)
-        if shift is None:
-            shift, first, second = values.mean(axis=1, keepdims=True), 0.0, 0.0
-        values -= shift
-        first = first + values.sum(axis=1)
-        second = second + (values**2).sum(axis=1)
+    shift, first, second = np.zeros((3, d))
+    for i, (block, _) in enumerate(stream_frames(ref)):
+        for few in _few(d):
+            values = block[few].astype(np.float64)
+            if i == 0:
+                shift[few] = values.mean(axis=1)
+            values -= shift[few, None]
+            first[few] += values.sum(axis=1)
+            second[few] += np.square(values, out=values).sum(axis=1)
     mean = first / ref.n_rows
-    return shift[:, 0] + mean, np.sqrt(np.maximum(second / ref.n_rows - mean**2, 0.0))
+    return shift + mean, np.sqrt(np.maximum(second / ref.n_rows - mean**2, 0.0))

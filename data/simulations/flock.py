@@ -50,6 +50,7 @@ CROWDS, CROWD_SIZES, CROWDED_BY_FLOCKING = 2, (40.0, 250.0), 0.4
 FLIPPED = 0.025
 
 _BATCH = 8  # simulations whose pairs of boids fit the processor's cache
+_ROWS = 40  # rows of pairs that are subtracted at once: NumPy repeats fewer than 8,000 numbers slowly
 _TURN = np.float32(2.0**32)
 
 Float = npt.NDArray[np.float32]
@@ -152,8 +153,9 @@ class _Pairs:
     def __init__(self, radius: Float) -> None:
         shape = (len(radius), N_BOIDS, N_BOIDS)
         self.integers = np.empty((2, *shape), dtype=np.int32)
+        self.rows = self.integers.reshape(2, len(radius), -1, _ROWS * N_BOIDS)
         self.away = np.empty((2, *shape), dtype=np.float32)
-        self.squared, self.near = np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.float32)
+        self.squared, self.near = self.integers.view(np.float32)  # in the same memory, used later
         self.reach = np.repeat(radius**2, N_BOIDS, axis=2)  # row by row a comparison takes twice the time
         self.within = np.empty(shape, dtype=bool)
 
@@ -162,28 +164,29 @@ def _perceive(flocks: _Flocks, pairs: _Pairs, place: npt.NDArray[np.int32], velo
     """Return xA, yA, xS, yS, xC, yC, nAC, nS, (8, S, 200)."""
     away, squared, near = pairs.away, pairs.squared, pairs.near
     pairs.integers[:] = place[:, :, :, None]
-    pairs.integers -= place[:, :, None, :]
+    pairs.rows -= np.tile(place, _ROWS)[:, :, None, :]
     np.copyto(away, pairs.integers, casting="same_kind")
     away *= (EXTENT / _TURN)[:, None, None, None]  # from j to i
     np.multiply(away[0], away[0], out=squared)
     np.multiply(away[1], away[1], out=near)
     squared += near
-    boids = np.arange(N_BOIDS)
-    squared[:, boids, boids] = np.inf
+    squared.reshape(len(squared), -1)[:, :: N_BOIDS + 1] = np.inf
     near[:] = np.less(squared, pairs.reach, out=pairs.within)
-    sums = near @ np.moveaxis(np.concatenate([velocity, np.ones_like(velocity[:1])]), 0, -1)
-    heading, count = np.moveaxis(sums[..., :2], -1, 0), sums[..., 2]
-    length = np.maximum(np.hypot(*heading), 1e-6)
-    center = -np.vecdot(away, near) / np.maximum(count, 1)
+    seen = np.empty((8, *place.shape[1:]), dtype=np.float32)
+    heading, push, center, count, crowd = seen[0:2], seen[2:4], seen[4:6], seen[6], seen[7]
+    count[:] = near @ np.ones(N_BOIDS, dtype=np.float32)
+    heading[:] = np.moveaxis(near @ np.moveaxis(velocity, 0, -1), -1, 0)
+    heading /= np.maximum(np.hypot(*heading), 1e-6)
+    np.divide(-np.vecdot(away, near), np.maximum(count, 1), out=center)
     center *= LONGEST_CENTER / flocks.radius[..., 0]
 
     close = np.flatnonzero(np.less(squared, PRIVATE_SPACE**2, out=pairs.within))
     boid, n_boids = close // N_BOIDS, count.size
     strength = REPULSION / np.maximum(squared.ravel()[close], 1e-4) ** 1.5
-    pushes = [np.bincount(boid, away[a].ravel()[close] * strength, n_boids) for a in (0, 1)]
-    crowd = np.bincount(boid, minlength=n_boids)
-    sparse = np.stack([*pushes, crowd]).reshape(3, *count.shape).astype(np.float32)
-    return np.stack([*(heading / length), sparse[0], sparse[1], *center, count, sparse[2]])
+    for a in (0, 1):
+        push[a] = np.bincount(boid, away[a].ravel()[close] * strength, n_boids).reshape(count.shape)
+    crowd[:] = np.bincount(boid, minlength=n_boids).reshape(count.shape)
+    return seen
 
 
 def _steer(flocks: _Flocks, velocity: Float, seen: Float, noise: Float) -> Float:
