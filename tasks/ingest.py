@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from data.datasets import get_dataset
-from data.fetch.ingest import to_parquet
+from data.fetch.ingest import stored_before, to_parquet
 from data.fetch.raw_files import RawFile, fetch_or_stand_in
 from data.fetch.raw_files import fetch as fetch_raw
 from data.store.folders import close_home, home, mirror_from_environment
@@ -12,7 +12,7 @@ from data.store.references import DatasetRef
 from data.tables.declared import declared_to_parquet
 from tasks.errors import guarded
 from tasks.problems.analyst_table import AnalystTable
-from tasks.run.resources import in_process
+from tasks.run.resources import in_process, threads_now
 
 
 @guarded
@@ -31,9 +31,17 @@ def fetch(
 @guarded
 def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None) -> DatasetRef:
     """Return the table's reference; a table stored before by the same code is reused if whole."""
-    make = partial(to_parquet, raw=raw, home=home(), stand_in_rows=stand_in_rows, again=again)
+    make = partial(
+        to_parquet, raw=raw, home=home(), stand_in_rows=stand_in_rows, again=again, threads=threads_now
+    )
     entry = get_dataset(raw.dataset)
     return in_process(make, entry) if raw.is_stand_in else make(entry)  # a simulation computes
+
+
+@guarded
+def stored_parquet(raw: RawFile, stand_in_rows: int | None = None) -> DatasetRef | None:
+    """Return the reference of the table that :func:`parquet` stored before; None if it has to be made."""
+    return stored_before(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows)
 
 
 @guarded

@@ -40,11 +40,13 @@ Matrix = npt.NDArray[np.float32]
 _MISSING = ["", "NaN", "nan"]
 
 
-def store_frames(dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int) -> FramesRef:
-    """Read a dataset's frames, or simulate ``n_rows`` of them, and check and write them."""
+def store_frames(
+    dataset: Dataset, raw: RawFile, path: Path, seed: int, n_rows: int, threads: Callable[[], int]
+) -> FramesRef:
+    """Read a dataset's frames, or simulate ``n_rows`` of them by some threads, and check and write them."""
     module = datasets.load(dataset.name)
     if raw.is_stand_in:
-        source, published, length = _simulated(module, n_rows, seed), 0, module.FRAMES_PER_SIMULATION
+        source, published, length = _simulated(module, n_rows, seed, threads), 0, module.FRAMES_PER_SIMULATION
     else:
         source, published, length = _read(dataset, raw), dataset.n_rows, 0
     checked = _Checked(dataset)
@@ -134,9 +136,9 @@ class _Checked:
         self._dropped[f"{kind} {names[place]}"] += 1
 
 
-def _simulated(module: Any, n_rows: int, seed: int) -> Iterator[Matrix]:
+def _simulated(module: Any, n_rows: int, seed: int, threads: Callable[[], int]) -> Iterator[Matrix]:
     left = n_rows
-    for frames, labels in module.stand_in(n_rows, seed):
+    for frames, labels in module.stand_in(n_rows, seed, threads=threads):
         yield np.column_stack([frames, labels])[:left].T
         left -= len(frames)
 

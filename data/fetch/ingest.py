@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,23 +28,25 @@ _log = logging.getLogger(__name__)
 
 
 def to_parquet(
-    dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None, again: bool = False
+    dataset: Dataset,
+    raw: RawFile,
+    *,
+    home: Path,
+    stand_in_rows: int | None = None,
+    again: bool = False,
+    threads: Callable[[], int] = lambda: 1,
 ) -> DatasetRef:
     """Parse, check and store a dataset; reuse an intact table that the same code stored before.
 
-    ``stand_in_rows`` are those of a stand-in of frames; ``again`` makes the table anew. Files of which no
-    checksum is known and that are not the published table are moved out of the store, so that others are
-    fetched next time.
+    ``stand_in_rows`` are those of a stand-in of frames, which is simulated by as many ``threads`` as there
+    are to be then; ``again`` makes the table anew. Files of which no checksum is known and that are not the
+    published table are moved out of the store, so that others are fetched next time.
     """
-    fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
-    n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
-    key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
-    code = _code_digest(dataset, [file.sha256 for file in raw.companions])[:8]
-    path = store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet"
-    if not again and (stored := stored_table(path)):
-        return replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
+    if not again and (stored := stored_before(dataset, raw, home=home, stand_in_rows=stand_in_rows)):
+        return stored
+    path, n_rows = _place(dataset, raw, home, stand_in_rows)
     try:
-        ref = _store(dataset, raw, path, n_rows)
+        ref = _store(dataset, raw, path, n_rows, threads)
     except CorruptSource as fault:
         if moved := set_aside(dataset, raw, home=home):
             raise CorruptSource(
@@ -61,9 +64,27 @@ def to_parquet(
     return ref
 
 
-def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int) -> DatasetRef:
+def stored_before(
+    dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None
+) -> DatasetRef | None:
+    """Return the intact table that the same code stored before; None if it has to be made."""
+    path, _ = _place(dataset, raw, home, stand_in_rows)
+    stored = stored_table(path)
+    return stored and replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
+
+
+def _place(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
+    """Return a table's file, named by its contents and code, and how many rows it is to have."""
+    fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
+    n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
+    key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
+    code = _code_digest(dataset, [file.sha256 for file in raw.companions])[:8]
+    return store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet", n_rows
+
+
+def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int, threads: Callable[[], int]) -> DatasetRef:
     if dataset.kind == "frames":
-        return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows)
+        return store_frames(dataset, raw, path, STAND_IN_SEED, n_rows, threads)
     store = store_genotypes if dataset.kind == "genotypes" else store_table
     return store(dataset, raw, path, np.random.default_rng(STAND_IN_SEED))
 

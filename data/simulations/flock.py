@@ -27,8 +27,10 @@ summary and to the error of non-private iterative hard thresholding. So the floc
 evidence about the real data. One boid in eight perceives none; of the real ones it may be every other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -72,19 +74,26 @@ class _Flocks:
 
 
 def simulate(
-    n_frames: int, seed: int, *, label: Label = "flocking"
+    n_frames: int, seed: int, *, label: Label = "flocking", threads: Callable[[], int] = lambda: 1
 ) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
     """Simulate flocks until there are so many frames: yield frames (k, 2400) and their labels (k,).
 
     Simulation i, of 16 rows in order of time, depends on the seed and i alone, so that fewer simulations are
     the first of more. Columns are the `FEATURES` of boid 1, of boid 2, … A frame is labeled aligned if the
     mean of its headings is longer than ½, grouped if at least half of its boids perceive 20 others or more.
+    As many threads work as ``threads`` says whenever it is asked.
     """
     simulations = range(-(-n_frames // FRAMES))
-    for first in range(0, len(simulations), _BATCH):
+
+    def filmed(first: int) -> tuple[Float, npt.NDArray[np.int8]]:
         flocks = _start(simulations[first : first + _BATCH], seed)
         frames = _film(flocks)
-        yield frames, np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
+        return frames, np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
+
+    firsts = iter(range(0, len(simulations), _BATCH))
+    with ThreadPoolExecutor(thread_name_prefix="flocks") as pool:
+        while some := list(islice(firsts, threads())):
+            yield from pool.map(filmed, some)
 
 
 def _seen(frames: Float, label: Label) -> npt.NDArray[np.int8]:

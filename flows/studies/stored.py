@@ -17,7 +17,7 @@ from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.results import folder_of_run, judged
 from flows.studies.steps import Job, Outcome, StudySteps
 from tasks.cache import Record, at_hand, find_record
-from tasks.ingest import fetch
+from tasks.ingest import fetch, parquet, stored_parquet
 from tasks.run_options import RunOptions
 
 
@@ -40,7 +40,11 @@ class StoredResults:
 
     def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call a function that looks into the store first; the network is asked for what the store lacks."""
-        if options.get("again"):
+        if options.pop("again", False):
+            raise NotStored
+        if function is parquet:
+            if table := stored_parquet(*arguments, **options):
+                return table
             raise NotStored
         if function is not fetch:
             return function(*arguments, **options)

@@ -81,6 +81,7 @@ def one(folder, pattern):
 
 
 CHANGED_FILES = {
+    "the table": lambda project: one(project.home, "store/parquet/*.parquet"),
     "a block": lambda project: one(project.home, "cache/blocks/block-*"),
     "measured times": lambda project: one(project.home, "cache/blocks/*timings*"),
     "a design": lambda project: one(project.home, "cache/designs/*"),
@@ -100,6 +101,12 @@ def test_a_file_that_is_gone_or_damaged_is_made_again(ran, what, damage):
     else:
         content = path.read_bytes()
         path.write_bytes(content[:-20] if damage == "cut" else content[:-3] + b"...")
+    assert run_from_store(ran.options) is None
+
+
+def test_a_table_is_made_by_the_run_that_shows_progress(ran, monkeypatch):
+    one(ran.project.home, "store/parquet/*.parquet").unlink()
+    monkeypatch.setattr("data.fetch.ingest._store", None)
     assert run_from_store(ran.options) is None
 
 

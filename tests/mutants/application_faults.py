@@ -43,8 +43,10 @@ APPLICATION_FAULTS = {
         "our error is taken for exact": Fault("_verdict", name("a_error", "1e-9", nth=3), "test_league"),
         "what violates its claim is a rival": Fault("violated", name("found", "()", nth=1), "test_league"),
     },
+    "tasks/ingest.py": {"a stand-in is simulated by one thread": Fault("parquet", name("threads_now", "(lambda: 1)"), "test_a_stand_in_is_simulated_by_the_cores_that_no_other_call_uses")},
     "flows/record/progress.py": {"blocks under way count as nothing": Fault("Progress.within", name("work", "0.0"), "test_progress")},
     "flows/studies/stored.py": {
+        "a table is made before there is a server": Fault("StoredResults.bring", name("stored_parquet", "parquet"), "test_stored"),
         "a damaged result is served from the cache": Fault("StoredResults.run", operation("at_hand", "record is None"), "test_stored"),
         "a result that is to be made again is served from the cache": Fault("StoredResults.run", name("again", "False"), "test_stored"),
         "a stand-in is served where the data may be had by now": Fault("StoredResults.bring", condition("by_now", "False"), "test_stored"),

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from data.errors import Unreachable
+from data.fetch.raw_files import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import timings_path
@@ -47,6 +48,14 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     with pytest.raises(Unreachable):
         fetch("housing", offline=True, again=True)
     assert fetch("housing", offline=True).origin == "store"
+
+
+def test_a_stand_in_is_simulated_by_the_cores_that_no_other_call_uses(home, monkeypatch):
+    asked = []
+    monkeypatch.setattr("tasks.run.resources._threads", [lambda: asked.append("now") or 2])
+    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
+    assert parquet(raw, stand_in_rows=32).n_rows == 32
+    assert asked
 
 
 def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp_path):
