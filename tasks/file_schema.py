@@ -1,5 +1,6 @@
 """Base class of the parts of files that people write, and sentences about what is wrong in them."""
 
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ from data.store.folders import read_small
 from tasks.errors import SpecError
 
 T = TypeVar("T")
+# Where a value may be of several types, pydantic writes the type that it tried after the key.
+_UNION_MEMBER = re.compile(r"\.(?:float|int|str|constrained-\w+)$|\.tuple\[[^\]]*\](?=\.|$)")
 _SHOWN = 60  # characters of a value that is wrong
 
 
@@ -51,6 +54,7 @@ def field_fault(where: str, error: ErrorDetails) -> str:
         return f"{where} is missing; add it"
     if kind == "extra_forbidden":
         return f"{where} is not a known key"
+    where = _UNION_MEMBER.sub("", where)
     allowed = {
         "literal_error": f"must be {context.get('expected')}",
         "union_tag_invalid": f"must have kind {context.get('expected_tags')}",

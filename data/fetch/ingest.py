@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from data.store.references import DatasetRef, GenotypeRef, describe_repairs, ref
 from data.store.shared import bring, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +99,7 @@ def stale_tables(home: Path) -> list[Path]:
             ref = ref_from_dict(read_json(sidecar(path)))
             companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
             current = path.stem.endswith(_code_digest(registry[ref.name], companions)[:8])
-        except (OSError, ValueError, KeyError, TypeError):
+        except _UNREADABLE:
             current = False
         if not current:
             stale += [path, sidecar(path)]
@@ -128,17 +130,16 @@ def keep_reference(ref: DatasetRef) -> None:
 
 def stored_table(path: Path) -> DatasetRef | None:
     """Return the reference of a table stored here or in the shared store; None if none is intact."""
-    try:
-        if path.exists():
+    if path.exists():
+        with suppress(*_UNREADABLE):
             ref = ref_from_dict(read_json(sidecar(path)))
             if sha256_file(path) == ref.sha256:
                 return ref
-            _log.warning("the stored table %s is damaged; it is built again", path)
-        elif content := read_shared(name_below_home(sidecar(path))):
+        _log.warning("the stored table %s is damaged; it is built again", path)
+    with suppress(*_UNREADABLE):
+        if content := read_shared(name_below_home(sidecar(path))):
             ref = ref_from_dict(json.loads(content))
             if bring(path, ref.sha256):
                 atomic_write(sidecar(path), content)
                 return ref
-    except (OSError, ValueError, KeyError, TypeError):
-        _log.warning("the stored table %s is damaged; it is built again", path)
     return None

@@ -1,16 +1,18 @@
 """Fetch a dataset's raw files into the store: from the mirror, the package or the official address.
 
 A source may be several files that belong together; they are delivered all or not at all. Whatever arrives
-is verified under a temporary name before it becomes visible, see `data.store.folders`.
+is verified under a temporary name, which it keeps until its set is complete, see `data.store.folders`.
 """
 
 import gzip
 import logging
+import os
 import shutil
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -22,7 +24,7 @@ from pydantic.dataclasses import dataclass
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, DataError, Unreachable
 from data.formats.archives import check_archive
-from data.store.folders import atomic_file, sha256_file, store_dir
+from data.store.folders import atomic_file, open_regular, sha256_file, store_dir
 
 ATTEMPTS = 3
 MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its end
@@ -81,34 +83,38 @@ def fetch(
 
     The store comes first (a damaged copy there is thrown away with a warning), then the mirror, then the
     files that ship with the package, then each official address, which is tried up to three times if the
-    fault may pass. Of a set of files, each place is asked for what the ones before it lack. With ``again``
-    the store is not looked at, and keeps each file that no other place delivers.
+    fault may pass. Of a set of files, each place is asked for what the ones before it lack; what comes is
+    stored once the set is complete. With ``again`` the store is not looked at, and stays as it is unless
+    the other places deliver a whole set.
     """
     raw_dir = store_dir(home) / "raw"
-    held: dict[str, str] = {}  # checksums of the files that the store has by now
+    held: dict[str, str] = {}  # checksums of the files that are stored or have arrived
+    arrivals = _Arrivals()
     places: dict[Origin, Callable[[Source, Path], str | None]] = {
         "store": _stored,
-        "mirror": partial(_bring_from_mirror, mirror=mirror),
-        "embedded": _bring_embedded,
-        "official": partial(_bring_official, offline=offline, progress=progress),
+        "mirror": partial(_bring_from_mirror, arrivals=arrivals, mirror=mirror),
+        "embedded": partial(_bring_embedded, arrivals=arrivals),
+        "official": partial(_bring_official, arrivals=arrivals, offline=offline, progress=progress),
     }
     if again:
         del places["store"]
     faults: list[DataError] = []
-    for origin, bring in places.items():
-        for source in dataset.sources:
-            for file in source.files:
-                if file.file not in held and (origin != "embedded" or file.embedded):
-                    try:
-                        if sha256 := bring(file, raw_dir / file.file):
-                            held[file.file] = sha256
-                    except (Unreachable, CorruptSource) as fault:
-                        faults.append(fault)
-            if all(file.file in held for file in source.files):
-                for refused in (one for one in faults if isinstance(one, CorruptSource)):
-                    _log.warning("%s; %s was found elsewhere", refused, dataset.name)
-                return _raw_file(dataset, source, raw_dir, held, origin)
-    raise _summary(dataset, faults)
+    with arrivals:
+        for origin, bring in places.items():
+            for source in dataset.sources:
+                for file in source.files:
+                    if file.file not in held and (origin != "embedded" or file.embedded):
+                        try:
+                            if sha256 := bring(file, raw_dir / file.file):
+                                held[file.file] = sha256
+                        except (Unreachable, CorruptSource) as fault:
+                            faults.append(fault)
+                if all(file.file in held for file in source.files):
+                    for refused in (one for one in faults if isinstance(one, CorruptSource)):
+                        _log.warning("%s; %s was found elsewhere", refused, dataset.name)
+                    arrivals.complete.update(raw_dir / file.file for file in source.files)
+                    return _raw_file(dataset, source, raw_dir, held, origin)
+        raise _summary(dataset, faults)
 
 
 def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
@@ -184,25 +190,23 @@ def _stored(source: Source, path: Path) -> str | None:
     return None
 
 
-def _bring_from_mirror(source: Source, target: Path, *, mirror: Path | None) -> str:
+def _bring_from_mirror(source: Source, target: Path, *, arrivals: "_Arrivals", mirror: Path | None) -> str:
     if mirror is None:
         raise Unreachable("DPCOST_DATA_MIRROR is not set")
-    if not mirror.is_dir():
-        raise Unreachable("DPCOST_DATA_MIRROR is not a folder")
     candidate = mirror / source.file
-    if candidate.exists() and not candidate.is_file():  # a device never ends
-        raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: not a regular file")
     try:
-        copy = open(candidate, "rb")  # noqa: SIM115 (a fault here is the mirror's, one below is the store's)
+        if not mirror.is_dir():
+            raise Unreachable("DPCOST_DATA_MIRROR is not a folder")
+        copy = open_regular(candidate)  # a fault here is the mirror's, one below is the store's
     except FileNotFoundError:
         raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: no such file") from None
     except OSError as error:
         raise Unreachable(f"DPCOST_DATA_MIRROR/{source.file}: cannot be read ({error.strerror})") from None
     with copy:
-        return _deliver(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(candidate))
+        return arrivals.add(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(candidate))
 
 
-def _bring_embedded(source: Source, target: Path) -> str:
+def _bring_embedded(source: Source, target: Path, *, arrivals: "_Arrivals") -> str:
     """Copy a file that ships with the package, unpacking it if only its gzip is there."""
     plain = EMBEDDED / source.file
     packed = plain.with_name(f"{plain.name}.gz")
@@ -211,34 +215,64 @@ def _bring_embedded(source: Source, target: Path) -> str:
     except OSError:
         raise Unreachable(f"{packed}: this installation lacks the file; install it again") from None
     with copy:
-        return _deliver(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(plain))
+        try:
+            return arrivals.add(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(plain))
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise CorruptSource(f"{packed} holds a truncated or damaged archive") from None
 
 
-def _bring_official(source: Source, target: Path, *, offline: bool, progress: bool) -> str:
+def _bring_official(
+    source: Source, target: Path, *, arrivals: "_Arrivals", offline: bool, progress: bool
+) -> str:
     if not source.url:
         raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
     if source.url.startswith(PACKAGED):
-        return _deliver(partial(_copy_packaged, source.url), source, target, source.url)
+        return arrivals.add(partial(_copy_packaged, source.url), source, target, source.url)
     if offline:
         raise Unreachable(f"{source.url}: not asked, because of --offline")
     download = partial(_download, source.url, progress=progress)
     for attempt in range(1, ATTEMPTS):
         try:
-            return _deliver(download, source, target, source.url)
+            return arrivals.add(download, source, target, source.url)
         except Unreachable as fault:
             if not fault.transient:
                 raise
             _log.info("%s; attempt %d of %d follows", fault, attempt + 1, ATTEMPTS)
             time.sleep(RETRY_WAIT_SECONDS * attempt)
-    return _deliver(download, source, target, source.url)
+    return arrivals.add(download, source, target, source.url)
 
 
-def _deliver(write: Callable[[BinaryIO], object], source: Source, target: Path, origin: str) -> str:
-    """Write, verify, and only then show the file; return its checksum."""
-    with atomic_file(target) as handle:
-        write(_Bounded(handle, origin))  # type: ignore[arg-type]  # as far as it is used
-        handle.flush()
-        return _verified(Path(handle.name), source, origin)
+class _Incomplete(Exception):
+    """The rest of a file's set did not arrive."""
+
+
+class _Arrivals(ExitStack):
+    """Verified files that wait under temporary names for the rest of their set.
+
+    On leaving, the files of a complete set get their names, and all others are removed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.complete: set[Path] = set()
+
+    def add(self, write: Callable[[BinaryIO], object], source: Source, target: Path, origin: str) -> str:
+        """Write and verify a file, and return its checksum; what is refused is removed at once."""
+        with ExitStack() as refused:
+            handle = refused.enter_context(self._waiting(target))
+            write(_Bounded(handle, origin))  # type: ignore[arg-type]  # as far as it is used
+            handle.flush()
+            os.fsync(handle.fileno())  # a full disk is noticed before a file of the set is renamed
+            sha256 = _verified(Path(handle.name), source, origin)
+            self.push(refused.pop_all())
+        return sha256
+
+    @contextmanager
+    def _waiting(self, target: Path) -> Iterator[BinaryIO]:
+        with suppress(_Incomplete), atomic_file(target) as handle:
+            yield handle
+            if target not in self.complete:
+                raise _Incomplete
 
 
 class _Bounded:
@@ -284,14 +318,15 @@ def _download(url: str, handle: BinaryIO, *, progress: bool) -> None:
 def _what_failed(error: Exception) -> tuple[str, bool]:
     """Return the reason why a download failed, and whether the next one may succeed."""
     import requests
-    from urllib3.exceptions import ProtocolError
+    from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
     if isinstance(error, requests.HTTPError):
         status = error.response.status_code if error.response is not None else 0
         return f"answered {status}", status >= 500 or status == 429
     if isinstance(error, requests.ConnectTimeout):
         return "no connection (nothing answers)", False
-    if isinstance(error, requests.Timeout):
+    stalled = any(isinstance(each, ReadTimeoutError) for each in error.args)  # in the body
+    if stalled or isinstance(error, requests.Timeout):
         return "timed out", True
     was_made = any(isinstance(each, ProtocolError) for each in error.args)
     if was_made or isinstance(error, requests.exceptions.ChunkedEncodingError):

@@ -123,12 +123,13 @@ class Rows(ABC):
 
 
 class HeldRows(Rows):
-    """Rows in memory that no other code can change: copied, except arrays that are read-only.
+    """Rows in memory that no other code changes: copied, except arrays that are read-only.
 
+    Of a read-only array no view may be left that was made before and can be written to.
     What is known of them, their largest entry first of all, decides where they are truncated.
     """
 
-    _by_column: list[FloatArray] | None = None  # each block
+    _columns: list[FloatArray] | None = None  # of each block
 
     def __init__(self, values: object) -> None:
         self._array = unchanging(float_array("X", values, n_dimensions=2))
@@ -142,19 +143,19 @@ class HeldRows(Rows):
             yield rows, self._array[rows]
 
     def hold_columns(self, threads: int = 1) -> None:
-        if self._by_column is None:
-            self._by_column = list(in_order(_by_column, self.blocks(), threads))
-            self.columns_held = True
+        if self._columns is None:
+            self._columns = list(in_order(_transposed, self.blocks(), threads))
+        self.columns_held = True
 
     def held_columns(self, rows: slice) -> FloatArray:
-        assert self._by_column is not None
-        return self._by_column[int(rows.start) // self.block_size]
+        assert self._columns is not None
+        return self._columns[int(rows.start) // self.block_size]
 
     def array(self) -> FloatArray:
         return self._array
 
 
-def _by_column(part: tuple[slice, FloatArray]) -> FloatArray:
+def _transposed(part: tuple[slice, FloatArray]) -> FloatArray:
     copy: FloatArray = np.ascontiguousarray(part[1].T)
     return copy
 
@@ -256,6 +257,11 @@ class StreamedRows(Rows):
         n = 0
         for values, responses in map(_parted, self._read()):
             self._check_parts(values, responses)
+            if any(array.dtype.itemsize > self.dtype.itemsize for array in _arrays(values)):
+                raise InputError(  # or a large value would become infinite after it was checked
+                    "X must have one precision in every block, got single first and then double; convert "
+                    "all blocks to float64"
+                )
             n += _height(values)
             yield values, responses
         if n != len(self):
@@ -366,7 +372,7 @@ def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
 
 
 def unchanging(array: A) -> A:
-    """Return an array that no other code can change: itself if it is read-only to its owner, else a copy."""
+    """Return an array that no other code changes: itself if it is read-only to its owner, else a copy."""
     owner: object = array
     while isinstance(owner, np.ndarray) and not owner.flags.writeable:
         owner = owner.base

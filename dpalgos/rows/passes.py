@@ -45,15 +45,20 @@ class RowSum:
     mask: BoolArray | None = None
 
     @cached_property
-    def is_sparse(self) -> bool:
-        """Whether most columns have no coefficient but zero."""
-        return self.coef is not None and _DENSE * int(self.coef.any(axis=1).sum()) < len(self.coef)
+    def sparse_coef(self) -> FloatArray | None:
+        """The coefficients, where most columns have none but zero."""
+        return self.coef if self.coef is not None and is_sparse(self.coef) else None
 
     @property
     def entries(self) -> tuple[str, float | None, int, int]:
         """Precision, bound and mask, which decide the entries that are multiplied, and R."""
         bound = None if self.bound is None else float(self.bound)
         return self.dtype.str, bound, id(self.mask), self.n_columns
+
+
+def is_sparse(coef: FloatArray) -> bool:
+    """Return whether most columns have no coefficient (d, R) but zero."""
+    return _DENSE * int(coef.any(axis=1).sum()) < len(coef)
 
 
 def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floating | None) -> FloatArray:
@@ -70,10 +75,7 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[Flo
     totals: list[FloatArray] = [np.empty(0)] * len(wanted)
     for places in kinds.values():
         alike = [wanted[place] for place in places]
-        few = [one.coef for one in alike if one.coef is not None and one.is_sparse]
-        if sum(map(np.count_nonzero, few)) > rows.shape[1]:
-            rows.hold_columns(threads)  # a row by row search for a few numbers takes as long as a product
-        few = few if rows.columns_held else []
+        few = [one.sparse_coef for one in alike if one.sparse_coef is not None] if rows.columns_held else []
         first = alike[0]
         sparse = _Sparse.of(few, rows, first.dtype, first.bound, first.mask is not None) if few else None
         total: FloatArray = np.zeros((first.n_columns, len(alike), rows.shape[1]))
@@ -184,16 +186,16 @@ def _predictors(
     marked: BoolArray | None,
 ) -> list[FloatArray | None]:
     """Return the predictors that are wanted: one product for all whose coefficients are dense."""
-    dense = [one.coef for one in alike if one.coef is not None and not one.is_sparse]
+    dense = [one.coef for one in alike if one.coef is not None and one.sparse_coef is None]
     ends = np.cumsum([coef.shape[1] for coef in dense])
     every = np.concatenate(dense, axis=1) if dense else None
     parts = iter([] if every is None else np.split(_stacked(entries, every), ends[:-1], axis=1))
     few = None if sparse is None else iter(sparse.products(rows, span, marked).transpose(1, 2, 0))
 
     def of(one: RowSum) -> FloatArray | None:
-        if one.coef is None or not one.is_sparse:
+        if one.sparse_coef is None:
             return None if one.coef is None else next(parts)
-        return _of_support(rows, span, one, one.coef) if few is None else next(few)
+        return _of_support(rows, span, one, one.sparse_coef) if few is None else next(few)
 
     return list(map(of, alike))
 
@@ -238,6 +240,8 @@ def side_by_side(
         for run in runs:
             run.abandon()
         raise
+    finally:
+        rows.columns_held = False  # or the rounding of what follows would depend on what ran before
     for run in runs:
         run.join()
     for run in runs:
@@ -309,7 +313,11 @@ def _answer(rows: Rows, waiting: Sequence[_Run], threads: int) -> None:
     if not waiting:
         return
     began = time.perf_counter()
-    sums = row_sums(rows, [run.wanted for run in waiting if run.wanted is not None], threads)
+    wanted = [run.wanted for run in waiting if run.wanted is not None]
+    numbers = sum(np.count_nonzero(one.sparse_coef) for one in wanted if one.sparse_coef is not None)
+    if numbers > rows.shape[1]:
+        rows.hold_columns(threads)  # a row by row search for a few numbers takes as long as a product
+    sums = row_sums(rows, wanted, threads)
     seconds = time.perf_counter() - began
     for run, answer in zip(waiting, sums, strict=True):
         run.wanted, run.answer = None, answer

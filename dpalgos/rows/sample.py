@@ -61,11 +61,11 @@ class Sample:
     Parameters
     ----------
     X : (n, d) array_like, callable or Rows
-        Finite numbers; float32 stays float32. Copied, but for arrays that are read-only: what changes after
-        it was checked would escape truncation. A callable returns an iterable of the blocks of rows, or of
-        pairs of blocks and their responses, the same ones in every pass: for data that do not fit into
-        memory (:class:`dpalgos.rows.blocks.StreamedRows`); for many files, or many machines,
-        :class:`dpalgos.rows.partitions.PartitionedRows`.
+        Finite numbers; float32 stays float32. Copied, but for arrays that are read-only, also to views made
+        before: what changes after it was checked would escape truncation. A callable returns an iterable of
+        the blocks of rows, or of pairs of blocks and their responses, the same ones in every pass: for data
+        that do not fit into memory (:class:`dpalgos.rows.blocks.StreamedRows`); for many files, or many
+        machines, :class:`dpalgos.rows.partitions.PartitionedRows`.
     y : (n,) array_like or None
         Finite numbers; None for tasks without a response, and where blocks bring theirs.
     row_mask : (n, R) or (n,) bool array, optional
@@ -214,7 +214,8 @@ class Sample:
         """Return which cells of a group's X were moved to a bound, (n_group, d); None: none was."""
         if self.moved is None:
             return None
-        return np.asarray(self.moved[group.rows][:, : self.n_features] != 0)
+        first = int(self.offset_bounds is not None)
+        return np.asarray(self.moved[group.rows][:, first : first + self.n_features] != 0)
 
     def moved_rows(self, group: Group) -> BoolArray | None:
         """Return which rows of a group have cells that were moved to a bound, (n_group,); None: none has."""

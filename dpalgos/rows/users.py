@@ -109,7 +109,9 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
     if ids.dtype == object:
         entries = ids.tolist()
         texts = sum(isinstance(one, str) for one in entries)
-        numbers = sum(isinstance(one, int | float) and not isinstance(one, bool) for one in entries)
+        numbers = sum(
+            isinstance(one, int | float | np.integer) and not isinstance(one, bool) for one in entries
+        )
         if n_rows not in (texts, numbers):
             raise InputError(
                 "user_ids must be all whole numbers or all text, none missing, got other, missing or mixed "

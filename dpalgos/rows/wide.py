@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.rows.passes import RowSum, sparse_predictors, truncated
+from dpalgos.rows.passes import RowSum, is_sparse, sparse_predictors, truncated
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
@@ -37,13 +37,14 @@ class Design:
 
     def predict(self, coef: FloatArray) -> FloatArray:
         """Return X B for coefficients (d, R), (n, R)."""
-        used, own = self._used(coef)
-        if used is not None and self._rows.columns_held:
-            return sparse_predictors(self._rows, coef.astype(self.dtype), self._bound)
-        predicted = np.empty((len(self._rows), own.shape[1]), self.dtype)
+        coef, few = coef.astype(self.dtype, copy=False), is_sparse(coef)
+        if few and self._rows.columns_held:
+            return sparse_predictors(self._rows, coef, self._bound)
+        used: IntArray | slice = np.flatnonzero(coef.any(axis=1)) if few else slice(None)
+        predicted = np.empty((len(self._rows), coef.shape[1]), self.dtype)
         for rows, block in self._rows.blocks():
-            chosen = block if used is None else block.take(used, axis=1)
-            predicted[rows] = self._truncated(chosen) @ own
+            chosen = block if isinstance(used, slice) else block.take(used, axis=1)
+            predicted[rows] = self._truncated(chosen) @ coef[used]
         return predicted
 
     def mean_product(self, values: FloatArray) -> FloatArray:
@@ -105,13 +106,6 @@ class Design:
             mask=self._mask,
         )
         return np.asarray(self._sample.row_sum(wanted).T / self._n_used)
-
-    def _used(self, coef: FloatArray) -> tuple[IntArray | None, FloatArray]:
-        """Return the columns to multiply with, only those that some replicate uses if few, and their part."""
-        used = np.flatnonzero(coef.any(axis=1))
-        if 4 * len(used) >= len(coef):
-            return None, coef.astype(self.dtype, copy=False)
-        return used, coef[used].astype(self.dtype)
 
     def _truncated(self, block: FloatArray) -> FloatArray:
         return truncated(block, self.dtype, self._bound)

@@ -132,6 +132,10 @@ def toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def from_toml(value: str) -> Any:
+    return tomllib.loads(f"value = {value}")["value"]
+
+
 def check(
     file: Annotated[Path, typer.Argument(help="A study file or a release file.")],
 ) -> None:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from data.store.output_files import output_files
-from flows.cli.declarations import combined, corrected, declared_before, from_codebook, of_a_label, toml
+from flows.cli.declarations import (
+    combined,
+    corrected,
+    declared_before,
+    from_codebook,
+    from_toml,
+    of_a_label,
+    toml,
+)
 from flows.cli.options import whole_number
 
 if TYPE_CHECKING:
@@ -356,8 +364,8 @@ def _units(facts: Mapping[str, Any]) -> str:
     keywords |= {"n_classes": 2} if family == "multinomial" else {}
     params = build_params(get_estimator(facts["release"]), keywords)
     offset = columns_of(facts["offset"]) if facts["offset"] else ()
-    numbers = [name for column in facts["numbers"] if (name := column.strip('"')) not in offset]
-    response = "" if family else facts["response"].strip('"')
+    numbers = [name for name in map(from_toml, facts["numbers"]) if name not in offset]
+    response = from_toml(facts["response"]) if facts["response"] and not family else ""
     return units_sentence(params, rows, len(facts["covariates"]) + 1, numbers, response)
 
 

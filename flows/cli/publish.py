@@ -130,7 +130,7 @@ def table(
     from tasks.report.coefficients import read_record, table_format, text_of, write_table
 
     if out:
-        table_format(out)
+        table_format(out, "--out")
     with output_files("table", [out], inputs=records, force=force):
         contents = [read_record(record) for record in records]
         if out:

@@ -133,9 +133,9 @@ def compare(
     as_json: given.AsJson = False,
 ) -> None:
     """Compare runs of a study, beyond their error bars."""
-    from reports.analysis.results import compare_results, describe_differences
+    from flows.studies.results import compare_runs, comparison_page
+    from reports.analysis.results import describe_differences
     from tasks.errors import SpecError
-    from tasks.run.collect import read_results
 
     if len(runs) < 2:
         raise SpecError(
@@ -143,19 +143,16 @@ def compare(
         )
     folders = [run if run.is_dir() else run.parent for run in runs]
     with output_files("compare", [page], inputs=folders, force=force):
-        first, *others = (read_results(run) for run in runs)
-        differences = [compare_results(first, other) for other in others]
+        differences = compare_runs(runs)
         if page is not None:
-            from flows.studies.results import comparison_page
-
             atomic_write(page, comparison_page(runs))
             say(f"{page} shows them")
     if as_json:
-        typer.echo(json.dumps(differences[0] if len(others) == 1 else differences, indent=1))
+        typer.echo(json.dumps(differences[0] if len(differences) == 1 else differences, indent=1))
         return
     for run, change in zip(runs[1:], differences, strict=True):
         typer.echo(
-            f"{run}: {describe_differences(change)}" if len(others) > 1 else describe_differences(change)
+            f"{run}: {describe_differences(change)}" if len(differences) > 1 else describe_differences(change)
         )
 
 

@@ -72,13 +72,12 @@ def guarded_app(
     `authentication` is ``name:password``; `hosts` are the names that it is reached by. As long as `starting`
     returns a sentence, a browser is shown that instead of Prefect's pages.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     ours = Starlette(
         routes=[
             Route(SIGN_IN, partial(_sign_in, authentication, _Brake()), methods=["GET", "POST"]),
             Route("/reports", lambda request: RedirectResponse("/reports/")),
             Route("/site", lambda request: RedirectResponse("/site/")),
-            Mount("/reports", StaticFiles(directory=folder, html=True)),
+            Mount("/reports", StaticFiles(directory=folder, html=True, check_dir=False)),
             Mount("/site", StaticFiles(directory=site, html=True, check_dir=False)),
         ],
         exception_handlers={HTTPException: _no_file, OSError: _no_file, RuntimeError: _no_file},

@@ -20,6 +20,7 @@ from flows.studies.find_study import (
     study_names,
 )
 from flows.studies.steps import Outcome, Tasks
+from reports.analysis.results import compare_results
 from reports.charts.picture import NO_SPACE, can_draw
 from reports.page import StudyPage
 from tasks.cache import cache_key
@@ -78,6 +79,34 @@ def file_of_report(study: str, out: str | Path | None) -> str:
         manifest = read_json(_reports(out) / study / "manifest.json")
         files.insert(0, shlex.split(manifest["rerun_commands"][0])[2])
     return next((file for file in files if file.endswith(".toml") and Path(file).is_file()), study)
+
+
+def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
+    """Compare the first run with each other one; refuse a run that has no cell in common with it.
+
+    Copies of one study file are one study, whatever their names.
+    """
+    first, *others = (read_results(run) for run in runs)
+    differences = []
+    for run, other in zip(runs[1:], others, strict=True):
+        names = [str(next(iter(table["study"]), "")) for table in (first, other)]
+        file = _digest_of_study(runs[0])
+        renamed = other.assign(study=names[0]) if file and file == _digest_of_study(run) else other
+        change = compare_results(first, renamed)
+        if not change["cells"] and not change["identical"]:
+            raise SpecError(
+                f"runs must have cells in common, got study {names[0]!r} in {runs[0]} and study {names[1]!r} "
+                f"in {run}; pass runs of one study"
+            )
+        differences.append(change)
+    return differences
+
+
+def _digest_of_study(run: Path) -> str:
+    """Return the digest of a run's study file, "" where no manifest says it."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return str(read_json((run if run.is_dir() else run.parent) / "manifest.json")["study"]["sha256"])
+    return ""
 
 
 def comparison_page(runs: Sequence[Path]) -> bytes:

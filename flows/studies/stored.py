@@ -16,7 +16,7 @@ from flows.record.progress import blocks, say
 from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.results import folder_of_run, judged
 from flows.studies.steps import Job, Outcome, StudySteps
-from tasks.cache import Record, at_hand, find_record
+from tasks.cache import Record, at_hand, find_record, records_folder
 from tasks.ingest import fetch, parquet, stored_parquet
 from tasks.run_options import RunOptions
 
@@ -40,12 +40,13 @@ class StoredResults:
 
     def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call a function that looks into the store first; the network is asked for what the store lacks."""
-        if options.pop("again", False):
+        if options.pop("again", False) or not any(records_folder(home()).glob("*")):
             raise NotStored
         if function is parquet:
-            if table := stored_parquet(*arguments, **options):
-                return table
-            raise NotStored
+            table = stored_parquet(*arguments, **options)
+            if table is None:
+                raise NotStored
+            return table
         if function is not fetch:
             return function(*arguments, **options)
         dataset, offline = arguments

@@ -76,8 +76,7 @@ def _one(model: Model) -> PrintedTable:
 
 
 def _side_by_side(models: Sequence[Model]) -> PrintedTable:
-    if len({model.title for model in models}) < len(models):
-        models = [replace(model, title=f"({i}) {model.title}") for i, model in enumerate(models, 1)]
+    models = _numbered(models)
     terms = list(dict.fromkeys(row["term"] for model in models for row in model.rows))
     by_term = [{row["term"]: row for row in model.rows} for model in models]
     rows = []
@@ -96,6 +95,13 @@ def _side_by_side(models: Sequence[Model]) -> PrintedTable:
     ]
     notes = [*(f"{each}." for each in ratios), *(f"{m.title}: {m.footnote}" for m in models)]
     return PrintedTable("", ["", *(model.title for model in models)], rows, facts, notes)
+
+
+def _numbered(models: Sequence[Model]) -> Sequence[Model]:
+    """Return the models, with numbers in front of their titles if two have the same title."""
+    if len({model.title for model in models}) == len(models):
+        return models
+    return [replace(model, title=f"({i}) {model.title}") for i, model in enumerate(models, 1)]
 
 
 def _shown(row: Mapping[str, Any]) -> tuple[Any, str, str]:
@@ -133,9 +139,9 @@ def render_coefficients(models: Sequence[Model], form: str) -> bytes:
     grid = table_of(models)
     if form == "docx":
         return _docx(grid)
-    if form == "csv" and len(models) == 1:
-        return _csv_of_numbers(models[0])
-    writers = {"txt": _text, "md": _markdown, "csv": _csv, "tex": _latex, "html": _html}
+    if form == "csv":
+        return _csv(models)
+    writers = {"txt": _text, "md": _markdown, "tex": _latex, "html": _html}
     return writers[form](grid).encode()
 
 
@@ -174,19 +180,15 @@ def _markdown(grid: PrintedTable) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _csv(grid: PrintedTable) -> str:
+def _csv(models: Sequence[Model]) -> bytes:
+    """Return all numbers, unrounded, a row for each term; of several models, the first column says which."""
+    rows = [dict(row) for row in models[0].rows]
+    if len(models) > 1:
+        rows = [{"release": model.title, **row} for model in _numbered(models) for row in model.rows]
     out = io.StringIO()
-    rows = [grid.head, *grid.terms, *grid.facts]
-    csv.writer(out).writerows([*map(spreadsheet_text, row)] for row in rows)
-    return out.getvalue()
-
-
-def _csv_of_numbers(model: Model) -> bytes:
-    """Return all numbers of one model, unrounded."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(model.rows[0]))
+    writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)))
     writer.writeheader()
-    writer.writerows({name: spreadsheet_text(cell) for name, cell in row.items()} for row in model.rows)
+    writer.writerows({name: spreadsheet_text(cell) for name, cell in row.items()} for row in rows)
     return out.getvalue().encode()
 
 

@@ -84,11 +84,11 @@ def write_table(records: Sequence[Mapping[str, Any]], file: Path) -> None:
     atomic_write(file, render_coefficients([_model(record) for record in records], form))
 
 
-def table_format(file: Path) -> str:
-    """Return the format that a file's name asks for; refuse one that is not known."""
+def table_format(file: Path, option: str = "--table") -> str:
+    """Return the format that a file's name asks for; refuse one that is not known; ``option`` named it."""
     form = file.suffix.removeprefix(".").lower()
     if form not in FORMATS:
-        raise SpecError(f"--table must end in .{', .'.join(FORMATS)}, got {file.name!r}")
+        raise SpecError(f"{option} must end in .{', .'.join(FORMATS)}, got {file.name!r}")
     return form
 
 

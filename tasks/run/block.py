@@ -14,11 +14,13 @@ import numpy as np
 import pandas as pd
 
 import dpalgos
+from data.errors import StoreError
 from data.store.folders import home
 from data.store.references import DatasetRef
+from data.store.shared import VARIABLE
 from dpalgos.accounting.amplification import CENTRAL_NOTES
 from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
-from tasks.cache import CacheKey, Record, brought, written
+from tasks.cache import CacheKey, Record, at_hand, brought, find_record, written
 from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DatasetSource, Draw, Problem
@@ -217,17 +219,28 @@ def run_block(
 ) -> Record:
     """Write a block's rows to ``path`` below the home, or ``only`` one cell's among those stored there."""
     size = block.problem.n_bytes(block.replicates.n)
-    return computed(size, _stored_block, key, block, design, path, only)
+    stored = None if only is None else find_record(key.name)  # here, since other machines may lack it
+    return computed(size, _stored_block, key, block, design, path, only, stored)
 
 
 @guarded
-def _stored_block(key: CacheKey, block: Block, design: Record | None, path: str, only: str | None) -> Record:
+def _stored_block(
+    key: CacheKey, block: Block, design: Record | None, path: str, only: str | None, stored: Record | None
+) -> Record:
     """Compute a block and write its files, in whatever process or machine."""
     one_blas_thread()
     key.require_same_code()
     problem, target = block.problem, home() / path
     choices = selections_path(target)
-    selected: Selected = json.loads(choices.read_bytes()) if only and choices.exists() else {}
+    selected: Selected = {}
+    if only is not None:
+        if stored is None or not at_hand(stored):
+            raise StoreError(
+                f"{target} is not there as it was stored; let all machines name one shared store in "
+                f"{VARIABLE}, or run the whole block again, without --cell"
+            )
+        if choices.name in stored.get("attached", {}):
+            selected = json.loads(choices.read_bytes())
     parts: list[pd.DataFrame] = []
     tell = shares_of(key.name)
     rows = compute_block(block, load_prepared(problem, design), only, selected, parts, tell)

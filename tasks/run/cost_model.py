@@ -20,7 +20,7 @@ from tasks.cells import Cell
 from tasks.problems.problem import Block
 from tasks.run.block import compute_block
 
-_FEW = 6  # replicates, at most, beyond the first
+_FEW = 6  # replicates, at most, of the longest of the short runs
 _DATA, _BYTES = "data", "bytes"  # what is measured in addition to kinds of cells
 Kind = tuple[object, ...] | str
 
@@ -119,7 +119,9 @@ def _short_run(block: Block, cells: Mapping[Kind, Cell], prepared: Any, replicat
     core, wall = time.process_time() - core, time.perf_counter() - wall
     seconds = pd.concat(times).groupby("cell")["seconds"].sum() * (core / wall)
     kinds_seconds: dict[Kind, float] = {kind: float(seconds[cell.key]) for kind, cell in cells.items()}
-    kinds_seconds[_DATA] = max(0.0, core - float(seconds.sum()))
+    # Cells of one question share one answer, whose seconds each of them reports.
+    answers = {cell.question: float(seconds[cell.key]) for cell in cells.values()}
+    kinds_seconds[_DATA] = max(0.0, core - sum(answers.values()))
     kinds_seconds[_BYTES] = max(0.0, _memory("VmHWM") - before)
     return kinds_seconds
 

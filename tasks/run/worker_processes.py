@@ -40,9 +40,10 @@ def worker_processes(count: int) -> Iterator[int]:
     context = get_context("forkserver")
     context.set_forkserver_preload(_LOADED)
     ended, alive = context.Pipe(duplex=False)
-    shares = context.SimpleQueue()
+    heard, shares = context.Pipe(duplex=False)
     under_way = context.Value("i", 0)
-    given = (ended, shares, partial(_idle_cores, count, under_way), dict(os.environ), list(warnings.filters))
+    threads = partial(_idle_cores, count, under_way)
+    given = (ended, shares, context.Lock(), threads, dict(os.environ), list(warnings.filters))
     pool = ProcessPoolExecutor(count + 1, context, initializer=_begin, initargs=given)
     shown: dict[Any, int] = {}  # the warnings of all workers
 
@@ -66,9 +67,13 @@ def worker_processes(count: int) -> Iterator[int]:
 
     def listen() -> None:
         while True:
-            told(*shares.get())
+            try:
+                share = heard.recv()
+            except (EOFError, OSError):  # no process can write any more, maybe since one died half-way
+                heard.close()
+                return
+            told(*share)
 
-    # Nobody ends it: of a worker that died while it told something the rest never comes.
     threading.Thread(target=listen, name="shares of workers", daemon=True).start()
     try:
         with on_processes(call):
@@ -76,6 +81,7 @@ def worker_processes(count: int) -> Iterator[int]:
     finally:
         alive.close()
         pool.shutdown(cancel_futures=True)
+        shares.close()  # workers have ended, so that this ends the thread
 
 
 def _add(number: Any, more: int) -> None:
@@ -89,7 +95,8 @@ def _idle_cores(count: int, under_way: Any) -> int:
 
 def _begin(
     ended: Connection,
-    shares: Any,
+    shares: Connection,
+    one_at_a_time: Any,
     threads: Callable[[], int],
     environment: dict[str, str],
     filters: list[Any],
@@ -103,7 +110,12 @@ def _begin(
     os.environ.update(environment)
     threading.Thread(target=_end_with, args=(ended,), daemon=True).start()
     use_threads(threads)
-    listeners.append(lambda *share: shares.put(share))
+
+    def tell(*share: Any) -> None:
+        with one_at_a_time:
+            shares.send(share)
+
+    listeners.append(tell)
 
 
 def _called(function: Callable[[], T]) -> tuple[T, list[Any]]:

@@ -77,6 +77,7 @@ class Web:
     address: str
     replies: dict[str, list[tuple[int, bytes, int]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    stalling: set[str] = field(default_factory=set)  # addresses that keep a connection open after the reply
 
     def serve(self, path, *replies, cut_off=0):
         """Answer with bytes, or with an error status; `cut_off` bytes are promised and withheld."""
@@ -102,6 +103,8 @@ def web(monkeypatch):
             self.send_header("Content-Length", str(length))
             self.end_headers()
             self.wfile.write(body)
+            if self.path in site.stalling:
+                self.rfile.read(1)  # until the client goes
 
         def log_message(self, format, *args):
             pass

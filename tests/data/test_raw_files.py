@@ -169,6 +169,18 @@ def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
     assert stored_files(tmp_path) == []
 
 
+def test_a_stalled_download_timed_out_and_is_transient(tmp_path, small, web, monkeypatch):
+    monkeypatch.setattr("data.fetch.raw_files.TIMEOUT_SECONDS", (5.0, 0.1))
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload[:100], cut_off=500))
+    web.stalling.add("/data")
+    with pytest.raises(Unreachable, match="timed out") as caught:
+        fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert caught.value.transient
+    assert len(web.asked) == 3
+    assert stored_files(tmp_path) == []
+
+
 def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatch):
     import pooch
 
@@ -189,6 +201,23 @@ def test_unusable_mirrors_are_reasons(tmp_path, small):
         fetch(dataset, home=tmp_path, mirror=tmp_path / "none", offline=True)
     with pytest.raises(Unreachable, match=r"MIRROR/housing/cal_housing\.tgz: no such file"):
         fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
+
+
+def test_a_closed_folder_of_the_mirror_is_a_reason(tmp_path, small, web, monkeypatch):
+    dataset, payload = small()
+    mirror = mirrored(tmp_path, payload)
+    stat = Path.stat
+
+    def closed(path, **options):
+        if path.is_relative_to(mirror / "housing"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", closed)
+    with pytest.raises(Unreachable, match="Permission denied"):
+        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
+    dataset = at(dataset, web.serve("/data", payload))
+    assert fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=False).origin == "official"
 
 
 def test_stand_in_only_when_nothing_was_delivered_with_reasons_that_name_no_place_of_this_machine(
@@ -301,6 +330,69 @@ def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_co
     assert [path.name for path in home.iterdir()] == ["store"]
 
 
+def set_without_checksums(web=None):
+    """Return a dataset of three files, of which any content is accepted; only the last one has an address."""
+    parts = [Source(f"snp/x.{part}", "", part, note="none is known") for part in PAYLOADS]
+    if web:
+        parts[-1] = replace(parts[-1], url=f"{web.address}/fam")
+    return replace(get_dataset("snp_hapmap3"), sources=(replace(parts[0], companions=(parts[1], parts[2])),))
+
+
+def test_a_set_of_which_a_file_does_not_come_leaves_the_stored_set_as_it_was(tmp_path):
+    home, dataset = tmp_path / "home", set_without_checksums()
+    fetch(dataset, home=home, mirror=mirrored_set(tmp_path, *PAYLOADS), offline=True)
+    stored = stored_files(home)
+    mirror = mirrored_set(tmp_path / "later", "bed", "bim", bed=b"other calls", bim=b"other snps")
+    with pytest.raises(Unreachable, match=r"x\.fam: no such file"):
+        fetch(dataset, home=home, mirror=mirror, offline=True, again=True)
+    assert stored_files(home) == stored
+    raw = fetch(dataset, home=home, mirror=mirror, offline=True)
+    assert (raw.origin, contents(raw)) == ("store", PAYLOADS)
+
+    mirrored_set(tmp_path / "later", "fam", fam=b"other people")
+    raw = fetch(dataset, home=home, mirror=mirror, offline=True, again=True)
+    assert contents(raw) == {"bed": b"other calls", "bim": b"other snps", "fam": b"other people"}
+    assert stored_files(home) == stored
+
+
+def test_an_interrupted_set_leaves_the_store_as_it_was(tmp_path, web, monkeypatch):
+    import pooch
+
+    class Interrupted(pooch.HTTPDownloader):
+        def __call__(self, url, output_file, pooch, check_only=False):
+            output_file.write(b"part")
+            raise KeyboardInterrupt
+
+    home, dataset = tmp_path / "home", set_without_checksums(web)
+    raw = fetch(dataset, home=home, mirror=mirrored_set(tmp_path, *PAYLOADS), offline=True)
+    stored = stored_files(home)
+    monkeypatch.setattr(pooch, "HTTPDownloader", Interrupted)
+    mirror = mirrored_set(tmp_path / "later", "bed", "bim", bed=b"other calls", bim=b"other snps")
+    with pytest.raises(KeyboardInterrupt):
+        fetch(dataset, home=home, mirror=mirror, offline=False, again=True)
+    assert contents(raw) == PAYLOADS
+    assert stored_files(home) == stored
+
+
+def test_parts_of_a_set_are_not_stored_where_another_source_delivers(tmp_path):
+    home, mirror = tmp_path / "home", mirrored_set(tmp_path, *PAYLOADS)
+    first = set_without_checksums()
+    raw = fetch(first, home=home, mirror=mirror, offline=True)
+    (mirror / "snp" / "x.fam").unlink()
+    mirrored_set(tmp_path, "bed", bed=b"other calls")
+    (mirror / "snp" / "y.csv").write_bytes(b"a table")
+    second = Source("snp/y.csv", "", "csv", note="none is known")
+    both = replace(first, sources=(*first.sources, second))
+    assert fetch(both, home=home, mirror=mirror, offline=True, again=True).layout == "csv"
+    assert contents(raw) == PAYLOADS
+    assert stored_files(home) == [
+        "store/raw/snp/x.bed",
+        "store/raw/snp/x.bim",
+        "store/raw/snp/x.fam",
+        "store/raw/snp/y.csv",
+    ]
+
+
 def test_without_a_checksum_visible_faults_are_refused_all_the_same(tmp_path, web):
     source = Source("snp/y.gz", web.serve("/y", b"<html></html>"), "geo_series_matrix", note="none is known")
     dataset = replace(get_dataset("snp_gse106818"), sources=(source,))
@@ -324,6 +416,34 @@ def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, 
     assert raw.origin == "embedded"
     assert [file.sha256 for file in (raw, *raw.companions)] == [file.sha256 for file in source.files]
     assert web.asked == []
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        gzip.compress(b"published" * 100)[:-10],
+        gzip.compress(b"")[:10] + b"\xff" * 100,
+        gzip.compress(b"published")[:-8] + bytes(8),
+        b"no gzip",
+    ],
+    ids=["truncated", "no deflate stream", "wrong checksum", "no gzip"],
+)
+def test_a_damaged_packed_file_of_the_package_is_refused_and_the_official_address_asked(
+    tmp_path, small, web, monkeypatch, caplog, packed
+):
+    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
+    (tmp_path / "housing").mkdir()
+    (tmp_path / "housing" / "cal_housing.tgz.gz").write_bytes(packed)
+    dataset, payload = small()
+    source = replace(dataset.sources[0], url=web.serve("/data", payload), embedded=True)
+    dataset = replace(dataset, sources=(source,))
+    with pytest.raises(CorruptSource, match="truncated or damaged"):
+        fetch(dataset, home=tmp_path / "home", mirror=None, offline=True)
+    assert stored_files(tmp_path / "home") == []
+    with caplog.at_level(logging.WARNING):
+        raw = fetch(dataset, home=tmp_path / "home", mirror=None, offline=False)
+    assert (raw.origin, Path(raw.path).read_bytes()) == ("official", payload)
+    assert "truncated or damaged" in caplog.text
 
 
 def test_a_mirror_goes_before_what_ships_with_the_package(tmp_path, caplog):

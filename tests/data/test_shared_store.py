@@ -132,3 +132,8 @@ def test_a_prepared_table_is_found_by_a_home_that_lacks_it(in_shared_store, home
     below = DatasetRef(**{**vars(ref), "path": "store/parquet/t.parquet"})
     assert verified_path(below) == Path(other)
     assert stored_table(other.with_name("u.parquet")) is None
+    for damaged in (other, other.with_suffix(".json")):
+        whole = damaged.read_bytes()
+        damaged.write_bytes(whole[:-3])
+        assert stored_table(other) == ref
+        assert damaged.read_bytes() == whole

@@ -204,6 +204,22 @@ def test_a_stream_of_known_length_is_checked_in_every_pass(pieces, message):
             estimated(task, StreamedRows(lambda: pieces, 6))
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_a_later_block_of_double_precision_does_not_become_infinite(partitioned, as_columns):
+    def stream(*dtypes):
+        blocks = [np.full((4, 2), 1e50 if dtype is float else 0.5, dtype) for dtype in dtypes]
+        return lambda: [dict(zip("ab", block.T, strict=True)) if as_columns else block for block in blocks]
+
+    rows = StreamedRows(stream(np.float32, float), 8)
+    if partitioned:
+        rows = PartitionedRows([(stream(np.float32), 4), (stream(float), 4)])
+    with pytest.raises(dpalgos.InputError, match="X must have one precision in every block"):
+        dpalgos.estimate("dp_mean", rows, value_bound=1.0, epsilon=1, delta=1e-5, rng=np.random.default_rng())
+    wider = StreamedRows(stream(float, np.float32), 8)
+    assert np.concatenate([block for _, block in wider.blocks()]).max() == 1e50
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("value", "message"),
@@ -455,6 +471,13 @@ def test_moved_cells_count_once_however_the_rows_are_cut():
         for given in (X, rows)
     ]
     np.testing.assert_allclose(answers[0].interval, answers[1].interval)
+
+
+def test_moved_cells_of_covariates_do_not_follow_an_offset():
+    moved = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])  # offset, covariates, response
+    sample = Sample(np.ones((4, 3)), np.ones(4), moved=moved).with_offset((0.0, 1.0))
+    (group,) = sample.groups()
+    np.testing.assert_array_equal(sample.moved_cells(group), moved[:, 1:3] != 0)
 
 
 def test_partitions_and_no_partition():

@@ -269,6 +269,14 @@ def test_a_table_runs_nothing_in_a_spreadsheet_and_holds_no_control_character(re
     assert not [cell for cell in cells if cell.startswith(("=", "@"))]
 
 
+@pytest.mark.parametrize(
+    ("command", "option"), [("table record --out t.exe", "--out"), (f"{RELEASE} --table t.exe", "--table")]
+)
+def test_an_unknown_format_is_refused_by_the_name_of_its_option(record, command_line, command, option):
+    said = sentence(command_line(*command.split()))
+    assert [part for part in (f"{option} must", "'t.exe'") if part not in said] == []
+
+
 GARBAGE = {
     "empty": b"",
     "a list": b"[]",

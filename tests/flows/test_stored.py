@@ -131,6 +131,14 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
         StoredResults().bring(fetch, "housing", False)
 
 
+def test_before_the_first_result_nothing_is_fetched_or_made_here(monkeypatch, tmp_path):
+    monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
+    for function in ("fetch", "parquet"):
+        monkeypatch.setattr(stored, function, lambda *_, **__: pytest.fail("it is for the run to do"))
+        with pytest.raises(NotStored):
+            StoredResults().bring(getattr(stored, function), "housing", False)
+
+
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
     found = [RawFile("housing", "", "", "", "", origin) for origin in ("stand-in", "official")]
     monkeypatch.setattr(stored, "fetch", lambda *_, **__: found.pop(0))

@@ -198,6 +198,7 @@ MECHANISM_FAULTS = {
         "streamed rows are not checked in later passes": Fault("StreamedRows.pieces", without("_check_values"), "test_blocked_design"),
         "streamed columns are not checked in later passes": Fault("StreamedRows.column_pieces", condition("LARGEST_VALUE", "False"), "test_blocked_design"),
         "responses that come along are not checked": Fault("StreamedRows._check_parts", without("_check_magnitudes"), "test_blocked_design"),
+        "a later block is cast to less precision": Fault("StreamedRows._given", condition("itemsize", "False"), "test_blocked_design"),
         "a stream may grow": Fault("StreamedRows._check_values", condition("largest_magnitude", "False"), "test_blocked_design"),
         "a column does not count in the norm": Fault("_row_squares", number(1, 2), "test_row_moments"),
         "large values of a stream are not looked at": Fault("_check_magnitudes", call("dot", "0.0"), "test_blocked_design"),
@@ -206,6 +207,7 @@ MECHANISM_FAULTS = {
     "dpalgos/rows/partitions.py": {"partial sums are added without what additions lose": Fault("total_of", returns("total"), "test_blocked_design"), "a partition is moved to the place of the first": Fault("PartitionedRows._placed", call("len", "0"), "test_blocked_design")},
     "dpalgos/rows/passes.py": {
         "rows of a block that a replicate uses in part have no predictor": Fault("_Sparse.products", call("any", "{of}.all(axis=0)"), "test_shared_passes"),
+        "an earlier copy by column is used wherever there is one": Fault("row_sums", name(".columns_held", "vars(rows).get('_columns') is not None"), "test_shared_passes"),
         "few coefficients are those of other columns": Fault("_Sparse.of", call("flatnonzero", "{all} - 1"), "test_shared_passes"),
         "sums of some replicates are added to those of the first": Fault("row_sums", name("column", "0", nth=1), "test_shared_passes"),
         "of blocks whose factors are computed together the second gets those of the first": Fault("_products", call("split", "[{0}[..., : part.shape[2]] for part in {all}]"), "test_shared_passes"),
@@ -213,6 +215,7 @@ MECHANISM_FAULTS = {
     "dpalgos/rows/threads.py": {"what the last threads computed is lost": Fault("in_order", condition("ahead", "False", nth=1), "test_shared_passes"), "parts come in the order in which they are computed": Fault("in_order", call("popleft", "next(done for done in [*ahead, ahead[0]] if done.done() or done is ahead[0])", nth=0), "test_shared_passes")},
     "dpalgos/rows/sample.py": {
         "replicates ignore which rows they use": Fault("Sample.mean_of", condition("float_mask", "True", nth=1), batch("sample_mean-None")),
+        "cells that were moved are counted from the offset on": Fault("Sample.moved_cells", call("int", "0"), "test_blocked_design"),
         "offsets are not cut to their public bounds": Fault("Sample._offset", call("clip", "{0}"), "test_no_row_moves_a_release_by_more_than_was_charged"),
         "streamed offsets are not cut": Fault("Sample.together", call("_offset", "(X[:, :1] if first else 0.0)"), "test_streamed_rows_move_releases_as_held_ones_do"),
         "partial sums are of all rows of a partition": Fault("Sample.partials", condition("alone", "not isinstance(self.rows, PartitionedRows)"), "test_partial_sums_made_elsewhere_give_the_same_bits[dp_sgd_glm: batches in turn-tight]"),

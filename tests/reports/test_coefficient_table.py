@@ -72,6 +72,25 @@ def test_numbers_in_csv_are_not_rounded():
     assert float(first["std_error"]) == 2 / 3.92
 
 
+def test_several_releases_in_csv_are_rows_of_unrounded_ascii_numbers():
+    content = render_coefficients([LINEAR, LOGISTIC], "csv").decode()
+    rows = list(csv.DictReader(io.StringIO(content)))
+    assert content.isascii()
+    assert [(row["release"], row["term"]) for row in rows] == [
+        *((LINEAR.title, row["term"]) for row in LINEAR.rows),
+        (LOGISTIC.title, "age"),
+    ]
+    assert (float(rows[1]["estimate"]), float(rows[0]["std_error"])) == (-3.0, 2 / 3.92)
+    assert (rows[0]["odds_ratio"], float(rows[-1]["odds_ratio"])) == ("", 2.01)
+    alone = csv.DictReader(io.StringIO(render_coefficients([LOGISTIC], "csv").decode()))
+    assert set(rows[0]) == {"release", *alone.fieldnames}
+
+
+def test_releases_of_the_same_name_are_numbered_in_csv():
+    rows = csv.DictReader(io.StringIO(render_coefficients([LOGISTIC, LOGISTIC], "csv").decode()))
+    assert [row["release"] for row in rows] == ["(1) sick & tired", "(2) sick & tired"]
+
+
 def test_latex_is_escaped():
     tex = render_coefficients([LINEAR, LOGISTIC], "tex").decode()
     assert r"sick \\& tired" not in tex

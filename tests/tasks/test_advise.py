@@ -245,6 +245,9 @@ def test_made_up_columns_stay_near_to_what_is_stated_and_within_bounds(tmp_path)
         ("mean = { age = 130.0 }", "guesses.mean of 'age' must lie between its bounds 0 and 120, got 130"),
         ("shares = { region = [0.5, 0.5] }", "one number for each of its 3 categories, got 2"),
         ("correlation = 1.0", "guesses.correlation must"),
+        ('mean = { smoker = "known" }', "guesses.mean.smoker must be a valid number"),
+        ("shares = { smoker = -1 }", "guesses.shares.smoker must be greater than 0, got -1"),
+        ("shares = { region = [0.2, 0.2, -1] }", "guesses.shares.region.2 must be greater than 0, got -1"),
         ("explaned = 0.5", "guesses.explaned is not a known key; did you mean 'explained'?"),
     ],
 )

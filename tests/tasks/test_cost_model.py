@@ -1,6 +1,8 @@
 """What blocks will take, from short runs of them."""
 
 import json
+from dataclasses import replace
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -49,6 +51,28 @@ def test_times_of_earlier_runs_take_the_place_of_measured_ones(blocks, tmp_path)
     found = costs_of([block for block in blocks if block.replicates.n == 200], lambda block: None, earlier)
     replicates = sum(cost.block.replicates.count for cost in found)
     assert sum(cost.cells["dp_mean"] for cost in found) == pytest.approx(4 * 7 * replicates, rel=0.05)
+
+
+def test_an_answer_that_cells_share_is_counted_once(blocks, monkeypatch):
+    now = 0.0
+
+    def compute(block, prepared, timings):
+        """Take a second for a replicate's data and two for each answer; cells report those of theirs."""
+        nonlocal now
+        replicates = range(block.replicates.count)
+        now += len(replicates) * (1 + 2 * len({cell.question for cell in block.cells}))
+        cells = [{"cell": cell.key, "seconds": 2.0} for cell in block.cells for _ in replicates]
+        timings.append(pd.DataFrame(cells))
+
+    clocks = Mock(process_time=lambda: now, perf_counter=lambda: now)
+    monkeypatch.setattr("tasks.run.cost_model.time", clocks)
+    monkeypatch.setattr("tasks.run.cost_model.compute_block", compute)
+    alone, other = blocks[0].cells[:2]
+    sharing = replace(blocks[0], cells=(*(replace(alone, s=s) for s in (1, 2, 3)), other))
+    (cost,) = costs_of([sharing], lambda block: None, {})
+    replicates = sharing.replicates.count
+    assert cost.drawing == pytest.approx(replicates)
+    assert sum(cost.cells.values()) == pytest.approx(2 * 2 * replicates)
 
 
 def test_workers_share_the_blocks_the_longest_first(blocks):

@@ -1,21 +1,24 @@
 """The tasks without an orchestrator: ``task.fn`` is the function itself."""
 
+import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pandas as pd
 import pytest
 
-from data.errors import Unreachable
+from data.errors import StoreError, Unreachable
 from data.fetch.raw_files import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from reports.analysis.results import timings_path
+from reports.analysis.results import selections_path, timings_path
 from reports.pages.index import Card
-from tasks.cache import UNCACHED, intact
+from tasks.cache import SERIALIZER, UNCACHED, CacheKey, intact, located, records_folder
 from tasks.ingest import fetch, parquet
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_index
@@ -58,9 +61,21 @@ def test_a_stand_in_is_simulated_by_the_cores_that_no_other_call_uses(home, monk
     assert asked
 
 
-def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp_path):
+KEY = CacheKey("block-1")
+
+
+def keep(home, record):
+    """Write a record into the result store of a home, as Prefect does."""
+    folder = records_folder(home)
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"serializer": SERIALIZER, "storage_block_id": None}
+    (folder / KEY.name).write_text(json.dumps({"result": json.dumps(record), "metadata": about}))
+
+
+def test_a_block_is_written_and_one_cell_of_it_takes_its_place(home, ready, block, tmp_path):
     path = tmp_path / "block.parquet"
-    record = run_block(UNCACHED, block, ready, str(path))
+    record = run_block(KEY, block, ready, str(path))
+    keep(home, record)
     assert intact(record)
     assert record["made"] == {
         "what": f"{block.replicates.study} {block.title}",
@@ -70,12 +85,73 @@ def test_a_block_is_written_and_one_cell_of_it_takes_its_place(ready, block, tmp
     first = pd.read_parquet(timings_path(path))
     assert record["seconds"] == first["seconds"].sum()
     chosen = block.cells[-1].key
-    again = run_block(UNCACHED, block, ready, str(path), chosen)
+    again = run_block(KEY, block, ready, str(path), chosen)
     second = pd.read_parquet(timings_path(path))
     assert again["sha256"] == record["sha256"]
     assert again["attached"] != record["attached"]
     assert first.drop(columns="seconds").equals(second.drop(columns="seconds"))
     assert set(first["cell"][first["seconds"] != second["seconds"]]) == {chosen}
+
+
+@pytest.fixture
+def elsewhere(home, tmp_path, monkeypatch):
+    """The home of another machine, which computes all blocks; both machines share a store."""
+
+    def computed_there(size, function, *arguments):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DPCOST_HOME", str(tmp_path / "elsewhere"))
+            return function(*arguments)
+
+    monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
+    monkeypatch.setattr("tasks.run.block.computed", computed_there)
+    return tmp_path / "elsewhere"
+
+
+@pytest.mark.parametrize("left", ["nothing", "other files"])
+def test_another_machine_runs_one_cell_among_the_stored_ones(
+    home, elsewhere, ready, block, monkeypatch, left
+):
+    path = "cache/blocks/block-1.parquet"
+    monkeypatch.setattr(type(block.problem), "selected", lambda *_: {"a column": 1})
+    record = run_block(KEY, block, ready, path)
+    keep(home, record)
+    if left == "nothing":
+        shutil.rmtree(elsewhere)
+    else:
+        of_one_cell = run_block(
+            UNCACHED, replace(block, cells=block.cells[:1]), ready, "cache/blocks/one.parquet"
+        )
+        for file in (of_one_cell["path"], *(f"cache/blocks/{name}" for name in of_one_cell["attached"])):
+            (elsewhere / file).replace(elsewhere / file.replace("/one.", "/block-1."))
+    again = run_block(KEY, block, ready, path, block.cells[-1].key)
+    assert again["sha256"] == record["sha256"]
+    chosen = selections_path(elsewhere / path)
+    assert set(json.loads(chosen.read_bytes())) == {cell.key for cell in block.cells}
+    assert again["attached"][chosen.name] == record["attached"][chosen.name]
+    times = pd.read_parquet(timings_path(elsewhere / path))
+    assert set(times["cell"]) == {cell.key for cell in block.cells}
+
+
+def test_selections_that_the_record_does_not_name_are_not_read(home, ready, block, tmp_path):
+    path = tmp_path / "block.parquet"
+    record = run_block(KEY, block, ready, str(path))
+    keep(home, record)
+    selections_path(path).write_text(json.dumps({block.cells[0].key: {"a column": 1}}))
+    again = run_block(KEY, block, ready, str(path), block.cells[-1].key)
+    assert set(again["attached"]) == set(record["attached"])
+
+
+def test_one_cell_is_refused_where_the_others_cannot_be_had(home, elsewhere, ready, block, tmp_path):
+    path = "cache/blocks/block-1.parquet"
+    record = run_block(KEY, block, ready, path)
+    with pytest.raises(StoreError, match="DPCOST_STORE"):
+        run_block(KEY, block, ready, path, block.cells[-1].key)
+    keep(home, record)
+    shutil.rmtree(elsewhere / "cache" / "blocks")
+    shutil.rmtree(tmp_path / "shared" / "cache" / "blocks")
+    with pytest.raises(StoreError, match="DPCOST_STORE"):
+        run_block(KEY, block, ready, path, block.cells[-1].key)
+    assert not located(record).exists()
 
 
 def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(ready, block, tmp_path):

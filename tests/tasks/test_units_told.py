@@ -88,3 +88,10 @@ def test_init_names_columns_at_few_rows_alone(tmp_path, n, says):
     people(n).to_csv(tmp_path / "table.csv", index=False)
     said = init_study("mine", Path("table.csv"), folder=tmp_path, response="cost")
     assert ("units matter of age, visits" in said) == says
+
+
+def test_init_names_columns_as_they_are_in_the_file(tmp_path):
+    columns = {"age": '"q"', "visits": "a\\b"}
+    people(400).rename(columns=columns).to_csv(tmp_path / "table.csv", index=False)
+    said = init_study("mine", Path("table.csv"), folder=tmp_path, response="cost")
+    assert f"units matter of {', '.join(columns.values())}" in said

@@ -99,6 +99,32 @@ def test_a_worker_that_is_killed_is_told():
         in_process(worker_calls.killed)
 
 
+def test_workers_leave_neither_threads_nor_open_files():
+    with worker_processes(1):  # starts the server that workers are forked from
+        in_process(worker_calls.process)
+    threads, files = threading.active_count(), psutil.Process().num_fds()
+    for _ in range(3):
+        with worker_processes(1):
+            in_process(worker_calls.process)
+    wait_for(lambda: threading.active_count() <= threads and psutil.Process().num_fds() <= files)
+
+
+def test_a_worker_that_is_killed_within_a_message_leaves_no_thread():
+    before = threading.active_count()
+    dead, heard = threading.Event(), []
+
+    def listener(*share):
+        heard.append(share)
+        dead.wait()  # nothing reads the second message
+
+    with listening(listener):
+        with worker_processes(1), pytest.raises(SpecError, match="--workers"):
+            in_process(worker_calls.killed_while_it_tells, "a block")
+        dead.set()
+        wait_for(lambda: threading.active_count() <= before)
+    assert heard == [("a block", 0.25)]
+
+
 def test_a_command_that_ends_early_waits_for_no_call(tmp_path):
     begun = tmp_path / "begun"
     threading.Thread(target=lambda: (wait_for(begun.exists), STOPPED.set())).start()

@@ -2,11 +2,12 @@
 
 import os
 import signal
+import threading
 import time
 import warnings
 from pathlib import Path
 
-from tasks.run.resources import shares_of, threads_now
+from tasks.run.resources import shares_of, threads_now, told
 
 
 def process():
@@ -33,6 +34,14 @@ def refused():
 
 def killed():
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_while_it_tells(name):
+    """Tell a share, then die within a message that is longer than what a pipe holds."""
+    told(name, 0.25)
+    threading.Thread(target=told, args=("x" * 10**6, 0.5), daemon=True).start()
+    time.sleep(0.5)
+    killed()
 
 
 def hanging(path):

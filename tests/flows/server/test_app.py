@@ -145,6 +145,20 @@ def test_a_link_from_another_site_is_followed_and_its_socket_is_not(ask, browser
         pass
 
 
+def test_a_folder_of_reports_is_not_created_and_is_served_once_it_is_there(reports):
+    async def prefect(scope, receive, send):
+        await PlainTextResponse("yes")(scope, receive, send)
+
+    folder = reports / "later"
+    guarded = app.guarded_app(prefect, folder, "dpcost:right", HOSTS)
+    client = TestClient(guarded, base_url="http://127.0.0.1:4200", headers=KNOWN)
+    assert client.get("/reports/").status_code == 404
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "index.html").write_text("all studies")
+    assert client.get("/reports/").text == "all studies"
+
+
 def test_who_knows_the_string_sees_them(ask):
     assert ask("/reports/housing/report.html", **KNOWN).text == "<h1>A report</h1>"
     assert ask("/openapi.json", **KNOWN).text == "yes"

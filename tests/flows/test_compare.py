@@ -1,0 +1,45 @@
+"""Comparing runs: of one study, of a copy of its file, and of different studies."""
+
+import json
+
+import pytest
+from small_project import sentence
+
+from tests.tasks.blocks import results_table
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that writes a run's table and manifest below a folder, and returns the folder."""
+
+    def write(name, study, digest, cell="ols:public:n=100"):
+        folder = tmp_path / name
+        folder.mkdir()
+        results_table([1.0, 1.1], cell=cell).assign(study=study).to_parquet(folder / "results.parquet")
+        (folder / "manifest.json").write_text(json.dumps({"study": {"name": study, "sha256": digest}}))
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("cell", ["ols:public:n=100", "ols:other:n=9"])
+def test_runs_of_different_studies_are_refused_by_their_names(run, command_line, tmp_path, cell):
+    runs = run("one", "housing", "a"), run("other", "st-plain", "b", cell)
+    for option in ([], ["--json"], ["--page", tmp_path / "page.html"]):
+        said = sentence(command_line("compare", *runs, *option))
+        assert [part for part in ("'housing'", "'st-plain'", str(runs[1])) if part not in said] == []
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_runs_of_one_study_without_a_common_cell_are_refused(run, command_line):
+    runs = run("one", "housing", "a"), run("other", "housing", "a", "ols:public:n=9")
+    assert "'housing'" in sentence(command_line("compare", *runs))
+
+
+def test_a_copy_of_a_study_file_under_another_name_is_the_same_study(run, command_line):
+    runs = run("one", "housing", "a"), run("other", "my-housing", "a")
+    status, said, err = command_line("compare", *runs, "--json")
+    assert (status, err) == (0, "")
+    assert (json.loads(said)["cells"], json.loads(said)["identical"]) == (1, True)
+    (runs[1] / "manifest.json").unlink()
+    assert "'my-housing'" in sentence(command_line("compare", *runs))

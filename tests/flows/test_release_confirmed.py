@@ -1,0 +1,51 @@
+"""Before a release is charged: what is refused from public declarations alone."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from flows.cli.release import _confirm_intervals
+from tasks.advice.releases import ReleaseForecast
+from tasks.errors import SpecError
+
+
+@pytest.fixture
+def plan():
+    study = SimpleNamespace(guesses=SimpleNamespace(std={}, means={"y": 1.0}))
+    columns = SimpleNamespace(x=["a", "b"], y="y")
+    request = SimpleNamespace(
+        study=study,
+        estimator=SimpleNamespace(name="adassp"),
+        epsilon=1.0,
+        delta=1e-6,
+        config=SimpleNamespace(columns=columns),
+    )
+    rows = SimpleNamespace(n_rows=100, units=SimpleNamespace(names=("a", "b"), factor=(1.0, 1.0)))
+    return SimpleNamespace(
+        keywords={"interval": 0.95}, request=request, rows=rows, drawing=SimpleNamespace(params=None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("half_widths", "n_intervals", "is_refused"),
+    [((np.nan, np.nan), 0.0, True), ((np.nan, np.nan), 1.0, True), ((0.1, np.nan), 1.0, False)],
+)
+def test_a_release_is_refused_where_each_coefficient_is_said_to_have_no_interval(
+    monkeypatch, capsys, plan, half_widths, n_intervals, is_refused
+):
+    foreseen = ReleaseForecast(
+        names=("a", "b"),
+        half_widths=np.array(half_widths),
+        ends=np.full((2, 2), 0.1),
+        intervals=(n_intervals, 0.0, 2.0),
+        signs=(1.0, 0.0, 2.0),
+    )
+    monkeypatch.setattr("tasks.advice.releases.forecast_release", lambda *_: foreseen)
+    monkeypatch.setattr("tasks.advice.units.numbers_of", lambda *_: ((), ""))
+    if not is_refused:
+        return _confirm_intervals(True, False, plan)
+    with pytest.raises(SpecError, match="nothing was charged, for no coefficient is expected"):
+        _confirm_intervals(True, False, plan)
+    assert capsys.readouterr().err.count("no interval") == 2
+    return _confirm_intervals(True, True, plan)
