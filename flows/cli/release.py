@@ -188,8 +188,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         say("little to learn; signs that made-up tables tell with more:")
         for what, other in what_would_help(request.study, asked).items():
             say(f"  {what}: {_signs(other)}")
-    has_none = not foreseen.intervals[0] or all(map(math.isnan, foreseen.half_widths))
-    if has_none and not none_expected:
+    if all(map(math.isnan, foreseen.half_widths)) and not none_expected:
         raise SpecError(
             "nothing was charged, for no coefficient is expected to have an interval; take more epsilon, "
             "more rows, fewer columns or no --interval, or add --none-expected to have the answer anyway"

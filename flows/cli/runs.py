@@ -133,7 +133,7 @@ def compare(
     as_json: given.AsJson = False,
 ) -> None:
     """Compare runs of a study, beyond their error bars."""
-    from flows.studies.results import compare_runs, comparison_page
+    from flows.studies.results import compare_runs, comparison_page, report_of
     from reports.analysis.results import describe_differences
     from tasks.errors import SpecError
 
@@ -141,8 +141,7 @@ def compare(
         raise SpecError(
             "runs must be at least two, got one; pass e.g. reports/out/housing and another folder"
         )
-    folders = [run if run.is_dir() else run.parent for run in runs]
-    with output_files("compare", [page], inputs=folders, force=force):
+    with output_files("compare", [page], inputs=map(report_of, runs), force=force):
         differences = compare_runs(runs)
         if page is not None:
             atomic_write(page, comparison_page(runs))

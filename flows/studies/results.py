@@ -81,16 +81,20 @@ def file_of_report(study: str, out: str | Path | None) -> str:
     return next((file for file in files if file.endswith(".toml") and Path(file).is_file()), study)
 
 
+def report_of(run: Path) -> Path:
+    """Return the folder of a report that is named by itself or by its results.parquet."""
+    return run if run.is_dir() else run.parent
+
+
 def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
     """Compare the first run with each other one; refuse a run that has no cell in common with it.
 
     Copies of one study file are one study, whatever their names.
     """
     first, *others = (read_results(run) for run in runs)
-    differences = []
+    differences, file = [], _digest_of_study(runs[0])
     for run, other in zip(runs[1:], others, strict=True):
         names = [str(next(iter(table["study"]), "")) for table in (first, other)]
-        file = _digest_of_study(runs[0])
         renamed = other.assign(study=names[0]) if file and file == _digest_of_study(run) else other
         change = compare_results(first, renamed)
         if not change["cells"] and not change["identical"]:
@@ -105,7 +109,7 @@ def compare_runs(runs: Sequence[Path]) -> list[dict[str, Any]]:
 def _digest_of_study(run: Path) -> str:
     """Return the digest of a run's study file, "" where no manifest says it."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(read_json((run if run.is_dir() else run.parent) / "manifest.json")["study"]["sha256"])
+        return str(read_json(report_of(run) / "manifest.json")["study"]["sha256"])
     return ""
 
 
@@ -116,7 +120,7 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     compared: list[ComparedRun] = []
     names = _distinct_names(runs)
     for run, name in zip(runs, names, strict=True):
-        folder = run if run.is_dir() else run.parent
+        folder = report_of(run)
         try:
             manifest = read_json(folder / "manifest.json")
             study = str(manifest["study"]["name"])
@@ -132,7 +136,7 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
 
 def _distinct_names(runs: Sequence[Path]) -> list[str]:
     """Return the shortest ends of paths that tell the runs apart."""
-    parts = [(run if run.is_dir() else run.parent).resolve().parts for run in runs]
+    parts = [report_of(run).resolve().parts for run in runs]
     for length in range(1, max(map(len, parts)) + 1):
         names = ["/".join(part[-length:]) for part in parts]
         if len(set(names)) == len(names):

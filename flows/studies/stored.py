@@ -39,7 +39,7 @@ class StoredResults:
             say(note)
 
     def bring(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a function that looks into the store first; the network is asked for what the store lacks."""
+        """Return data as stored; raise `NotStored` where there are none, or real ones can be had by now."""
         if options.pop("again", False) or not any(records_folder(home()).glob("*")):
             raise NotStored
         if function is parquet:
