@@ -58,18 +58,29 @@ def least_noise_factor(
     return float(np.exp(root))
 
 
+def least_noise_factor_of_many(
+    planned: Callable[[float], Sequence[Event]], epsilon: float, delta: float, *, most: float = 1.0
+) -> float:
+    """Return the same, faster for very many releases: the search begins where Rényi DP alone proves (ε, δ).
+
+    ``most`` is infinite where no factor is known at which the plan holds.
+    """
+    by_renyi = least_noise_factor(planned, epsilon, delta, most=_START, renyi_only=True)
+    return least_noise_factor(planned, epsilon, delta, most=min(by_renyi, most))
+
+
 def least_noise(
     budget: SplitBudget,
     *,
     selections: Mapping[str, int],
     gaussians: Mapping[str, int],
-    renyi_first: bool = False,
+    many: bool = False,
 ) -> dict[str, float]:
     """Return the least noise of a budget's parts: ε0 of selections, multipliers of Gaussian releases.
 
     ``selections`` and ``gaussians`` map parts to how many selections of bounded range, or Gaussian releases,
-    they make. Shares are of ρ, which proves (ε, δ); then all noise is scaled by one factor. ``renyi_first``
-    begins the search where Rényi DP alone ends: faster for very many releases.
+    they make. Shares are of ρ, which proves (ε, δ); then all noise is scaled by one factor, which is found
+    faster by :func:`least_noise_factor_of_many` where they are ``many``.
     """
     chosen = {part: budget.selection_epsilon(part, count) for part, count in selections.items()}
     released = {part: budget.gaussian_multiplier(part, count) for part, count in gaussians.items()}
@@ -88,11 +99,9 @@ def least_noise(
             )
         return events
 
-    most = 1.0
-    if renyi_first:
-        by_renyi = least_noise_factor(planned, budget.epsilon, budget.delta, most=_START, renyi_only=True)
-        most = min(by_renyi, most)
-    factor = least_noise_factor(planned, budget.epsilon, budget.delta, most=most)
+    factor = (least_noise_factor_of_many if many else least_noise_factor)(
+        planned, budget.epsilon, budget.delta
+    )
     scaled = {part: one / factor for part, one in chosen.items()}
     return scaled | {part: factor * z for part, z in released.items()}
 
@@ -153,9 +162,8 @@ def tuned_noise(
         selections = BoundedRangeEvent(label="", epsilon=alone / factor, sensitivity=1.0, count=n_selections)
         return [selections, *(event for share in shares for event in fit(factor / np.sqrt(share)))]
 
-    # A fit that is calibrated exactly may exceed its share of ρ, hence more than 1 for the search to start.
-    by_renyi = least_noise_factor(planned, epsilon, delta, most=_START, renyi_only=True)
-    factor = least_noise_factor(planned, epsilon, delta, most=by_renyi)
+    # A fit that is calibrated exactly may exceed its share of ρ: at 1 the plan need not hold.
+    factor = least_noise_factor_of_many(planned, epsilon, delta, most=np.inf)
     return TunedNoise(
         selection_epsilon=alone / factor,
         fit_factors=tuple(float(factor / np.sqrt(share)) for share in shares),

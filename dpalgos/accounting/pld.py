@@ -33,7 +33,7 @@ dominates.
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -158,7 +158,7 @@ def pld_epsilon(costs: tuple[EventCost, ...], delta: float) -> float:
         return _pure_epsilon(costs, delta)
     composed = _composed(costs)
     with np.errstate(over="ignore"):
-        return 0.0 if composed is None else float(composed.get_epsilon_for_delta(delta))
+        return float(composed.get_epsilon_for_delta(delta))
 
 
 @lru_cache(maxsize=512)
@@ -209,14 +209,11 @@ def _randomized_responses(cost: EventCost) -> tuple[FloatArray, FloatArray]:
 
 
 @lru_cache(maxsize=8)  # a risk asks for many δ of the same events
-def _composed(costs: tuple[EventCost, ...]) -> "PrivacyLossDistribution | None":
-    composed = None
+def _composed(costs: tuple[EventCost, ...]) -> "PrivacyLossDistribution":
     interval = _interval(costs)
     with np.errstate(over="ignore"):
-        for cost in costs:
-            one = _dominating_pair(cost, interval)
-            composed = one if composed is None else composed.compose(one)
-    return composed
+        pairs = [_dominating_pair(cost, interval) for cost in costs]
+        return reduce(lambda one, other: one.compose(other), pairs)
 
 
 def _dominating_pair(cost: EventCost, interval: float) -> "PrivacyLossDistribution":

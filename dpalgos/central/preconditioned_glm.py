@@ -19,7 +19,7 @@ below leave:
     responses above a level               1            .02 left  search_level        poisson
     mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
     mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
-    mean logarithm                        to 10.4/n    .4 of ε   private_constant    few rows and poisson
+    mean logarithm                        to 10.4/n    of ε      private_constant    few rows and poisson
     values above a candidate center       √(d − 1)     to .08    _medians            private units
     values by power of two                √(2 d − 2)   to .03    _units              private units
     second moments                        √2 C_A²/n    .2 left   private_whitening   all
@@ -45,8 +45,8 @@ the first θ predicts about the lower end of the power of two in which the relea
 responses lies, by a ridge regression of 1 on x. The combination (`dpalgos.steps.denoising.combined_steps`) is
 of what the last four steps would lead to, the one whose released scores are small. T is 6, and 8 in logistic
 models, one more with each doubling of nμ over 1,000 √d, up to 12: fewer end too early where events are rare.
-From nμ = 400 √d on, with an intercept and no interval, these clip scores beside their part along the
-constant, to C in all, lest the rate of few events suffer; H is then the mean of both ends of a step.
+From nμ = 400 √d on, with an intercept and no interval, these clip only what is orthogonal to the constant in
+a score, to C in all, lest the rate of few events suffer; H is then the mean of both ends of a step.
 
 With ``intercept`` columns are taken in released units about released centers where nμ ≥ 300 √d, of what the
 constant leaves, as :mod:`dpalgos.mechanisms.private_origin` has it for linear models; the answer is for the
@@ -55,8 +55,9 @@ columns as given. ``units="private"`` asks at any nμ, ``"declared"`` never; nor
 With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by 1.5 times its factor.
 Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_constant`), with more of μ² the
 fewer rows there are, and take eight shorter steps from 1.6 times that. Steps that moved far count less, in
-other models, too. Where nμ < 15 √d (25 √d for counts) and levels are private the answer is the
-constant alone: its two or three numbers have Laplace noise and spend ε, not μ² (a mean response c/n or 2/n).
+other models, too. Where nμ < 15 √d (25 √d for counts) and levels are private the answer is the constant
+alone, in all families: its one to three numbers have Laplace noise and share ε, not μ², in the ratio of .6
+(mean response, c/n or 2/n) to .4 (mean logarithm, of counts) to .25 (mean exposure, if there is an offset).
 
 The clip levels
     ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows,

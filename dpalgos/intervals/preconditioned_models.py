@@ -102,7 +102,7 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         )
 
     def keeps_constant(self, size: float, n_features: int) -> bool:
-        """Return whether scores are clipped beside their part along the constant, where ``size`` is nμ."""
+        """Return whether clipping leaves the part of scores along the constant, where ``size`` is nμ."""
         asks = self.intercept and self.clip == "private" and self.takes_full_steps and self.interval is None
         return asks and size >= _ENOUGH_ROWS * np.sqrt(n_features)
 

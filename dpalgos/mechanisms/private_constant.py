@@ -3,12 +3,16 @@
 Responses are numbers up to 1, indicators of classes, or counts cut at a level. With an offset the constant
 follows from the mean of e^offset, too: exactly for counts, nearly for rare events.
 
-Next to other releases noise is Gaussian, parts are shares of μ², and the level of counts is one that a search
-of four counts finds, about 3 % of them exceed it. Where the answer is the constant alone, parts are shares of
-ε, which simply add up, and noise is Laplace noise: of one number moved by Δ it has the standard deviation
-√2 Δ/ε, where Gaussian noise has Δ/μ (14 Δ and 36 Δ at ε = .1, δ = 10⁻⁶). Counts are then cut at six times
-e^m − 1, m the released mean of log(1 + y), of counts up to 2¹⁵, or to what keeps the scale of its noise at a
-third: so few rows say more by a mean than by four counts.
+There are two ways to spend on it.
+
+Next to other releases: noise is Gaussian, and shares are of μ². Counts are cut at a level that about 3 % of
+them exceed, which is found by a search that releases four numbers of counts above a candidate.
+
+Alone, where rows are too few for slopes: noise is Laplace noise, and shares are of ε, which add up. One
+number that a neighbor moves by Δ then has noise of standard deviation √2 Δ/ε, less than the Δ/μ of Gaussian
+noise (14 Δ and 36 Δ at ε = .1, δ = 10⁻⁶). Counts are cut at 6 (e^m − 1), where m is the released mean of
+log(1 + y); for that mean they are cut at 2¹⁵, or lower, so that the scale of its noise is at most a third.
+From so few rows one mean says more than four numbers of rows above a level.
 """
 
 from dataclasses import dataclass

@@ -50,7 +50,7 @@ from dpalgos.typing import FloatArray, IntArray
 MEDIANS, UNITS, MEANS = "values above a candidate center", "values by power of two", "means about centers"
 DISTANCE = "rows far from centers"
 _LOWEST, _N_POWERS, _DIGITS = -24, 64, 5  # the least power of two; how many; binary digits after the first
-_IN_CACHE = 2**16  # numbers
+_IN_CACHE = 2**14  # numbers
 # Candidates between 2^low and 2^high, by digits after the first: five where units of columns may lie.
 _RANGES = (-22, -10, 2), (-10, 14, _DIGITS), (14, 40, 3)
 _SIZES = np.concatenate(
@@ -233,7 +233,7 @@ def _blocks(values: FloatArray, columns: IntArray) -> Iterator[tuple[slice, Floa
     step = max(1, _IN_CACHE // len(columns))
     for start in range(0, len(values), step):
         rows = slice(start, start + step)
-        yield rows, np.take(values[rows].T, columns, axis=0)
+        yield rows, values[rows].T[columns]  # np.take would copy all columns first
 
 
 def _about(columns: FloatArray, constant: FloatArray, centers: FloatArray) -> FloatArray:

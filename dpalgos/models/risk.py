@@ -15,12 +15,11 @@ import numpy as np
 
 from dpalgos.models.families import Family
 from dpalgos.models.families.gaussian import TruncatedGaussian
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.sample import GROUP_ELEMENTS, Group, Grouped, Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
-_GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array, so that a few of them fit the cache
 _LONG = 8  # entries of a row that cost as much as one replicate's entry
 _MOST = 0.7  # share of rows in use above which a copy of them is not worth its memory
 _MOST_HALVINGS = 40
@@ -116,7 +115,7 @@ class Risk:
         sample, mask = self._sample, self._sample.row_mask
         rows, y = _clipped(sample.X, self._row_bound), self.family.encode(sample.response())
         # Where rows are long, a pass over them costs more than the replicates' arrays.
-        step = min(sample.n_replicates, max(8, _GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
+        step = min(sample.n_replicates, max(8, GROUP_ELEMENTS // len(rows), sample.n_features // _LONG))
         for start in range(0, sample.n_replicates, step):
             chosen = slice(start, min(start + step, sample.n_replicates))
             if mask is None:

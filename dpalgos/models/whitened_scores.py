@@ -53,17 +53,18 @@ class WhitenedScores:
         return np.asarray(np.einsum("rij,j...r->i...r", self.whitening, theta) + self.origin)
 
     def keep_constant(self, one: FloatArray) -> None:
-        """From now on clip scores of events beside their part along ``one`` (d, R), θ that predict 1.
+        """Clip scores of events in what is orthogonal to the constant alone, so that their rate stays right.
 
-        So the mean residual is right whatever the level is. A row [x, c], c cut to [0, 1], with residual r,
-        |r| ≤ 1, adds r c θ / ‖θ‖², and of the rest, which is orthogonal to it, what keeps its length within
-        the level. A larger c would leave a rest along θ by rounding.
+        ``one`` (d, R) is the θ at which every row's predictor is 1. The score of a row [x, c] with residual r
+        has the part r c θ / ‖θ‖² along it; |r| ≤ 1, and c is cut to [0, 1], as a row may come with any. This
+        part is kept as it is, and the rest, which is orthogonal to it, is shortened until the whole score is
+        within the level. A larger c would leave a rest along θ by rounding.
         """
         self.constant = one / (one**2).sum(axis=0)
 
     @property
     def least_level(self) -> FloatArray | float:
-        """The norm to which scores are clipped at least, (R,) or 0: twice the part that is never clipped."""
+        """The least norm to which scores may be clipped, (R,): twice the longest kept part; 0 without one."""
         return 0.0 if self.constant is None else _LEAST_LEVEL * np.linalg.norm(self.constant, axis=0)
 
     def clipped_sums(
@@ -77,10 +78,10 @@ class WhitenedScores:
         last = np.clip(group.X[:, -1:], 0, 1)
         kept = residual * last
         left = np.sqrt(level**2 - (kept * np.linalg.norm(constant, axis=0)) ** 2)
-        beside = whitening.copy()
-        beside[:, -1] -= constant.T
+        orthogonal = whitening.copy()
+        orthogonal[:, -1] -= constant.T
         rows = np.concatenate([group.X[:, :-1], last], axis=1)
-        return np.asarray(clipped_row_sums(rows, beside, residual, left) + constant * kept.sum(axis=0))
+        return np.asarray(clipped_row_sums(rows, orthogonal, residual, left) + constant * kept.sum(axis=0))
 
     def at(self, theta: FloatArray) -> "ScoresAt":
         coef = self.coef(theta)

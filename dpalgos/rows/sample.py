@@ -27,8 +27,7 @@ from dpalgos.rows.passes import RowSum, row_sum, side_by_side
 from dpalgos.rows.users import UserRows, user_codes
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-# Elements of one (rows × replicates) array that fit the cache together with two more of their size.
-_GROUP_ELEMENTS = 160_000
+GROUP_ELEMENTS = 160_000  # of one (rows × replicates) array, so that the cache holds two more of their size
 _MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 2**25  # a replicate is a group of its own
 Bounds = tuple[float, float] | None
 T = TypeVar("T")
@@ -126,7 +125,7 @@ class Sample:
     def X(self) -> FloatArray:
         """The rows as an array in double precision, without an offset; refused if they are streamed."""
         rows = self.rows.array().astype(np.float64, copy=False)
-        return rows if self.offset_bounds is None else rows[:, 1:]
+        return rows if self.offset_bounds is None else rows[:, self._covariates]
 
     @property
     def responds(self) -> bool:
@@ -187,6 +186,11 @@ class Sample:
         """Return the offset of some rows, (m, 1), 0 where there is none; refused if rows are streamed."""
         return 0.0 if self.offset_bounds is None else self._offset(self.rows.array()[rows])
 
+    @property
+    def _covariates(self) -> slice:
+        """Which columns are covariates: not an offset before them, nor a response after them."""
+        return slice(int(self.offset_bounds is not None), self.rows.shape[1])
+
     def _offset(self, rows: FloatArray) -> FloatArray | float:
         return 0.0 if self.offset_bounds is None else np.clip(rows[:, :1], *self.offset_bounds)
 
@@ -214,8 +218,7 @@ class Sample:
         """Return which cells of a group's X were moved to a bound, (n_group, d); None: none was."""
         if self.moved is None:
             return None
-        first = int(self.offset_bounds is not None)
-        return np.asarray(self.moved[group.rows][:, first : first + self.n_features] != 0)
+        return np.asarray(self.moved[group.rows][:, self._covariates] != 0)
 
     def moved_rows(self, group: Group) -> BoolArray | None:
         """Return which rows of a group have cells that were moved to a bound, (n_group,); None: none has."""
@@ -308,7 +311,7 @@ class Sample:
         n, y = len(self.X), np.zeros(len(self.X)) if self.y is None else self.y
         copied = self.n_rows.sum() * self.n_features
         alone = n > _MANY_ROWS and self.n_rows.mean() < _FEW_OF_ROWS * n and copied < _MOST_COPIED
-        step = 1 if alone else max(1, min(self.n_replicates, max(8, _GROUP_ELEMENTS // n)))
+        step = 1 if alone else max(1, min(self.n_replicates, max(8, GROUP_ELEMENTS // n)))
         for start in range(0, self.n_replicates, step):
             chosen = slice(start, min(start + step, self.n_replicates))
             if self.row_mask is None:
@@ -343,7 +346,7 @@ class Sample:
 
     def together(self) -> Iterator[Group]:
         """Yield all rows for all replicates: at once, or block by block where rows are streamed."""
-        everybody, first = slice(0, self.n_replicates), int(self.offset_bounds is not None)
+        everybody = slice(0, self.n_replicates)
         if not isinstance(self.rows, StreamedRows):
             weights = np.ones((len(self.X), 1)) if self.float_mask is None else self.float_mask
             y = np.zeros(len(self.X)) if self.y is None else self.y
@@ -354,7 +357,7 @@ class Sample:
             responses = own if self._held_y is None else self._held_y[rows]
             y = np.zeros(len(X)) if responses is None else responses.astype(np.float64, copy=False)
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
-            yield Group(everybody, rows, X[:, first:], y, weights, self._offset(X))
+            yield Group(everybody, rows, X[:, self._covariates], y, weights, self._offset(X))
 
     def column_pieces(self) -> Iterator[tuple[ColumnPiece, FloatArray, FloatArray | None]]:
         """Yield streamed rows as arrays of their columns, with their responses and weights (m, R) or None.

@@ -40,12 +40,11 @@ class Design:
         coef, few = coef.astype(self.dtype, copy=False), is_sparse(coef)
         if few and self._rows.columns_held:
             return sparse_predictors(self._rows, coef, self._bound)
-        used: IntArray | slice = np.flatnonzero(coef.any(axis=1)) if few else slice(None)
-        predicted = np.empty((len(self._rows), coef.shape[1]), self.dtype)
-        for rows, block in self._rows.blocks():
-            chosen = block if isinstance(used, slice) else block.take(used, axis=1)
-            predicted[rows] = self._truncated(chosen) @ coef[used]
-        return predicted
+        blocks = (block for _, block in self._rows.blocks())
+        if few:
+            used: IntArray = np.flatnonzero(coef.any(axis=1))
+            blocks, coef = (block.take(used, axis=1) for block in blocks), coef[used]
+        return np.concatenate([self._truncated(block) @ coef for block in blocks])
 
     def mean_product(self, values: FloatArray) -> FloatArray:
         """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""

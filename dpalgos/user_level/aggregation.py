@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise, least_noise_factor
+from dpalgos.accounting.calibration import least_noise, least_noise_factor_of_many
 from dpalgos.accounting.events import BoundedRangeEvent, Event, PureEvent
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import (
@@ -64,7 +64,6 @@ from dpalgos.typing import FloatArray
 _SHARES = {"ranges": 0.1, "first means": 0.15, "refined means": 0.75}  # of ρ
 PUBLIC_SEED = 0  # of the random rotation and other public choices
 _LEAVING = 0.01  # γ, of vectors leaving τ in rotated coordinates; affects accuracy only
-_START = 2.0  # factor on all noise from which the search for the least begins
 
 
 def _check_allowed(name: str, value: Any) -> float:
@@ -370,7 +369,7 @@ def planned_steps(
         params.split_budget(_SHARES, reserved, gaussian=False),
         selections={"ranges": n_queries * size},
         gaussians=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
-        renyi_first=True,
+        many=True,
     )
     return WinsorizedNoise(
         range_epsilon=noise["ranges"],
@@ -401,6 +400,5 @@ def planned_halves(params: AggregationParams, n_queries: int, interval: float | 
             ),
         ]
 
-    by_renyi = least_noise_factor(events, params.epsilon, params.delta, most=_START, renyi_only=True)
-    factor = least_noise_factor(events, params.epsilon, params.delta, most=min(by_renyi, 1.0))
+    factor = least_noise_factor_of_many(events, params.epsilon, params.delta)
     return half / factor, squares / factor
