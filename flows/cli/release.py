@@ -91,7 +91,7 @@ def release(
             charging=Charging(
                 again=again,
                 allow_new_content=new_content,
-                before_charge=partial(_confirm_intervals, yes, none_expected),
+                before_charge=partial(_before_charge, yes, none_expected),
             ),
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
         )
@@ -162,16 +162,29 @@ def _leave_release(sentence: str) -> NoReturn:
     os._exit(1)
 
 
+def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
+    """Say from public declarations whose units matter; with intervals, which to expect, and ask."""
+    from flows.record.progress import say
+    from tasks.advice.units import numbers_of, units_sentence
+
+    request = plan.request
+    if request.study is None:
+        return
+    names = numbers_of(request.study, request.config.columns.x)
+    if units := units_sentence(plan.drawing.params, plan.rows.n_rows, len(plan.rows.units.names), *names):
+        say(units)
+    if plan.keywords.get("interval"):
+        _confirm_intervals(yes, none_expected, plan)
+
+
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.record.progress import say
     from tasks.advice.releases import AskedRelease, forecast_release, what_would_help
-    from tasks.advice.units import numbers_of, units_sentence
     from tasks.errors import SpecError
 
     request = plan.request
-    if request.study is None or not plan.keywords.get("interval"):
-        return
+    assert request.study is not None
     asked = AskedRelease(
         estimator=request.estimator.name,
         epsilon=request.epsilon,
@@ -181,9 +194,6 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     )
     foreseen = forecast_release(request.study, asked)
     say("\n".join(_forecast_lines(foreseen, plan)))
-    names = numbers_of(request.study, request.config.columns.x)
-    if units := units_sentence(plan.drawing.params, plan.rows.n_rows, len(plan.rows.units.names), *names):
-        say(units)
     if foreseen.signs[0] < 1:
         say("little to learn; signs that made-up tables tell with more:")
         for what, other in what_would_help(request.study, asked).items():

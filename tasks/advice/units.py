@@ -1,6 +1,7 @@
 """Whose declared units an answer's error depends on: public arithmetic."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from dpalgos import InputError, get_estimator
 from dpalgos.accounting.gaussian_dp import gaussian_mu
@@ -19,9 +20,10 @@ _MANY = 8  # columns are not listed by name
 def columns_in_declared_units(
     params: Params, n_rows: int, n_features: int, numbers: Sequence[str], response: str
 ) -> tuple[str, ...]:
-    """Return which columns of numbers stay in their declared units, of the preconditioned regressions.
+    """Return which columns of numbers stay in their declared units, on which the answer's error depends.
 
-    ``n_features`` counts the constant and columns of categories, ``response`` is "" where it has no unit.
+    All of them, where an estimator cuts rows, columns or responses to public bounds. ``n_features`` counts
+    the constant and columns of categories, ``response`` is "" where it has no unit.
     """
     every = (*numbers, *([response] if response else []))
     if isinstance(params, PreconditionedRegressionParams):
@@ -33,7 +35,7 @@ def columns_in_declared_units(
         size = gaussian_mu(params.epsilon, params.delta) * n_rows
         matter = not (params.is_constant(size, n_features) or params.column_shares(size, n_features))
         return tuple(numbers) if matter else ()
-    return ()
+    return every if any(one.name.endswith("_bound") for one in fields(params)) else ()
 
 
 def units_sentence(

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flows.cli.release import _confirm_intervals
+from dpalgos import get_estimator
+from dpalgos.api import build_params
+from flows.cli.release import _before_charge, _confirm_intervals
 from tasks.advice.releases import ReleaseForecast
 from tasks.errors import SpecError
 
@@ -42,10 +44,28 @@ def test_a_release_is_refused_where_each_coefficient_is_said_to_have_no_interval
         signs=(1.0, 0.0, 2.0),
     )
     monkeypatch.setattr("tasks.advice.releases.forecast_release", lambda *_: foreseen)
-    monkeypatch.setattr("tasks.advice.units.numbers_of", lambda *_: ((), ""))
     if not is_refused:
         return _confirm_intervals(True, False, plan)
     with pytest.raises(SpecError, match="nothing was charged, for no coefficient is expected"):
         _confirm_intervals(True, False, plan)
     assert capsys.readouterr().err.count("no interval") == 2
     return _confirm_intervals(True, True, plan)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n_rows", "says"),
+    [
+        ("preconditioned_regression", 50, True),
+        ("preconditioned_regression", 10**6, False),
+        ("adassp", 10**6, True),
+    ],
+)
+def test_a_release_without_an_interval_says_whose_units_matter(
+    monkeypatch, capsys, plan, estimator, n_rows, says
+):
+    entry = get_estimator(estimator)
+    plan.keywords = {**(entry.example or {"intercept": True}), "epsilon": 1.0, "delta": 1e-6}
+    plan.drawing.params, plan.rows.n_rows = build_params(entry, plan.keywords), n_rows
+    monkeypatch.setattr("tasks.advice.units.numbers_of", lambda *_: (("a", "b"), "y"))
+    _before_charge(False, False, plan)
+    assert ("units matter of a, b, y" in capsys.readouterr().err) == says

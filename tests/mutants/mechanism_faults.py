@@ -215,9 +215,9 @@ MECHANISM_FAULTS = {
     "dpalgos/rows/threads.py": {"what the last threads computed is lost": Fault("in_order", condition("ahead", "False", nth=1), "test_shared_passes"), "parts come in the order in which they are computed": Fault("in_order", call("popleft", "next(done for done in [*ahead, ahead[0]] if done.done() or done is ahead[0])", nth=0), "test_shared_passes")},
     "dpalgos/rows/sample.py": {
         "replicates ignore which rows they use": Fault("Sample.mean_of", condition("float_mask", "True", nth=1), batch("sample_mean-None")),
-        "cells that were moved are counted from the offset on": Fault("Sample.moved_cells", call("int", "0"), "test_blocked_design"),
+        "cells that were moved are counted from the offset on": Fault("Sample.moved_cells", call("asarray", "self.moved[group.rows][:, : self.n_features] != 0"), "test_blocked_design"),
         "offsets are not cut to their public bounds": Fault("Sample._offset", call("clip", "{0}"), "test_no_row_moves_a_release_by_more_than_was_charged"),
-        "streamed offsets are not cut": Fault("Sample.together", call("_offset", "(X[:, :1] if first else 0.0)"), "test_streamed_rows_move_releases_as_held_ones_do"),
+        "streamed offsets are not cut": Fault("Sample.together", call("_offset", "(X[:, :1] if self.offset_bounds else 0.0)"), "test_streamed_rows_move_releases_as_held_ones_do"),
         "partial sums are of all rows of a partition": Fault("Sample.partials", condition("alone", "not isinstance(self.rows, PartitionedRows)"), "test_partial_sums_made_elsewhere_give_the_same_bits[dp_sgd_glm: batches in turn-tight]"),
     },
     "dpalgos/rows/users.py": {

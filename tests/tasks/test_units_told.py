@@ -63,7 +63,15 @@ def test_columns_of_a_generalized_linear_model_matter_where_there_are_slopes_but
     assert told("preconditioned_glm", size, family="logistic", **keywords) == expected
 
 
-def test_other_estimators_and_no_columns_have_no_sentence():
+def test_every_column_matters_where_an_estimator_cuts_to_public_bounds():
+    same = {"epsilon": EPSILON, "delta": DELTA}
+    for name, expected in (("adassp", (*NUMBERS, "cost")), ("tukey_em", ())):
+        entry = get_estimator(name)
+        params = build_params(entry, {**entry.example, **same})
+        assert columns_in_declared_units(params, 10**9, D, NUMBERS, "cost") == expected
+
+
+def test_no_columns_have_no_sentence():
     params = build_params(get_estimator("preconditioned_regression"), {"epsilon": EPSILON, "delta": DELTA})
     assert units_sentence(params, 10**6, D, NUMBERS, "cost") == ""
     assert "age, visits, cost" in units_sentence(params, 100, D, NUMBERS, "cost")
