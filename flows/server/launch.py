@@ -116,22 +116,11 @@ def launch(
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
     studies = with_evidence(list(dict.fromkeys(studies)))
-    names = [study if study == SCORECARD else find_study(study).name for study in studies]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise SpecError(
-            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
-            "run one after another with different --out, or rename one"
-        )
+    names = _distinct_names(studies)
     if SCORECARD in studies:
         options = options | {"out": reports_of_scorecard(names, options["profile"], options.get("out"))}
     asked = [RunOptions(study=study, **options) for study in studies]
-    reports = asked[0].reports
-    require_own_home(home())
-    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
-    check_folder("--out", reports, SPACE_FOR_REPORTS)
-    check_index(reports)
-    for name in names:
-        claim_report(folder_of_run(reports, name, asked[0].profile) / name)
+    _prepare_folders(asked[0], names)
     check_shared_store()
     check_scheduler(engine)
     for name, value in _QUIET.items():
@@ -139,28 +128,62 @@ def launch(
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
     with _full_disk_told(), prompt_end(), exclusive_run(home()):
         _check_tables(asked)
-        index, left = "", list(asked)
-        while left and (done := run_from_store(left[0], command)):
-            _tell(done.shown())
-            index = str(done.index)
-            left.pop(0)
+        index, left = _show_stored(asked, command)
         if left:
-            with (
-                prefect_server(home(), when_lost=_leave, meanwhile=_load),
-                watched("the server's disk", lambda: not _is_full(home() / "prefect"), _leave, PATIENCE),
-                _where_blocks_run(asked[0], engine) as at_once,
-            ):
-                gc.freeze()  # what is loaded stays
-                gc.set_threshold(GARBAGE)
-                gc.enable()
-                sys.setswitchinterval(SWITCH_INTERVAL)
-                index = _run_each(left, command, at_once)
+            index = _compute(left, command, engine)
     if folder := _full_disk():
         say(
             f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
             "may not be; free some space"
         )
     return index
+
+
+def _distinct_names(studies: Sequence[str]) -> list[str]:
+    """Return the names of studies; refuse two of the same name, whose reports would be one folder."""
+    names = [study if study == SCORECARD else find_study(study).name for study in studies]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SpecError(
+            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
+            "run one after another with different --out, or rename one"
+        )
+    return names
+
+
+def _prepare_folders(options: RunOptions, names: Sequence[str]) -> None:
+    """Check the home and the folder of reports, and claim the folder of each study's report."""
+    require_own_home(home())
+    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
+    check_folder("--out", options.reports, SPACE_FOR_REPORTS)
+    check_index(options.reports)
+    for name in names:
+        claim_report(folder_of_run(options.reports, name, options.profile) / name)
+
+
+def _show_stored(asked: Sequence[RunOptions], command: str) -> tuple[str, Sequence[RunOptions]]:
+    """Show the first studies whose results are all stored; return the index page and the other studies."""
+    index = ""
+    for n_shown, options in enumerate(asked):
+        done = run_from_store(options, command)
+        if not done:
+            return index, asked[n_shown:]
+        _tell(done.shown())
+        index = str(done.index)
+    return index, ()
+
+
+def _compute(asked: Sequence[RunOptions], command: str, engine: str) -> str:
+    """Run studies with a server and with workers; return the index page."""
+    with (
+        prefect_server(home(), when_lost=_leave, meanwhile=_load),
+        watched("the server's disk", lambda: not _is_full(home() / "prefect"), _leave, PATIENCE),
+        _where_blocks_run(asked[0], engine) as at_once,
+    ):
+        gc.freeze()  # what is loaded stays
+        gc.set_threshold(GARBAGE)
+        gc.enable()
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        return _run_each(asked, command, at_once)
 
 
 def _tell(outcome: dict[str, str]) -> None:
