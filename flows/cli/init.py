@@ -268,11 +268,11 @@ def _write(files: list[Path], facts: dict[str, Any]) -> None:
 def _templates() -> "Environment":
     from jinja2 import Environment, FileSystemLoader
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), trim_blocks=True, keep_trailing_newline=True, autoescape=False
     )
-    made.filters["toml"] = toml
-    return made
+    environment.filters["toml"] = toml
+    return environment
 
 
 def _is_label(schema: Mapping[str, str], response: str, family: str) -> bool:

@@ -191,8 +191,8 @@ def cache_list(as_json: given.AsJson = False) -> None:
 
 
 def _cache_line(row: dict[str, Any]) -> str:
-    made = f"  {row['what']}: {row['seconds']:.1f} s on {row['where']}" if row["what"] else ""
-    return f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}{made}"
+    origin = f"  {row['what']}: {row['seconds']:.1f} s on {row['where']}" if row["what"] else ""
+    return f"{row['state']:<9}{row['bytes'] / 1e3:>9.0f} kB  {row['name']}{origin}"
 
 
 @cache_app.command("verify")

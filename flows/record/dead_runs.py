@@ -47,8 +47,8 @@ def end_dead_runs(tag: str, *, deployed: bool) -> None:
             if deployed != (run.deployment_id is not None):
                 continue
             canceled = deployed and run.state is not None and run.state.is_cancelling()
-            made: Any = Cancelled if canceled else Crashed
-            state, this = made(message="The process that ran it is gone."), {"any_": [run.id]}
+            ended: Any = Cancelled if canceled else Crashed
+            state, this = ended(message="The process that ran it is gone."), {"any_": [run.id]}
             for each in client.read_task_runs(
                 flow_run_filter=FlowRunFilter.model_validate({"id": this}),
                 task_run_filter=TaskRunFilter(state=_BEGUN),

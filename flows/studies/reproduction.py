@@ -70,7 +70,7 @@ def _studies(studies: Sequence[str], shown: pd.DataFrame, *, update: bool) -> No
         typer.echo(f"{study}: {same} of {len(found)} errors are equal to six digits")
         clear = found[found.z > _CLEAR]
         for row in clear.head(_MOST_LINES).itertuples():
-            typer.echo(f"  {_place(row)}: {_error(row, 'shown')} is shown, {_error(row, 'again')} measured")
+            typer.echo(f"  {_name_of(row)}: {_error(row, 'shown')} is shown, {_error(row, 'again')} measured")
         if len(clear) > _MOST_LINES:
             typer.echo(f"  and {len(clear) - _MOST_LINES} more")
         if len(found) > same and clear.empty:
@@ -80,7 +80,7 @@ def _studies(studies: Sequence[str], shown: pd.DataFrame, *, update: bool) -> No
         rows.to_csv(stored.EVIDENCE, index=False, float_format="%.6g")
 
 
-def _place(row: Any) -> str:
+def _name_of(row: Any) -> str:
     epsilon = "" if math.isnan(row.epsilon) else f" at ε = {row.epsilon:g}"
     return f"{row.panel}, {', '.join(filter(None, (row.estimator, row.form)))}{epsilon}"
 

@@ -160,9 +160,9 @@ class StudySteps:
     def run_blocks(self, blocks: list[Block], designs: Designs) -> list[Record]:
         """Run the blocks in parallel, the longest first; return their records in the order of the blocks."""
         jobs = [self._job(block, designs[block.replicates.panel]) for block in blocks]
-        before = [_made(job.key) for job in jobs]
+        before = [_written_at(job.key) for job in jobs]
         parts = self._tasks.run_all(run_block, jobs, self.spec.name)
-        new = sum(_made(job.key) != made for job, made in zip(jobs, before, strict=True))
+        new = sum(_written_at(job.key) != earlier for job, earlier in zip(jobs, before, strict=True))
         self._context["blocks"] = {"computed": new, "stored": len(parts) - new}
         return parts
 
@@ -283,7 +283,7 @@ def _rows_of(key: CacheKey) -> str:
     return f"cache/blocks/{key}.parquet"
 
 
-def _made(key: CacheKey) -> int:
+def _written_at(key: CacheKey) -> int:
     """Return which file holds a block's rows now: when it was written, by a clock that may jump."""
     path = home() / _rows_of(key)
     return path.stat().st_mtime_ns if path.exists() else 0
