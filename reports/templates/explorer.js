@@ -314,7 +314,16 @@ function table() {
   const { xs, visible } = shown, lower = data.metrics[state.metric].direction.startsWith("lower");
   const at = (line, x) => line.points.find((point) => point.x === x);
   const zero = visible.find((line) => line.look.role === "zero");
-  const best = xs.map((x) => Math.min(...visible.filter((line) => line.look.role === "private").map((line) => at(line, x)?.y ?? Infinity)));
+  const zeros = zero ? zero.points.filter((point) => point.y !== null) : [], zeroAt = (x) => (zeros.find((point) => point.x === x) ?? zeros[0])?.y;
+  const se = (point) => (Number.isFinite(point.row.se) ? point.row.se : 0);
+  const best = xs.map((x) => visible.filter((line) => line.look.role === "private").map((line) => at(line, x)).filter((point) => point && point.y !== null)
+    .reduce((least, point) => (least && least.y <= point.y ? least : point), null));
+  // As on the page without this script: within two standard errors of the best one, and clearly better than zero.
+  const mark = (point, i) => {
+    const value = zeroAt(xs[i]), tied = point.y - best[i].y <= 2 * Math.hypot(se(point), se(best[i]));
+    if (tied && (value === undefined || point.y + 2 * se(point) < value)) return "best";
+    return value !== undefined && point.y > value ? "worse" : "";
+  };
   const audited = visible.some((line) => line.points.some((p) => p.row.audited !== null));
   const heads = ["Estimator", ...xs.map(plain), "certified ε", ...(audited ? ["audited ε ≥"] : [])];
   const sorted = [...visible];
@@ -358,8 +367,7 @@ function table() {
         if (point) cell.title = point.row.message;
         return;
       }
-      const worse = lower && zero && at(zero, x)?.y < point.y;
-      cell.className = line.look.role !== "private" ? "" : lower && point.y === best[i] ? "best" : worse ? "worse" : "";
+      cell.className = line.look.role === "private" && lower ? mark(point, i) : "";
       cell.append(num(point.y));
       cell.title = `${point.row.n_ok} repetitions; 10–90 %: ${num(point.row.q10)} to ${num(point.row.q90)}`;
       if (point.row.se > 0) cell.append(element("span", `± ${errorBar(point.row.se, point.y)}`, { class: "se" }));

@@ -305,6 +305,7 @@ def served(tmp_path, monkeypatch):
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
     monkeypatch.setattr(app, "_has_signed_in", lambda request, authentication: True)
     folder = tmp_path / "out"
+    folder.mkdir()
     whole = app.guarded_app(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
     server = uvicorn.Server(uvicorn.Config(whole, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
