@@ -24,7 +24,7 @@ from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
 
-_ROWS = 50
+_FEW_ROWS, _NUMBERS = 50, 500_000  # of a made-up table: the least and the most
 
 
 def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
@@ -44,7 +44,10 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
     sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
     own = panel.problem.public_X if isinstance(panel.problem, BringsPublicRows) else None
-    n = _ROWS if own is None else spec.headline.n  # whether public rows are asked about depends on it
+    # What is released, and whether public rows are asked about, depends on how many rows there are.
+    n = spec.headline.n
+    if own is None:
+        n = max(_FEW_ROWS, min(n, _NUMBERS // sizes["d"]))
     X, y = rng.uniform(-1, 1, (n, sizes["d"])), rng.integers(0, 2, n)  # responses to every model
     keywords = item.keywords(sizes, max(item.steps, default=None))
     if dpalgos.get_estimator(item.name).unit_of_privacy == "user":

@@ -102,6 +102,18 @@ page.getElementById("csv").click();
 seen.csv = decodeURIComponent(page.getElementById("csv").href).split("\\n")[0];
 return seen;
 """
+MARKS = """
+const named = (cell) => {
+  cell.querySelectorAll("sup").forEach((mark) => mark.remove());
+  return cell.textContent.replace(/[^a-zA-Z]/g, "");
+};
+const mark = (cell) => ["best", "worse"].find((name) => cell.classList.contains(name)) ?? "";
+const own = (table) => Object.fromEntries([...table.tBodies[0].rows].map((row) => [
+  named(row.cells[0]), [...row.cells].slice(1, 4).map(mark),
+]));
+const before = new view.DOMParser().parseFromString(STATIC, "text/html").querySelector("table.errors");
+return { before: own(before), after: own(page.querySelector("#view-table table")) };
+"""
 ALONE = """{page}<pre id=answer></pre><script>
 const pause = (ms) => new Promise((done) => setTimeout(done, ms)), page = document, view = window;
 pause(800).then(async () => {{ {script} }}).then((answer) => {{
@@ -176,6 +188,17 @@ def test_controls_change_the_marks_the_table_and_the_address(files, tmp_path):
     assert seen["labeled"] is True
     assert seen["sorted"] == "Estimator"
     assert seen["csv"].partition(",")[2].startswith("estimator,noise,metric,panel,epsilon,mean,se")
+
+
+@pytest.mark.parametrize(("factor", "marks"), [(1, {"best", "worse"}), (100, {"worse"})])
+def test_the_table_is_marked_alike_with_and_without_scripts(results, page, tmp_path, factor, marks):
+    private = results["privacy_model"] != "none"
+    changed = results.assign(value=results["value"].where(~private, results["value"] * factor))
+    html = render_study(changed, page)["report.html"].decode()
+    alone = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+    seen = look(html, 1100, tmp_path, f"const STATIC = {json.dumps(alone)};" + MARKS)
+    assert seen["before"] == seen["after"]
+    assert set(itertools.chain(*seen["after"].values())) - {""} == marks
 
 
 def test_dark_mode_changes_page_and_figures(files, tmp_path):

@@ -89,6 +89,12 @@ def test_the_budget_is_split_at_the_largest_number(study):
     assert budget_split(study)["dp_glm", "long steps"] == {"gradient": pytest.approx(1.0)}
 
 
+def test_the_budget_is_split_as_at_the_headlines_number_of_rows():
+    split = budget_split(find_study("housing"))["preconditioned_regression", ""]
+    assert sum(split.values()) == pytest.approx(1.0)
+    assert {"means about centers", "values by power of two"} < set(split)  # of 50 rows neither is released
+
+
 def test_every_number_in_a_figure_is_a_cells(study, results):
     page = build_page(study, results, PAGE)
     assert (page.axis.column, page.axis.symbol, page.axis.rows_symbol) == ("steps", "T", "n")
