@@ -1,4 +1,4 @@
-"""Several studies in one command, with a real server: they overlap where they are long, and read one by one."""
+"""Several studies in one command, with a real server: long ones overlap, and all read one by one."""
 
 import os
 import re
