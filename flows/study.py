@@ -72,7 +72,7 @@ def run_study(**options: Any) -> dict[str, Any]:
             done = steps.run()
         show_drift(spec, steps.folder, last)
     attach_report(spec, done.report, done.headline)
-    attach_budget(spec, done.results, done.headline_cells)
+    attach_budget(spec, done.report, done.results, done.headline_cells)
     return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from itertools import dropwhile, takewhile
@@ -26,7 +26,6 @@ from flows.record.progress import say
 from reports.analysis.results import compare_results
 from tasks.cells import Cell
 from tasks.errors import SpecError
-from tasks.report.manifest import budget_split
 from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
 
@@ -105,9 +104,11 @@ def summary_markdown(report: Path, headline: str, address: str = "") -> str:
 
 
 @_best_effort
-def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
-    """Attach what the private estimators spent at the headline's setting, and on what."""
-    rows = spent_budget(spec, pd.read_parquet(results), cells)
+def attach_budget(spec: StudySpec, report: Path, results: Path, cells: list[Cell]) -> None:
+    """Attach what the private estimators spent at the headline's setting, and on what, as the report says."""
+    budgets = read_json(report.with_name("manifest.json"))["budgets"]
+    split = {(each["estimator"], each["form"]): each["shares"] for each in budgets}
+    rows = spent_budget(split, pd.read_parquet(results), cells)
     if rows:
         create_table_artifact(
             key=_key("budget", spec.name),
@@ -116,9 +117,14 @@ def attach_budget(spec: StudySpec, results: Path, cells: list[Cell]) -> None:
         )
 
 
-def spent_budget(spec: StudySpec, results: pd.DataFrame, cells: list[Cell]) -> list[dict[str, str]]:
-    """Return a row of plain words for each of some private cells, those at the headline's setting."""
-    split, by_cell = budget_split(spec), results.drop_duplicates("cell").set_index("cell")
+def spent_budget(
+    split: Mapping[tuple[str, str], Mapping[str, float]], results: pd.DataFrame, cells: list[Cell]
+) -> list[dict[str, str]]:
+    """Return a row of plain words for each of some private cells, those at the headline's setting.
+
+    ``split`` maps estimator and form to the shares of the budget that their releases take.
+    """
+    by_cell = results.drop_duplicates("cell").set_index("cell")
     rows = []
     for cell in cells:
         if cell.key not in by_cell.index:

@@ -9,6 +9,7 @@ from flows.record import artifacts
 from flows.record.artifacts import ProgressArtifact, last_results, show_drift, spent_budget, summary_markdown
 from flows.studies.find_study import find_study
 from reports.analysis.results import to_parquet_bytes
+from tasks.report.manifest import budget_split
 from tests.tasks.blocks import results_table
 
 HOUSING = find_study("housing")
@@ -120,12 +121,13 @@ def test_the_budget_names_every_private_cell_at_the_headline_and_what_it_was_spe
     results = pd.DataFrame(
         [{"cell": cell.key, "certified_epsilon": 0.4, "estimator_epsilon": np.nan} for cell in cells]
     )
-    rows = spent_budget(HOUSING, results, cells)
+    split = budget_split(HOUSING)
+    rows = spent_budget(split, results, cells)
     assert [row["estimator"] for row in rows] == [cell.estimator for cell in cells]
     assert {row["ε certified"] for row in rows} == {"0.4"}
     assert {row["ε of the estimator alone"] for row in rows} == {"no answer"}
     assert all("%" in row["spent on"] for row in rows), rows
-    assert spent_budget(HOUSING, results[:0], cells) == []
+    assert spent_budget(split, results[:0], cells) == []
 
 
 PAGE = """# A study

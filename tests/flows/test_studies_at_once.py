@@ -1,4 +1,4 @@
-"""Several studies in one command, with a real server: long ones overlap, and all read one by one."""
+"""Several studies in one command, with a real server: they overlap, and read as if one followed another."""
 
 import os
 import re
@@ -23,6 +23,22 @@ tasks.run.block.compute_block = failing
 {DPCOST}
 """
 
+OVERLAPPING = f"""
+import time
+import tasks.run.block
+from data.store.folders import home
+from flows.record.journal import history
+compute_block = tasks.run.block.compute_block
+def waiting(block, *others):
+    for _ in range(600):
+        if block.replicates.study != "small" or len(history(home())) == 3:
+            return compute_block(block, *others)
+        time.sleep(0.1)
+    raise TimeoutError("the other studies did not begin before the first had ended")
+tasks.run.block.compute_block = waiting
+{DPCOST}
+"""
+
 
 @pytest.fixture
 def others(project):
@@ -41,8 +57,8 @@ def statuses(project):
     return {run["study"].rpartition("/")[2]: run["status"] for run in runs(project)}
 
 
-def test_they_are_told_of_in_order(project, others, undisturbed):
-    _, err = project.dpcost(*words(project, others, "smoke"))
+def test_they_overlap_and_are_told_of_in_order(project, others, undisturbed):
+    _, err = project.dpcost(*words(project, others, "smoke"), code=OVERLAPPING)
     assert re.findall(r"4/4 blocks|report: .*/(\w+)/report", err) == ["", "small", "", "second", "", "third"]
     assert project.same_results(undisturbed)
     assert {*statuses(project).values()} == {"completed"}
