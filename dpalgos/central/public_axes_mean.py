@@ -49,7 +49,8 @@ from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
 from dpalgos.params import PrivateParams, checked, choice
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
 from dpalgos.typing import FloatArray, IntArray
 

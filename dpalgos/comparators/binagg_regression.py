@@ -42,7 +42,8 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.params import PrivateParams, positive
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _SHARES = {"boxes": 0.1, "rows in boxes": 0.3, "sums of rows": 0.3, "sums of responses": 0.3}

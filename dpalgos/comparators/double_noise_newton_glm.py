@@ -42,7 +42,8 @@ from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.steps.moments import weighted_moments
 from dpalgos.typing import FloatArray

@@ -25,7 +25,7 @@ from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import PrivateParams, checked
 from dpalgos.release.checks import check_positive
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group
+from dpalgos.rows.group import Group
 from dpalgos.typing import FloatArray
 
 BY_PREDICTOR, BINNED_FIT, NOTED = "rows by predictor", "binned fit", "binned_fit"

@@ -15,7 +15,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.models.families import Family
 from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level, counts_above
 from dpalgos.steps.moments import row_norms
 from dpalgos.typing import FloatArray, IntArray

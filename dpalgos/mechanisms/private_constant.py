@@ -23,7 +23,8 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray
 
 CONSTANT, RESPONSES_ABOVE, EXPOSURE = "mean response", "responses above a level", "mean exposure"

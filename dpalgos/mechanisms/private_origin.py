@@ -42,7 +42,8 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts, search_level
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.moments import clipped_row_sums, replicates_in_cache, row_norms
 from dpalgos.typing import FloatArray, IntArray

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import clipped_row_moments, svec, unsvec
 from dpalgos.typing import FloatArray
 

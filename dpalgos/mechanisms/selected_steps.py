@@ -14,7 +14,8 @@ import numpy as np
 
 from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import BoolArray, FloatArray, IntArray

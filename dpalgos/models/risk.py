@@ -15,7 +15,8 @@ import numpy as np
 
 from dpalgos.models.families import Family
 from dpalgos.models.families.gaussian import TruncatedGaussian
-from dpalgos.rows.sample import GROUP_ELEMENTS, Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import GROUP_ELEMENTS, Grouped, Sample
 from dpalgos.rows.wide import Design
 from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray

@@ -8,7 +8,8 @@ the clip level, however ill-conditioned W is; no whitened row is stored.
 import numpy as np
 
 from dpalgos.models.families import Family
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import clip_factor, row_lengths
 from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened, whitened_moments
 from dpalgos.typing import BoolArray, FloatArray, IntArray

@@ -22,6 +22,7 @@ from dpalgos.rows.blocks import (
     largest_magnitude,
     unchanging,
 )
+from dpalgos.rows.group import Group
 from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.passes import RowSum, row_sum, side_by_side
 from dpalgos.rows.users import UserRows, user_codes
@@ -32,26 +33,6 @@ _MANY_ROWS, _FEW_OF_ROWS, _MOST_COPIED = 4_000, 0.6, 2**25  # a replicate is a g
 Bounds = tuple[float, float] | None
 T = TypeVar("T")
 U = TypeVar("U")
-
-
-@dataclass(frozen=True)
-class Group:
-    """Some replicates and rows that they use: all of them, or where rows are streamed one block of them.
-
-    ``weights`` (n_group, R_group), or (n_group, 1), are 1 where a replicate uses a row, else 0. ``offset``
-    (n_group, 1) is a part of the rows' linear predictors that has no coefficient.
-    """
-
-    replicates: slice
-    rows: slice | IntArray
-    X: FloatArray
-    y: FloatArray
-    weights: FloatArray
-    offset: FloatArray | float = 0.0
-
-    def shifted(self, products: FloatArray) -> FloatArray:
-        """Return products of rows with coefficients, with the offset."""
-        return products if isinstance(self.offset, float) else np.asarray(products + self.offset)
 
 
 class Sample:
@@ -124,8 +105,7 @@ class Sample:
     @cached_property
     def X(self) -> FloatArray:
         """The rows as an array in double precision, without an offset; refused if they are streamed."""
-        rows = self.rows.array().astype(np.float64, copy=False)
-        return rows if self.offset_bounds is None else rows[:, self._covariates]
+        return self.rows.array().astype(np.float64, copy=False)[:, self._covariates]
 
     @property
     def responds(self) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpalgos.catalog import Neighbors, pair
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import FloatArray, IntArray
 
 ROWS_ABOVE = "rows above a level"  # the label of counts of whole rows

@@ -14,7 +14,8 @@ from functools import cache
 import numpy as np
 import scipy
 
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_factor, clip_rows_l2, row_lengths, truncate
 from dpalgos.typing import FloatArray, IntArray
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from dpalgos.mechanisms.for_intervals.tails import FAR, LEVELS, TAIL, Tail, counts, release_tail
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.steps.denoising import coordinate_std
 from dpalgos.steps.moments import square_moment_sensitivity, svec, unsvec

@@ -35,7 +35,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.release.transcript import Transcript
-from dpalgos.rows.sample import Group, Grouped, Sample
+from dpalgos.rows.group import Group
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.typing import BoolArray, FloatArray
 
 TAIL = "shares by size"
