@@ -74,13 +74,13 @@ def least_noise(
     *,
     selections: Mapping[str, int],
     gaussians: Mapping[str, int],
-    many: bool = False,
+    search: Callable[[Callable[[float], Sequence[Event]], float, float], float] = least_noise_factor,
 ) -> dict[str, float]:
     """Return the least noise of a budget's parts: ε0 of selections, multipliers of Gaussian releases.
 
     ``selections`` and ``gaussians`` map parts to how many selections of bounded range, or Gaussian releases,
-    they make. Shares are of ρ, which proves (ε, δ); then all noise is scaled by one factor, which is found
-    faster by :func:`least_noise_factor_of_many` where they are ``many``.
+    they make. Shares are of ρ, which proves (ε, δ); then all noise is scaled by the factor that ``search``
+    finds.
     """
     chosen = {part: budget.selection_epsilon(part, count) for part, count in selections.items()}
     released = {part: budget.gaussian_multiplier(part, count) for part, count in gaussians.items()}
@@ -99,9 +99,7 @@ def least_noise(
             )
         return events
 
-    factor = (least_noise_factor_of_many if many else least_noise_factor)(
-        planned, budget.epsilon, budget.delta
-    )
+    factor = search(planned, budget.epsilon, budget.delta)
     scaled = {part: one / factor for part, one in chosen.items()}
     return scaled | {part: factor * z for part, z in released.items()}
 

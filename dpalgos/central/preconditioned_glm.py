@@ -97,6 +97,7 @@ from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
+from dpalgos.mechanisms.column_counts import MEDIANS, UNITS
 from dpalgos.mechanisms.preconditioned.scored_steps import scored_steps
 from dpalgos.mechanisms.private_constant import (
     CONSTANT,
@@ -107,7 +108,7 @@ from dpalgos.mechanisms.private_constant import (
     private_constant,
     private_typical_offset,
 )
-from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, private_columns
+from dpalgos.mechanisms.private_origin import private_columns
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import Family, check_labels
 from dpalgos.models.whitened_scores import WhitenedScores

@@ -96,8 +96,9 @@ from dpalgos.intervals.preconditioned import PreconditionedParams
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
+from dpalgos.mechanisms.column_counts import MEDIANS, UNITS
 from dpalgos.mechanisms.preconditioned.gradient_steps import Schedule, gradient_steps, schedule_of
-from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, MEDIANS, UNITS, private_origin
+from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, private_origin
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores

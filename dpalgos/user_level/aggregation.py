@@ -369,7 +369,7 @@ def planned_steps(
         params.split_budget(_SHARES, reserved, gaussian=False),
         selections={"ranges": n_queries * size},
         gaussians=dict.fromkeys(("first means", "refined means", *reserved), n_queries),
-        many=True,
+        search=least_noise_factor_of_many,
     )
     return WinsorizedNoise(
         range_epsilon=noise["ranges"],

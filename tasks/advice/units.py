@@ -8,7 +8,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params
 from dpalgos.central.preconditioned_regression import PreconditionedRegressionParams
 from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
-from dpalgos.mechanisms.private_origin import UNITS
+from dpalgos.mechanisms.column_counts import UNITS
 from dpalgos.params import Params
 from tasks.advice.forecasts import Forecast
 from tasks.size_rules import delta_at

@@ -10,7 +10,8 @@ from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.comparators.sheffet_ols import least_ridge
-from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, MEDIANS, private_origin
+from dpalgos.mechanisms.column_counts import MEDIANS
+from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, private_origin
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample

@@ -11,7 +11,8 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
-from dpalgos.mechanisms.private_origin import MEDIANS, UNITS, private_columns
+from dpalgos.mechanisms.column_counts import MEDIANS, UNITS
+from dpalgos.mechanisms.private_origin import private_columns
 from dpalgos.models.families import family_names, get_family
 from dpalgos.models.normal_curvature import newton_step, normal_curvature
 from dpalgos.models.secant_curvature import SecantCurvature

@@ -15,8 +15,9 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, few_rows_levels
+from dpalgos.mechanisms.column_counts import UNITS
 from dpalgos.mechanisms.preconditioned.step_lengths import StepLengths
-from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, UNITS, origin_shares, released_columns
+from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, origin_shares, released_columns
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import ball_mean_sensitivity
