@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+
+from reports.analysis.two_means import TWO_ERRORS, Mean, p_value
 
 LEAST_ERROR = 1e-3  # an error below counts as that
 MOST_ERROR = 100.0  # at which errors are cut off
-_TWO_ERRORS = 2 * float(stats.norm.sf(2))  # the p-value of two standard errors
 _SETTING = ["family", "table", "epsilon"]
 
 Summary = tuple[float, float | None, int]  # mean error, its standard error, number of repetitions
@@ -118,17 +118,13 @@ def _whole(row: Mapping[str, Any]) -> Summary | None:
 
 
 def _verdict(own: Summary | None, other: Summary | None) -> Verdict:
-    """Compare two means by Welch's test, at the level of two standard errors."""
+    """Compare two means at the level of two standard errors."""
     if own is None or other is None:
         return "worse" if own is None else "better"
-    (a, a_error, a_count), (b, b_error, b_count) = own, other
-    a, b = max(a, LEAST_ERROR), max(b, LEAST_ERROR)
-    if a == b or a_error is None or b_error is None:
+    a, b = (
+        Mean(max(value, LEAST_ERROR), math.nan if error is None else error, count)
+        for value, error, count in (own, other)
+    )
+    if a.value == b.value or not p_value(a, b) < TWO_ERRORS:
         return "undecided"
-    if a_error == b_error == 0:
-        return "better" if a < b else "worse"
-    spread = (a_error * math.sqrt(a_count), b_error * math.sqrt(b_count))
-    found = stats.ttest_ind_from_stats(a, spread[0], a_count, b, spread[1], b_count, equal_var=False)
-    if not found.pvalue < _TWO_ERRORS:
-        return "undecided"
-    return "better" if a < b else "worse"
+    return "better" if a.value < b.value else "worse"

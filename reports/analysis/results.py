@@ -7,6 +7,7 @@ apart, in ``timings.parquet`` (study, cell, replicate, seconds), so that the sam
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+
+from reports.analysis.two_means import THREE_ERRORS, Mean, p_value
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -109,7 +112,6 @@ _RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
     ),
 )
 _KEYS = ["study", "cell", "metric"]
-_CLEAR = 3.0  # standard errors of the difference
 
 
 class ResultsError(ValueError):
@@ -220,8 +222,9 @@ def _distinct(messages: pd.Series) -> str:
 def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
     """Compare two results tables cell by cell.
 
-    ``different`` are cells whose means differ by more than three standard errors of the difference, or whose
-    status or certified ε differs.
+    ``different`` are cells whose means differ by more than three standard errors of the difference, by
+    Welch's test, or whose status or certified ε differs. ``unknown`` are others whose means differ by what a
+    single repetition cannot tell from chance.
     """
     tables = (summarize(table).set_index(_KEYS).to_dict("index") for table in (first, second))
     left, right = (cast("dict[tuple[str, ...], dict[str, Any]]", table) for table in tables)
@@ -237,6 +240,9 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
         if reasons
     ]
     order = [*_KEYS, "replicate"]
+    unknown = [
+        key[1] for key, reasons in found.items() if not reasons and math.isnan(_chance(left[key], right[key]))
+    ]
     one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
     return {
         "identical": one.equals(other),
@@ -244,6 +250,7 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
         "only_first": sorted(str(key[1]) for key in left.keys() - right.keys()),
         "only_second": sorted(str(key[1]) for key in right.keys() - left.keys()),
         "different": different,
+        "unknown": sorted(set(unknown)),
     }
 
 
@@ -252,9 +259,11 @@ def describe_differences(differences: dict[str, Any]) -> str:
         return f"identical in all {differences['cells']} cells"
     lines = [
         f"{differences['cells']} cells in both, {len(differences['different'])} of them differ beyond "
-        f"{_CLEAR:g} standard errors; {len(differences['only_first'])} only in the first, "
+        f"three standard errors; {len(differences['only_first'])} only in the first, "
         f"{len(differences['only_second'])} only in the second"
     ]
+    if n_unknown := len(differences["unknown"]):
+        lines.append(f"cells whose difference a single repetition cannot tell from chance: {n_unknown}")
     lines += [
         f"{row['cell']} {row['metric']}: {row['first']} → {row['second']} ({'; '.join(row['reasons'])})"
         for row in differences["different"]
@@ -268,10 +277,16 @@ def _reasons(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
         reasons.append(f"status {a['status']} → {b['status']}")
     if not np.isclose(a["certified_epsilon"], b["certified_epsilon"], rtol=1e-6, equal_nan=True):
         reasons.append("certified ε differs")
-    gap, error = b["mean"] - a["mean"], np.hypot(np.nan_to_num(a["se"]), np.nan_to_num(b["se"]))
-    if np.isfinite(gap) and abs(gap) > _CLEAR * error + 1e-12 * abs(a["mean"]):
-        reasons.append(f"{gap:+.3g}, standard error {error:.2g}")
+    if _chance(a, b) < THREE_ERRORS:
+        reasons.append(f"{b['mean'] - a['mean']:+.3g}, standard error {np.hypot(a['se'], b['se']):.2g}")
     return reasons
+
+
+def _chance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
+    """Return the p-value of two cells' means, 1 where one has none; NaN where an error is unknown."""
+    if a["mean"] == b["mean"] or not np.isfinite([a["mean"], b["mean"]]).all():
+        return 1.0
+    return p_value(*(Mean(each["mean"], each["se"], each["n_ok"]) for each in (a, b)))
 
 
 def _number(value: float) -> float | None:

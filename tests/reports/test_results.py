@@ -153,6 +153,22 @@ def test_differences_beyond_the_error_bars_are_told():
     assert "standard error" in describe_differences(beyond)
 
 
+def test_of_few_repetitions_a_difference_has_to_be_larger():
+    gap = [1.0, 1.001, 1.002], [1.003, 1.004, 1.005]  # 3.7 standard errors
+    assert compare_results(*map(results_table, gap))["different"] == []
+    many = compare_results(*(results_table(values * 10) for values in gap))
+    assert len(many["different"]) == 1
+    constant = compare_results(results_table([1.0] * 3), results_table([1.1] * 3))
+    assert constant["different"][0]["reasons"] == ["+0.1, standard error 0"]
+
+
+def test_single_repetitions_that_differ_are_told_apart_from_clear_differences():
+    once = compare_results(results_table([1.0]), results_table([2.0]))
+    assert (once["different"], once["unknown"]) == ([], ["ols:public:n=100"])
+    assert "a single repetition cannot tell from chance: 1" in describe_differences(once)
+    assert compare_results(results_table([1.0]), results_table([1.0]))["unknown"] == []
+
+
 def test_missing_cells_and_failures_are_told():
     both = compare_results(results_table([1.0]), results_table([1.0], cell="ols:public:n=200"))
     assert (both["only_first"], both["only_second"]) == (["ols:public:n=100"], ["ols:public:n=200"])
