@@ -44,9 +44,9 @@ def to_parquet(
     are to be then; ``again`` makes the table anew. Files of which no checksum is known and that are not the
     published table are moved out of the store, so that others are fetched next time.
     """
-    if not again and (stored := stored_before(dataset, raw, home=home, stand_in_rows=stand_in_rows)):
-        return stored
     path, n_rows = _place(dataset, raw, home, stand_in_rows)
+    if not again and (stored := _stored_at(path, raw)):
+        return stored
     try:
         ref = _store(dataset, raw, path, n_rows, threads)
     except CorruptSource as fault:
@@ -71,6 +71,10 @@ def stored_before(
 ) -> DatasetRef | None:
     """Return the intact table that the same code stored before; None if it has to be made."""
     path, _ = _place(dataset, raw, home, stand_in_rows)
+    return _stored_at(path, raw)
+
+
+def _stored_at(path: Path, raw: RawFile) -> DatasetRef | None:
     stored = stored_table(path)
     return stored and replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
 
