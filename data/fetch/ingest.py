@@ -44,7 +44,7 @@ def to_parquet(
     are to be then; ``again`` makes the table anew. Files of which no checksum is known and that are not the
     published table are moved out of the store, so that others are fetched next time.
     """
-    path, n_rows = _place(dataset, raw, home, stand_in_rows)
+    path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
     if not again and (stored := _stored_at(path, raw)):
         return stored
     try:
@@ -70,7 +70,7 @@ def stored_before(
     dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None
 ) -> DatasetRef | None:
     """Return the intact table that the same code stored before; None if it has to be made."""
-    path, _ = _place(dataset, raw, home, stand_in_rows)
+    path, _ = _path_and_rows(dataset, raw, home, stand_in_rows)
     return _stored_at(path, raw)
 
 
@@ -79,12 +79,12 @@ def _stored_at(path: Path, raw: RawFile) -> DatasetRef | None:
     return stored and replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
 
 
-def _place(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
+def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
     """Return a table's file, named by its contents and code, and how many rows it is to have."""
     fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
     n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
-    code = _code_digest(dataset, [file.sha256 for file in raw.companions])[:8]
+    code = _digest_of_code_and_entry(dataset, [file.sha256 for file in raw.companions])[:8]
     return store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet", n_rows
 
 
@@ -102,7 +102,7 @@ def stale_tables(home: Path) -> list[Path]:
         try:
             ref = ref_from_dict(read_json(sidecar(path)))
             companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
-            current = path.stem.endswith(_code_digest(registry[ref.name], companions)[:8])
+            current = path.stem.endswith(_digest_of_code_and_entry(registry[ref.name], companions)[:8])
         except _UNREADABLE:
             current = False
         if not current:
@@ -110,7 +110,7 @@ def stale_tables(home: Path) -> list[Path]:
     return stale
 
 
-def _code_digest(dataset: Dataset, companions: list[str]) -> str:
+def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
     """Return a digest of the code and registry entry that determine the table, without the raw file."""
     names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids")
     facts = [getattr(dataset, name) for name in names]
