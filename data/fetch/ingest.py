@@ -20,7 +20,7 @@ from data.fetch.raw_files import RawFile, set_aside
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
-from data.store.references import DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
+from data.store.references import OWN_FILE, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
 from data.store.shared import bring, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
@@ -96,18 +96,30 @@ def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int, threads: Cal
 
 
 def stale_tables(home: Path) -> list[Path]:
-    """Return the stored tables, with their sidecar files, that the current code would write again."""
+    """Return the stored tables, with their sidecar files, that the current code would write again.
+
+    Whether an analyst's table is still declared as it was is not known here: it stays.
+    """
     stale, registry = [], load_registry()
     for path in (store_dir(home) / "parquet").glob("*.parquet"):
         try:
             ref = ref_from_dict(read_json(sidecar(path)))
-            companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
-            current = path.stem.endswith(_digest_of_code_and_entry(registry[ref.name], companions)[:8])
+            if ref.origin == OWN_FILE:
+                code = code_of_tables()
+            else:
+                companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
+                code = _digest_of_code_and_entry(registry[ref.name], companions)[:8]
+            current = path.stem.endswith(code)
         except _UNREADABLE:
             current = False
         if not current:
             stale += [path, sidecar(path)]
     return stale
+
+
+def code_of_tables() -> str:
+    """Return a short digest of the code that all tables depend on, without the parsers of datasets."""
+    return code_digest([__name__])[:8]
 
 
 def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
