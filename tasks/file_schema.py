@@ -13,6 +13,7 @@ from tasks.errors import SpecError
 T = TypeVar("T")
 Keys = tuple[int | str, ...]  # that lead to an entry of a file: names in tables, places in lists
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # neither "0.5" nor true
+Whole = Annotated[int, Field(strict=True)]
 _SHOWN = 60  # characters of a value that is wrong
 
 
