@@ -82,7 +82,7 @@ def load(name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ValidationError as error:
-        faults = [f"{_place(one['loc'])}{one['msg']}" for one in error.errors()]
+        faults = [f"{_location(one['loc'])}{one['msg']}" for one in error.errors()]
         raise DataError(f"{file} is left out: {'; '.join(faults)}") from None
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module:
@@ -92,7 +92,7 @@ def load(name: str) -> ModuleType:
         raise DataError(f"{file} is left out: {type(error).__name__}: {error} (line {line})") from None
 
 
-def _place(path: tuple[int | str, ...]) -> str:
+def _location(path: tuple[int | str, ...]) -> str:
     """Write where a fault lies: ``columns[1].dtype: ``; arguments of a dataset may be given by position."""
     if not path:
         return ""

@@ -196,7 +196,7 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
             rows += len(piece)
             yield np.stack([column.to_numpy(zero_copy_only=False) for column in piece.columns])
     except pa.ArrowInvalid as error:
-        raise _fault(str(error), names, file) from None
+        raise _unreadable(str(error), names, file) from None
     if not rows:
         raise CorruptSource(f"{file} has no rows; get the file again")
 
@@ -214,7 +214,7 @@ def _check_header(line: bytes, names: tuple[str, ...], file: str) -> None:
     raise CorruptSource(f"{file} has another layout: {fault}; get the published file")
 
 
-def _fault(reason: str, names: tuple[str, ...], file: str) -> CorruptSource:
+def _unreadable(reason: str, names: tuple[str, ...], file: str) -> CorruptSource:
     """Return an error that says where Arrow found a fault, without what stands there."""
     if reason == "Empty CSV file":
         return CorruptSource(f"{file} has no rows; get the file again")

@@ -20,7 +20,7 @@ from data.fetch.raw_files import RawFile, set_aside
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
-from data.store.references import DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
+from data.store.references import OWN_FILE, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
 from data.store.shared import bring, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
@@ -44,9 +44,9 @@ def to_parquet(
     are to be then; ``again`` makes the table anew. Files of which no checksum is known and that are not the
     published table are moved out of the store, so that others are fetched next time.
     """
-    if not again and (stored := stored_before(dataset, raw, home=home, stand_in_rows=stand_in_rows)):
+    path, n_rows = _path_and_rows(dataset, raw, home, stand_in_rows)
+    if not again and (stored := _stored_at(path, raw)):
         return stored
-    path, n_rows = _place(dataset, raw, home, stand_in_rows)
     try:
         ref = _store(dataset, raw, path, n_rows, threads)
     except CorruptSource as fault:
@@ -70,17 +70,21 @@ def stored_before(
     dataset: Dataset, raw: RawFile, *, home: Path, stand_in_rows: int | None = None
 ) -> DatasetRef | None:
     """Return the intact table that the same code stored before; None if it has to be made."""
-    path, _ = _place(dataset, raw, home, stand_in_rows)
+    path, _ = _path_and_rows(dataset, raw, home, stand_in_rows)
+    return _stored_at(path, raw)
+
+
+def _stored_at(path: Path, raw: RawFile) -> DatasetRef | None:
     stored = stored_table(path)
     return stored and replace(stored, path=str(path), origin=raw.origin, reasons=raw.reasons)
 
 
-def _place(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
+def _path_and_rows(dataset: Dataset, raw: RawFile, home: Path, stand_in_rows: int | None) -> tuple[Path, int]:
     """Return a table's file, named by its contents and code, and how many rows it is to have."""
     fewer = dataset.kind == "frames" and raw.is_stand_in and stand_in_rows is not None
     n_rows = min(stand_in_rows or dataset.n_rows, dataset.n_rows) if fewer else dataset.n_rows
     key = raw.sha256[:16] or ("stand-in" if n_rows == dataset.n_rows else f"stand-in-{n_rows}")
-    code = _code_digest(dataset, [file.sha256 for file in raw.companions])[:8]
+    code = _digest_of_code_and_entry(dataset, [file.sha256 for file in raw.companions])[:8]
     return store_dir(home) / "parquet" / f"{dataset.name}-{key}-{code}.parquet", n_rows
 
 
@@ -92,13 +96,20 @@ def _store(dataset: Dataset, raw: RawFile, path: Path, n_rows: int, threads: Cal
 
 
 def stale_tables(home: Path) -> list[Path]:
-    """Return the stored tables, with their sidecar files, that the current code would write again."""
+    """Return the stored tables, with their sidecar files, that the current code would write again.
+
+    Whether an analyst's table is still declared as it was is not known here: it stays.
+    """
     stale, registry = [], load_registry()
     for path in (store_dir(home) / "parquet").glob("*.parquet"):
         try:
             ref = ref_from_dict(read_json(sidecar(path)))
-            companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
-            current = path.stem.endswith(_code_digest(registry[ref.name], companions)[:8])
+            if ref.origin == OWN_FILE:
+                code = code_of_tables()
+            else:
+                companions = list(ref.companion_sha256) if isinstance(ref, GenotypeRef) else []
+                code = _digest_of_code_and_entry(registry[ref.name], companions)[:8]
+            current = path.stem.endswith(code)
         except _UNREADABLE:
             current = False
         if not current:
@@ -106,7 +117,12 @@ def stale_tables(home: Path) -> list[Path]:
     return stale
 
 
-def _code_digest(dataset: Dataset, companions: list[str]) -> str:
+def code_of_tables() -> str:
+    """Return a short digest of the code that all tables depend on, without the parsers of datasets."""
+    return code_digest([__name__])[:8]
+
+
+def _digest_of_code_and_entry(dataset: Dataset, companions: list[str]) -> str:
     """Return a digest of the code and registry entry that determine the table, without the raw file."""
     names = ("columns", "n_rows", "table_sha256", "n_snps", "groups", "label", "n_boids")
     facts = [getattr(dataset, name) for name in names]

@@ -1,18 +1,15 @@
 """Fetch a dataset's raw files into the store: from the mirror, the package or the official address.
 
-A source may be several files that belong together; they are delivered all or not at all. Whatever arrives
-is verified under a temporary name, which it keeps until its set is complete, see `data.store.folders`.
+A source may be several files that belong together; they are delivered all or not at all, see
+`data.fetch.arrivals`.
 """
 
 import gzip
 import logging
-import os
 import shutil
 import time
-import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -23,11 +20,10 @@ from pydantic.dataclasses import dataclass
 
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, DataError, Unreachable
-from data.formats.archives import check_archive
-from data.store.folders import atomic_file, open_regular, sha256_file, store_dir
+from data.fetch.arrivals import Arrivals, verified
+from data.store.folders import open_regular, store_dir
 
 ATTEMPTS = 3
-MAX_BYTES = 4 * 10**9  # of a raw file; nothing that is longer is copied to its end
 RETRY_WAIT_SECONDS = 1.0
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
@@ -89,7 +85,7 @@ def fetch(
     """
     raw_dir = store_dir(home) / "raw"
     held: dict[str, str] = {}  # checksums of the files that are stored or have arrived
-    arrivals = _Arrivals()
+    arrivals = Arrivals()
     places: dict[Origin, Callable[[Source, Path], str | None]] = {
         "store": _stored,
         "mirror": partial(_bring_from_mirror, arrivals=arrivals, mirror=mirror),
@@ -114,7 +110,7 @@ def fetch(
                         _log.warning("%s; %s was found elsewhere", refused, dataset.name)
                     arrivals.complete.update(raw_dir / file.file for file in source.files)
                     return _raw_file(dataset, source, raw_dir, held, origin)
-        raise _summary(dataset, faults)
+        raise _error_of_all_places(dataset, faults)
 
 
 def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
@@ -159,7 +155,7 @@ def _raw_file(
     return replace(first, companions=tuple(others))
 
 
-def _summary(dataset: Dataset, faults: list[DataError]) -> DataError:
+def _error_of_all_places(dataset: Dataset, faults: list[DataError]) -> DataError:
     # The same fact about the mirror would be told once per file.
     reasons = tuple(dict.fromkeys(str(fault) for fault in faults))
     files = " or ".join(", ".join(file.file for file in source.files) for source in dataset.sources)
@@ -176,7 +172,7 @@ def _summary(dataset: Dataset, faults: list[DataError]) -> DataError:
 def _stored(source: Source, path: Path) -> str | None:
     """Return the checksum of the stored copy, or None if it is absent or was thrown away."""
     try:
-        return _verified(path, source, str(path))
+        return verified(path, source, str(path))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -190,7 +186,7 @@ def _stored(source: Source, path: Path) -> str | None:
     return None
 
 
-def _bring_from_mirror(source: Source, target: Path, *, arrivals: "_Arrivals", mirror: Path | None) -> str:
+def _bring_from_mirror(source: Source, target: Path, *, arrivals: Arrivals, mirror: Path | None) -> str:
     if mirror is None:
         raise Unreachable("DPCOST_DATA_MIRROR is not set")
     candidate = mirror / source.file
@@ -206,7 +202,7 @@ def _bring_from_mirror(source: Source, target: Path, *, arrivals: "_Arrivals", m
         return arrivals.add(lambda handle: shutil.copyfileobj(copy, handle), source, target, str(candidate))
 
 
-def _bring_embedded(source: Source, target: Path, *, arrivals: "_Arrivals") -> str:
+def _bring_embedded(source: Source, target: Path, *, arrivals: Arrivals) -> str:
     """Copy a file that ships with the package, unpacking it if only its gzip is there."""
     plain = EMBEDDED / source.file
     packed = plain.with_name(f"{plain.name}.gz")
@@ -222,7 +218,7 @@ def _bring_embedded(source: Source, target: Path, *, arrivals: "_Arrivals") -> s
 
 
 def _bring_official(
-    source: Source, target: Path, *, arrivals: "_Arrivals", offline: bool, progress: bool
+    source: Source, target: Path, *, arrivals: Arrivals, offline: bool, progress: bool
 ) -> str:
     if not source.url:
         raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
@@ -240,56 +236,6 @@ def _bring_official(
             _log.info("%s; attempt %d of %d follows", fault, attempt + 1, ATTEMPTS)
             time.sleep(RETRY_WAIT_SECONDS * attempt)
     return arrivals.add(download, source, target, source.url)
-
-
-class _Incomplete(Exception):
-    """The rest of a file's set did not arrive."""
-
-
-class _Arrivals(ExitStack):
-    """Verified files that wait under temporary names for the rest of their set.
-
-    On leaving, the files of a complete set get their names, and all others are removed.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.complete: set[Path] = set()
-
-    def add(self, write: Callable[[BinaryIO], object], source: Source, target: Path, origin: str) -> str:
-        """Write and verify a file, and return its checksum; what is refused is removed at once."""
-        with ExitStack() as refused:
-            handle = refused.enter_context(self._waiting(target))
-            write(_Bounded(handle, origin))  # type: ignore[arg-type]  # as far as it is used
-            handle.flush()
-            os.fsync(handle.fileno())  # a full disk is noticed before a file of the set is renamed
-            sha256 = _verified(Path(handle.name), source, origin)
-            self.push(refused.pop_all())
-        return sha256
-
-    @contextmanager
-    def _waiting(self, target: Path) -> Iterator[BinaryIO]:
-        with suppress(_Incomplete), atomic_file(target) as handle:
-            yield handle
-            if target not in self.complete:
-                raise _Incomplete
-
-
-class _Bounded:
-    """A file that takes no more than `MAX_BYTES`."""
-
-    def __init__(self, handle: BinaryIO, origin: str) -> None:
-        self._handle, self._origin = handle, origin
-
-    def write(self, chunk: bytes) -> int:
-        if self.tell() + len(chunk) > MAX_BYTES:
-            raise CorruptSource(
-                f"{self._origin} holds more than {MAX_BYTES:,} bytes, and no published file does"
-            )
-        return self._handle.write(chunk)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handle, name)
 
 
 def _copy_packaged(url: str, handle: BinaryIO) -> None:
@@ -332,30 +278,3 @@ def _what_failed(error: Exception) -> tuple[str, bool]:
     if was_made or isinstance(error, requests.exceptions.ChunkedEncodingError):
         return "the connection broke off", True
     return "no connection (network down or unknown host)", False
-
-
-def _verified(path: Path, source: Source, origin: str) -> str:
-    sha256 = sha256_file(path)
-    fault = ""
-    if not source.matches(sha256):
-        other = f"another file: its sha256 begins {sha256[:8]}, expected {source.expected_checksum}"
-        fault = _fault(path) or other
-    elif source.checksum_is_unknown:
-        fault = _fault(path)
-    if fault:
-        raise CorruptSource(f"{origin} holds {fault}")
-    return sha256
-
-
-def _fault(path: Path) -> str:
-    """Return a phrase that describes a visible fault of a file, ``""`` if there is none."""
-    with open(path, "rb") as handle:
-        start = handle.read(512).lstrip().lower()
-    if not start:
-        return "an empty file"
-    if start.startswith((b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")):
-        return "an HTML page (an error or log-in page?) instead of data"
-    try:
-        return check_archive(path)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError):
-        return "a truncated or damaged archive"

@@ -243,12 +243,16 @@ def compare_with_published(ref: FramesRef) -> list[dict[str, Any]]:
     """Return columns as published and as simulated, in the order of numbers of `PUBLISHED`."""
     table = pq.read_table(Path(ref.path), columns=list(PUBLISHED))
     return [
-        {"column": name, "published": published, "simulated": _summary(table.column(name).to_numpy())}
+        {
+            "column": name,
+            "published": published,
+            "simulated": _moments_and_quartiles(table.column(name).to_numpy()),
+        }
         for name, published in PUBLISHED.items()
     ]
 
 
-def _summary(values: np.ndarray) -> tuple[float, ...]:
+def _moments_and_quartiles(values: np.ndarray) -> tuple[float, ...]:
     values = values.astype(np.float64)
     ends = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
     return (float(values.mean()), float(values.std(ddof=1)), *map(float, ends))

@@ -16,6 +16,7 @@ from data.store.folders import home, sha256_file
 from data.store.shared import bring
 
 MAX_DROPPED_FRACTION = 0.01
+OWN_FILE = "a file of your own"  # the origin of an analyst's table
 _EXACT = ConfigDict(extra="forbid")  # what was stored has these fields and no others
 
 

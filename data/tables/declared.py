@@ -19,11 +19,10 @@ import pyarrow.parquet as pq
 
 from data.dataset import Declaration, DeclaredColumn
 from data.errors import DataError, numbered
-from data.fetch.ingest import keep_reference, stored_table
+from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.formats.canonical import NUMBER, Cells, canonical_cells
-from data.store.code_digest import code_digest
 from data.store.folders import atomic_file, sha256_file, store_dir
-from data.store.references import DatasetRef, Repair, UserTableRef
+from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
 from data.tables.reading import Watch, cells_of, opened_table, require_columns
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
@@ -133,9 +132,9 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         content = sha256_file(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    declared = json.dumps([name, asdict(declaration)]) + code_digest([__name__])
-    digest = hashlib.sha256(declared.encode()).hexdigest()
-    target = store_dir(home) / "parquet" / f"{name}-{content[:16]}-{digest[:8]}.parquet"
+    declared = hashlib.sha256(json.dumps([name, asdict(declaration)]).encode()).hexdigest()
+    file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
+    target = store_dir(home) / "parquet" / file
     if stored := stored_table(target):
         return replace(stored, path=str(target))
     read = read_declared(path, declaration)
@@ -153,7 +152,7 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         source_sha256=content,
         source_url="",
         layout=path.suffix.removeprefix("."),
-        origin="a file of your own",
+        origin=OWN_FILE,
         data_source="real",
         n_rows=arrow.num_rows,
         rows_read=len(read.kept),

@@ -117,8 +117,8 @@ class MethodRun:
             seconds.append(answer["seconds"])
         if not errors:
             return None
-        value, spread, repetitions = _summary(errors)
-        halves = [_summary(errors[1::2]), _summary(errors[::2])] if repetitions > 1 else None
+        value, spread, repetitions = _mean_with_error(errors)
+        halves = [_mean_with_error(errors[1::2]), _mean_with_error(errors[::2])] if repetitions > 1 else None
         found = {"value": value, "standard_error": spread, "halves": halves}
         return self._row(entry, epsilon, **found, seconds=float(np.median(seconds)), repetitions=repetitions)
 
@@ -207,7 +207,7 @@ class MethodRun:
         del found["error"]
 
 
-def _summary(errors: Sequence[float]) -> tuple[float, float | None, int]:
+def _mean_with_error(errors: Sequence[float]) -> tuple[float, float | None, int]:
     """Return a mean, its standard error where there is one, and of how many."""
     spread = float(np.std(errors, ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else None
     return float(np.mean(errors)), spread, len(errors)

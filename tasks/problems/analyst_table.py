@@ -13,9 +13,8 @@ from pydantic import Field, InstanceOf, field_validator, model_validator
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn
 from dpalgos.formula.basis import FitColumn
 from dpalgos.formula.design import unit_of_level
-from tasks.file_schema import Strict
+from tasks.file_schema import Number, Strict
 
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 
 

@@ -17,12 +17,11 @@ import scipy
 from pydantic import Field
 
 from data.dataset import Column
-from tasks.file_schema import Strict
+from tasks.file_schema import Number, Strict
 
-Guess = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-Correlation = Annotated[float, Field(gt=-1, lt=1)]
-Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[Number, Field(ge=0, lt=1)]
+Correlation = Annotated[Number, Field(gt=-1, lt=1)]
+Positive = Annotated[Number, Field(gt=0)]
 
 
 class Guesses(Strict):
@@ -32,15 +31,15 @@ class Guesses(Strict):
     correlations: tuple[tuple[str, str, Correlation], ...] = ()  # of some pairs of columns
     # Share of the response's variance that the covariates explain; on the scale of the linear predictor for
     # logistic, Poisson and multinomial regressions.
-    explained: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    explained: Annotated[Number, Field(gt=0, lt=1)] = 0.5
     within_users: Share = 0.5  # correlation of the rows of one user
     # By column, where center and scale of its units are no guess of them. Of a column of categories, a level
     # ("mi=yes") or a list of all levels in their order: how frequent they are, as in `shares`.
-    mean: dict[str, Guess | tuple[Guess, ...]] = Field(default_factory=dict)
-    std: dict[str, Annotated[Guess, Field(gt=0)]] = Field(default_factory=dict)
+    mean: dict[str, Number | tuple[Number, ...]] = Field(default_factory=dict)
+    std: dict[str, Positive] = Field(default_factory=dict)
     # By covariate: how much the response changes with a standard deviation of it, the others fixed, in any
     # unit that is the same for all; those that are not named have none. Empty: random ones.
-    effects: dict[str, Guess] = Field(default_factory=dict)
+    effects: dict[str, Number] = Field(default_factory=dict)
     # By column of categories: how frequent each is, in their order; or one number, of a level ("mi=yes") or
     # of the second of two.
     shares: dict[str, Positive | tuple[Positive, ...]] = Field(default_factory=dict)

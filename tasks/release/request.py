@@ -13,7 +13,7 @@ from dpalgos import InputError, get_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.params import check_settings, describe_keywords
 from tasks.errors import SpecError
-from tasks.file_schema import Strict, field_fault
+from tasks.file_schema import Strict, sentences
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.formula import FormulaColumns, declared_alone, expand_formula
 from tasks.problems.public_rows import PublicTable
@@ -156,8 +156,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None,
     try:
         config = ReleaseConfig(**plain)
     except ValidationError as error:
-        named = [field_fault(".".join(map(str, fault["loc"])), fault) for fault in error.errors()]
-        faults.append(f"{'; '.join(named)}; see docs/guide/releases.md")
+        faults.append(f"{'; '.join(sentences(error, plain))}; see docs/guide/releases.md")
     if config and config.public:
         config = config.model_copy(update={"public": config.public.resolved_from(path)})
     dataset = plain.get("dataset")

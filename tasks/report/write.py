@@ -134,7 +134,7 @@ def share_report(folder: Path) -> None:
     if not shared_address() or "warning" in read_json(folder / MANIFEST):
         return
     try:
-        top = _place(folder.parent)
+        top = _folder_in_store(folder.parent)
         _copy(folder, f"{top}/{folder.name}")
         _write_index(top)
     except StoreError as error:
@@ -144,7 +144,7 @@ def share_report(folder: Path) -> None:
         )
 
 
-def _place(out: Path) -> str:
+def _folder_in_store(out: Path) -> str:
     whole = out.resolve()
     below = whole.relative_to(REPORTS.resolve()) if whole.is_relative_to(REPORTS.resolve()) else whole.name
     return (PurePosixPath(FOLDER) / below).as_posix()

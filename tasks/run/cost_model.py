@@ -130,12 +130,14 @@ def _cost(block: Block, measured: Mapping[int, Costs]) -> BlockCost:
     seconds: dict[str, float] = {}
     answered = {cell.question: cell for cell in block.cells}  # cells of one question share an answer
     for cell in answered.values():
-        seconds[cell.estimator] = seconds.get(cell.estimator, 0.0) + _at(block, measured, _kind(cell))
-    drawing, n_bytes = (_at(block, measured, what) for what in (_DATA, _BYTES))
+        seconds[cell.estimator] = seconds.get(cell.estimator, 0.0) + _interpolated(
+            block, measured, _kind(cell)
+        )
+    drawing, n_bytes = (_interpolated(block, measured, what) for what in (_DATA, _BYTES))
     return BlockCost(block=block, cells=seconds, drawing=drawing, n_bytes=n_bytes)
 
 
-def _at(block: Block, measured: Mapping[int, Costs], what: Kind) -> float:
+def _interpolated(block: Block, measured: Mapping[int, Costs], what: Kind) -> float:
     """Interpolate a cost between the measured sizes as a power of n."""
     drawn = block.replicates
     known = {n: costs[what].of(drawn.count, first=drawn.first == 0) for n, costs in measured.items()}

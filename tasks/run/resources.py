@@ -34,17 +34,18 @@ def one_blas_thread() -> None:
     threadpool_limits(1)
 
 
-_threads: list[Callable[[], int]] = []  # tells how many threads a block may use now
+_count_threads: Callable[[], int] | None = None
 
 
 def use_threads(count: Callable[[], int]) -> None:
     """Let blocks in this process use as many threads as ``count`` says whenever they ask."""
-    _threads.append(count)
+    global _count_threads
+    _count_threads = count
 
 
 def threads_now() -> int:
     """Return how many threads a block may use now: those of the run that no other block uses, or one."""
-    return _threads[-1]() if _threads else 1
+    return _count_threads() if _count_threads else 1
 
 
 class Room:

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from reports.writing import num, setting, span, words
 from tasks.errors import SpecError
-from tasks.file_schema import Strict, field_fault
+from tasks.file_schema import Strict, sentences
 from tasks.size_rules import evaluate_rule
 from tasks.study.spec import StudySpec
 
@@ -403,6 +403,4 @@ def load_scorecard() -> Scorecard:
     try:
         return Scorecard(**plain)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise SpecError(f"{_FILE.name}: {field_fault(where, first)}") from None
+        raise SpecError(f"{_FILE.name}: {sentences(error, plain)[0]}") from None

@@ -5,6 +5,8 @@ import hashlib
 import re
 import tomllib
 from collections import defaultdict
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from pydantic_core import ErrorDetails
 from data.errors import DataError, numbered
 from data.store.folders import read_small
 from tasks.errors import SpecError
-from tasks.file_schema import field_fault
+from tasks.file_schema import Keys, field_fault, one_for_each_entry
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.formula import FormulaColumns, expand_formula
@@ -87,20 +89,20 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
         if spec.analyst_table:
             _check_table(spec)
     except ValidationError as error:
-        more = _sentences(error.errors(), plain) if is_whole else _faults_of_the_rest(whole, plain)
+        more = _sentences(error.errors(), plain) if is_whole else _faults_of_the_rest(whole)
     except (SpecError, DataError) as error:
-        more = [str(error), *(() if spec else _faults_of_the_rest(whole, plain))]
+        more = [str(error), *(() if spec else _faults_of_the_rest(whole))]
     faults += [fault for fault in more if not any(repr(name) in fault for name in replaced)]
     return spec, list(dict.fromkeys(faults))
 
 
-def _faults_of_the_rest(whole: dict[str, Any], plain: dict[str, Any]) -> list[str]:
+def _faults_of_the_rest(whole: dict[str, Any]) -> list[str]:
     """Return the faults of a file but for its tables and panels."""
     rest = {key: value for key, value in whole.items() if key not in ("data", "public", "panels")}
     try:
         StudySpec(**rest)
     except ValidationError as error:
-        return _sentences([each for each in error.errors() if each["loc"][:1] != ("panels",)], plain)
+        return _sentences([each for each in error.errors() if each["loc"][:1] != ("panels",)], rest)
     return []
 
 
@@ -157,64 +159,31 @@ def _of_this_version(plain: dict[str, Any], file: str) -> dict[str, Any]:
     return plain
 
 
-def _sentences(errors: list[ErrorDetails], plain: dict[str, Any]) -> list[str]:
-    return [_sentence(each, plain) for each in _independent(errors, plain)]
+def _sentences(errors: list[ErrorDetails], content: dict[str, Any]) -> list[str]:
+    return [_sentence(_where(keys, content), error) for keys, error in one_for_each_entry(errors, content)]
 
 
-def _sentence(error: ErrorDetails, plain: dict[str, Any]) -> str:
-    location = error["loc"]
-    where = _where(location, plain)
-    if location and location[-1] == "[key]":
-        where, error = str(location[0]), {**error, "input": location[-2]}
+def _sentence(where: str, error: ErrorDetails) -> str:
     if error["type"] == "union_tag_not_found":
         return f"{where}.kind is missing; add e.g. kind = 'simulation'"
-    nearest = _nearest_key(location) if error["type"] == "extra_forbidden" else ""
+    nearest = _nearest_key(error["loc"]) if error["type"] == "extra_forbidden" else ""
     return f"{field_fault(where, error)}{nearest}"
 
 
-def _independent(errors: list[ErrorDetails], plain: Any) -> list[ErrorDetails]:
-    """Return one error for each wrong key, and none for a table only because a key in it is wrong."""
-    locations: list[tuple[int | str, ...]] = []
-    kept = []
-    for error in errors:
-        location = _location_in_file(error, plain)
-        if not any(other[: len(location)] == location for other in locations):
-            kept.append(error)
-        locations.append(location)
-    return kept
-
-
-def _location_in_file(error: ErrorDetails, plain: Any) -> tuple[int | str, ...]:
-    """Return the keys that lead to a fault, one place for all types that a value might have had."""
-    if error["type"] == "missing":
-        return error["loc"]
-    location: list[int | str] = []
-    for part in error["loc"]:
-        try:
-            plain = plain[part]
-        except (KeyError, IndexError, TypeError):
-            continue
-        location.append(part)
-    return tuple(location)
-
-
-def _where(location: tuple[int | str, ...], plain: Any) -> str:
-    """Write the place of a key, with the names of panels and estimators for their numbers."""
+def _where(keys: Keys, content: Any) -> str:
+    """Write the place of an entry, with the names of panels, estimators and columns for their numbers."""
     words: list[str] = []
-    for part in location:
-        try:
-            plain = plain[part]
-        except (KeyError, IndexError, TypeError):
-            plain = {}
-        if isinstance(part, int) and words and words[-1] in ("panels", "estimators", "columns"):
-            name = plain.get("name", "") if isinstance(plain, dict) else ""
-            words[-1] += f" ({name or part})"
-        elif part not in kinds():
-            words.append(str(part))
+    for depth, key in enumerate(keys, 1):
+        if isinstance(key, int) and words and words[-1] in ("panels", "estimators", "columns"):
+            entry = reduce(getitem, keys[:depth], content)
+            name = entry.get("name", "") if isinstance(entry, dict) else ""
+            words[-1] += f" ({name or key})"
+        else:
+            words.append(str(key))
     return ".".join(words)
 
 
-def _nearest_key(location: tuple[int | str, ...]) -> str:
+def _nearest_key(location: Keys) -> str:
     parts = [_PARTS[part] for part in location[:-1] if isinstance(part, str) and part in _PARTS]
     known = [*(parts[-1] if parts else StudySpec).model_fields]
     nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
@@ -272,6 +241,12 @@ def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
+    of_tables = [kind for kind, known in kinds().items() if "analyst_table" in known.model_fields]
+    if problem.get("kind") in [kind for kind in kinds() if kind not in of_tables]:
+        raise SpecError(
+            f"{file}: kind of a panel's problem must be one of {', '.join(of_tables)} with [data], got "
+            f"{problem['kind']!r}; write that panel into a file of its own"
+        )
     response, covariates = problem.get("response", ""), problem.get("covariates")
     if not covariates:
         covariates = [column.name for column in analyst_table.columns if column.name != response]

@@ -114,7 +114,7 @@ def test_what_never_ends_is_not_copied(tmp_path, small, web, monkeypatch):
     (mirror / "housing" / "cal_housing.tgz").symlink_to("/dev/zero")
     with pytest.raises(Unreachable, match="not a regular file"):
         fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-    monkeypatch.setattr("data.fetch.raw_files.MAX_BYTES", len(payload) - 1)
+    monkeypatch.setattr("data.fetch.arrivals.MAX_BYTES", len(payload) - 1)
     dataset = at(dataset, web.serve("/data", payload))
     with pytest.raises(CorruptSource, match="/data holds more than"):
         fetch(dataset, home=tmp_path / "home", mirror=None, offline=False)

@@ -316,6 +316,7 @@ def test_rows_that_the_ledger_knows_by_another_name_are_recognized(tmp_path, hom
         ('response = "cost"', 'response = "region"', "of two categories, got 'region' with 3"),
         ('response = "cost"', 'response = "cost", covariates = ["age", "cost"]', "covariates must not hold"),
         ('response = "cost"', 'response = "price"', "mine has no column 'price'"),
+        ('kind = "subsamples"', 'kind = "simulation"', "with [data], got 'simulation'"),
         ("n = [12, 50, 180]", "n = [12, 180, 300]", "grid.n must be at most the 200 rows of mine, got 300"),
     ],
 )

@@ -9,11 +9,13 @@ from unittest.mock import Mock
 import pytest
 from small_project import sentence
 
+from data.dataset import Declaration, DeclaredColumn
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import fetch
 from data.store.folders import atomic_file, mirror_from_environment, totals
 from data.store.shared import remove_shared, shared_files, write_shared
+from data.tables.declared import declared_to_parquet
 from flows.record import inventory
 from flows.record.inventory import clear_leftovers, entries, n_bytes, prune, prune_shared
 from flows.studies.prefect_tasks import ByKey
@@ -188,6 +190,24 @@ def test_pruning_the_store_keeps_the_tables_of_this_code(home):
     assert sorted(table.parent.iterdir()) == sorted([table, table.with_suffix(".json")])
     assert Path(raw.path).exists()
     assert not [path for path in (home / "store" / "refused").rglob("*") if path.is_file()]
+
+
+def test_pruning_the_store_keeps_tables_of_ones_own_that_this_code_made(home, tmp_path, monkeypatch):
+    (tmp_path / "mine.csv").write_text("age\n30\n40\n")
+    declaration = Declaration(
+        columns=(DeclaredColumn(name="age", lower=0, upper=100),), missing="refuse", n_rows=2
+    )
+
+    def made():
+        return Path(declared_to_parquet("mine", tmp_path / "mine.csv", declaration, home=home).path)
+
+    with monkeypatch.context() as older_code:
+        older_code.setattr("data.tables.declared.code_of_tables", lambda: "01234567")
+        older = made()
+    table = made()
+    prune(home, home.parent / "out", everything=False)
+    assert not older.exists()
+    assert table.exists()
 
 
 DAY = 86_400

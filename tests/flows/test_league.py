@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data.store.folders import home as own_home
-from flows.league.method_run import EPSILONS, QUICK_REPETITIONS, MethodRun, _replayed, _summary
+from flows.league.method_run import EPSILONS, QUICK_REPETITIONS, MethodRun, _mean_with_error, _replayed
 from flows.league.run import league, merged
 from flows.league.scale import MOST_ERROR, scale_of
 from flows.league.tables import declarations, developed_on, load_table, means_of
@@ -177,8 +177,8 @@ def results_of(errors, *, violated=()):
     rows = []
     for name, values in errors.items():
         told = {"table": "t", "family": "linear", "epsilon": 1.0, "method": name}
-        value, spread, count = _summary(values)
-        halves = [_summary(values[1::2]), _summary(values[::2])]
+        value, spread, count = _mean_with_error(values)
+        halves = [_mean_with_error(values[1::2]), _mean_with_error(values[::2])]
         rows.append(told | {"value": value, "standard_error": spread, "repetitions": count, "halves": halves})
     methods = {name: {"ours": k == 0} for k, name in enumerate(errors)}
     audits = [{"method": name, "violated": name in violated} for name in errors]

@@ -71,6 +71,11 @@ WRONG = {
     "unknown column": ('"total_rooms"', '"total_room"', "did you mean 'total_rooms'?"),
     "column twice": ('"total_rooms"', '"households"', "covariates: each entry must be there once"),
     "response again": ('"total_rooms"', '"median_house_value"', "covariates must not hold the response"),
+    "degrees": (
+        'kind = "subsamples"',
+        'kind = "grid_users"\ndegrees = true\nleast_rows = 5',
+        "panels (public).problem.degrees must be a number, got True",
+    ),
     "units": ('units = "public"', 'units = "privat"', "panels (public).problem.units must be 'public' or"),
     "kind": ('kind = "subsamples"', 'kind = "sample"', "panels (public).problem must have kind"),
     "no kind": ('kind = "subsamples"\n', "", "panels (public).problem.kind is missing; add e.g. kind ="),

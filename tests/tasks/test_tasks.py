@@ -55,7 +55,7 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
 
 def test_a_stand_in_is_simulated_by_the_cores_that_no_other_call_uses(home, monkeypatch):
     asked = []
-    monkeypatch.setattr("tasks.run.resources._threads", [lambda: asked.append("now") or 2])
+    monkeypatch.setattr("tasks.run.resources._count_threads", lambda: asked.append("now") or 2)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     assert parquet(raw, stand_in_rows=32).n_rows == 32
     assert asked

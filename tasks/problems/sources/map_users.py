@@ -12,6 +12,7 @@ import dpalgos
 from data.prepare.table_design import PreparedTable, prepare_table, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Replicates
+from tasks.file_schema import Number
 from tasks.problems.problem import Draw, HeadlineRun
 from tasks.problems.registered_table import RegisteredTable, weighted_answer
 
@@ -40,7 +41,7 @@ class MapUsers(RegisteredTable):
     random, and it is that of all rows: users are equal then, as theory wants them.
     """
 
-    degrees: Annotated[float, Field(gt=0)]  # side of a cell
+    degrees: Annotated[Number, Field(gt=0)]  # side of a cell
     # Rows that a cell must have to count as a user; sizes m go up to that.
     least_rows: Annotated[int, Field(strict=True, ge=1)]
     shuffled: bool = False

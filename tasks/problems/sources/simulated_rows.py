@@ -13,6 +13,7 @@ from data.simulations import Simulated, half_width, models, simulator
 from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
 from dpalgos.theory import dense_rates, local_rates, sparse_rates
 from tasks.cells import Replicates
+from tasks.file_schema import Whole
 from tasks.problems.problem import Draw, HeadlineRun, RowSource
 from tasks.size_rules import RuleError, evaluate_all, whole
 
@@ -29,8 +30,8 @@ class Simulation(RowSource):
     """
 
     model: str
-    d: int | str
-    s: int | str | None = None
+    d: Whole | str
+    s: Whole | str | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -78,7 +79,7 @@ class SimulatedRows(Simulation):
     """
 
     estimates: Literal["mean", "linear_regression", "glm"] | None = None  # None: what the study says
-    public_rows: int = Field(default=0, ge=0)
+    public_rows: Whole = Field(default=0, ge=0)
 
     @property
     def task(self) -> str | None:

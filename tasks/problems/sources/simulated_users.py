@@ -9,6 +9,7 @@ from pydantic import Field
 import dpalgos
 from dpalgos.theory import user_floor, user_mean_rate
 from tasks.cells import Replicates
+from tasks.file_schema import Number, Whole
 from tasks.problems.problem import Draw, RowSource
 from tasks.size_rules import RuleError, whole
 
@@ -16,9 +17,9 @@ from tasks.size_rules import RuleError, whole
 class SimulatedUsers(RowSource):
     """Users with equally many rows, drawn again in every replicate."""
 
-    users: int | str  # number of users, which may be a rule in n, the size of the study's grid
-    samples: int | str  # number of rows of each, or a rule
-    d: int
+    users: Whole | str  # number of users, which may be a rule in n, the size of the study's grid
+    samples: Whole | str  # number of rows of each, or a rule
+    d: Whole
 
     size_symbol: ClassVar[str] = "m"
 
@@ -42,10 +43,10 @@ class GaussianUsers(SimulatedUsers):
     It stands in one row, or in as many as the user has where their numbers are unequal.
     """
 
-    center: float = 0.5  # every entry of μ
+    center: Number = 0.5  # every entry of μ
     # Users have this many rows to ``samples``, log-uniform; None: all have ``samples``.
-    fewest: int | None = None
-    value_bound: float = 10.0  # what is known of it beforehand: it lies in ± this
+    fewest: Whole | None = None
+    value_bound: Number = 10.0  # what is known of it beforehand: it lies in ± this
 
     source: ClassVar[str] = "Gaussian users"
     task: ClassVar[str] = "mean"
@@ -88,7 +89,7 @@ class GaussianUsers(SimulatedUsers):
 class UsersOfSigns(SimulatedUsers):
     """Covariates are ±1, y = x'θ + an error uniform on [−1, 1]; half of θ are ``coef``, the others 0."""
 
-    coef: float
+    coef: Number
 
     source: ClassVar[str] = "users of signs"
     task: ClassVar[str] = "linear_regression"

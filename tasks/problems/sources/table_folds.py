@@ -17,6 +17,7 @@ import dpalgos
 from data.prepare.table_design import PreparedTable, read_prepared_table, table_bytes
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
+from tasks.file_schema import Number
 from tasks.problems.problem import DatasetSource, Draw, HeadlineRun
 
 FOLDS = 10
@@ -43,7 +44,7 @@ class TableFolds(DatasetSource):
     A fold leaves out as many rows as the size n does not take.
     """
 
-    printed: dict[float, float] = Field(
+    printed: dict[float, Number] = Field(
         default_factory=dict
     )  # ε → the least error that the paper printed of a private method, for rows of length 1
     unit_rows: bool = True  # or else all rows are divided by the largest norm
