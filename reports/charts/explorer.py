@@ -167,6 +167,7 @@ def _look(series: Series) -> dict[str, Any]:
         "fill": themed(look.fill),
         "dash": look.dash,
         "shape": look.shape,
+        "symbol": look.symbol,
     }
 
 

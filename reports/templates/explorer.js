@@ -174,11 +174,12 @@ async function draw() {
     const flat = role === "zero" && answered.length ? xs.map((x) => ({ ...answered[answered.length - 1], x })) : answered;
     for (const point of flat) {
       const banded = point.row.n_ok > 1 && role !== "zero" && point.row.q10 !== null;
-      const drawn = { x: point.x, y: log ? Math.max(point.y, low / 10) : point.y, key: line.index, c, fill, dash, shape, tip: tip(line, point) };
+      const drawn = { x: point.x, y: log ? Math.max(point.y, low / 10) : point.y, key: line.index, c, fill, dash, shape: point.y < low || point.y > high ? "" : shape, tip: tip(line, point) };
       if (banded) Object.assign(drawn, { lo: log ? Math.max(point.row.q10, low / 10) : point.row.q10, hi: point.row.q90 });
       sets.points.push(drawn);
-      if (shape && point.y < low) sets.edges.push({ x: point.x, y: low, c, text: num(point.y), shape: "triangle-down" });
-      if (shape && point.y > high) sets.edges.push({ x: point.x, y: high, c, text: num(point.y), shape: "triangle-up" });
+      const edge = { x: point.x, c, text: num(point.y) };
+      if (shape && point.y < low) sets.edges.push({ ...edge, y: low, shape: "triangle-down", align: px(point.x) > width / 2 ? "right" : "left" });
+      if (shape && point.y > high) sets.edges.push({ ...edge, y: high, shape: "triangle-up", align: "center" });
     }
     for (const point of line.points) {
       if (point.y === null || point.row.n_failed) sets.failed.push({ x: point.x, y: point.y === null ? high : Math.min(point.y, high), c, tip: tip(line, point) });
@@ -200,7 +201,7 @@ async function draw() {
         sets.leaders.push({ px: x, py: y, key, i, c: label.c }));
     });
   } else wanted.forEach((label, key) => {
-    const mark = label.line === undefined ? "—" : SHAPES[data.series[label.line].shape] ?? "┄";
+    const mark = label.line === undefined ? "—" : data.series[label.line].symbol;
     const most = Math.floor(box.clientWidth / 7); // letters; the list of lines has the whole name
     const text = label.text.length > most ? `${label.text.slice(0, most - 1)}…` : label.text;
     sets.labels.push({ px: 6, py: 9 + 17 * key, text: `${mark} ${text}`, line: label.line, c: label.c });
@@ -282,7 +283,6 @@ function controls(offered) {
   }
   for (const label of $("controls").children) if (!(label.lastChild.id.slice(8) in wanted)) label.hidden = true;
 }
-const SHAPES = { circle: "●", square: "■", "triangle-up": "▲", diamond: "◆", "triangle-down": "▼", cross: "✚", "triangle-right": "▶" };
 function legend(all, drawn, guides) {
   const focused = document.activeElement?.dataset?.line, open = $("lines").querySelector("details")?.open ?? false;
   const choice = (index, mark, text) => {
@@ -297,7 +297,7 @@ function legend(all, drawn, guides) {
     return label;
   };
   const lines = all.map((line) => {
-    const mark = element("span", SHAPES[line.look.shape] ?? "┄", { "aria-hidden": "true", class: line.look.calibration === "paper" ? "hollow" : "" });
+    const mark = element("span", line.look.symbol, { "aria-hidden": "true" });
     mark.style.color = line.look.c;
     return [drawn.has(line.index), choice(line.index, mark, line.look.brief)];
   });
