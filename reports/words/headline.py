@@ -8,12 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.cost import PREDICTIONS, SHARES, CostOfPrivacy, cost_at, useful_elsewhere
+from reports.analysis.cost import (
+    LOGARITHMS,
+    PREDICTIONS,
+    SHARES,
+    CostOfPrivacy,
+    cost_at,
+    useful_elsewhere,
+)
 from reports.analysis.ranking import (
     Ranking,
     clearly_above,
     clearly_below,
     population_error,
+    privacy_part,
     rank,
     tied_with_best,
 )
@@ -58,6 +66,7 @@ class PageHeadline:
     noise: str = ""  # what the printed noise does
     limits: tuple[str, ...] = ()  # what theory and the data themselves allow
     tiles: tuple[Tile, ...] = ()
+    arithmetic: str = ""  # how the numbers of the tiles go together
     value: float | None = None  # the number that the sentence is about, with its standard error
     value_error: float | None = None
 
@@ -93,6 +102,7 @@ def build_headline(view: View) -> PageHeadline:
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
         tiles=_tiles(view, cost),
+        arithmetic=_arithmetic(view, cost, x),
         value=ranking.best[1].mean if ranking.best else None,
         value_error=ranking.best[1].se if ranking.best and math.isfinite(ranking.best[1].se) else None,
     )
@@ -275,6 +285,21 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
     if math.isfinite(ranking.zero):
         tiles.append(Tile(num(ranking.zero), "error of answering zero", "zero"))
     return tuple(tiles)
+
+
+def _arithmetic(view: View, cost: CostOfPrivacy, x: float) -> str:
+    """Say how the tiles go together: errors add in squares, and a quotient of rounded numbers is not exact."""
+    best, other = cost.ranking.best, cost.ranking.non_private
+    if best is None or other is None or not math.isfinite(cost.factor):
+        return ""
+    return render_sentence(
+        "arithmetic_of_tiles",
+        best=best[1].mean,
+        alone=other[1].mean,
+        added=privacy_part(view, best[1].mean, x) if population_error(view, x) is not None else None,
+        cost=cost,
+        power=LOGARITHMS.get(view.page.metric),
+    )
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,8 @@ def test_headline_is_computed_from_the_table(results, view):
         writing.times(best / ols),
         "0.912",
     ]
+    assert "in squares" not in head.arithmetic
+    assert "before rounding" in head.arithmetic
     assert "20,640 rows" in head.data
     assert "real" in head.data
 
@@ -116,6 +118,11 @@ def test_an_error_that_is_small_since_nearly_all_rows_were_drawn_is_no_small_err
     cost = math.sqrt(chance**2 + best**2 - e**2) / chance
     assert [tile.value for tile in head.tiles[1:3]] == [writing.num(chance), writing.times(cost)]
     assert all("about a large population" in tile.caption for tile in head.tiles[1:3])
+    added = math.sqrt(best**2 - e**2)
+    for number in (best, e, added, chance, cost * chance):
+        assert writing.num(number) in head.arithmetic
+    assert "error² = sampling² + privacy²" in head.arithmetic
+    assert f"{writing.times(cost)} times" in head.arithmetic
     assert "most of" not in build_headline(of(100_000)).details
 
 
