@@ -184,7 +184,12 @@ def _names_on_top(
 ) -> Iterator[dict[str, Any]]:
     for k, (text, symbol, color, _) in enumerate(sorted(wanted, key=lambda each: each[-1][1])):
         brief = text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
-        yield {"px": 0, "py": LINE_HEIGHT * (k - len(wanted)) - above, "text": f"{symbol} {brief}", "c": color}
+        yield {
+            "px": 0,
+            "py": LINE_HEIGHT * (k - len(wanted)) - above,
+            "text": f"{symbol} {brief}",
+            "c": color,
+        }
 
 
 def spread(wanted: Sequence[float], height: float, below: float) -> list[float]:

@@ -197,7 +197,16 @@ def certified_picture(view: View) -> Picture | None:
         least = where.epsilon / 1000  # ε = 0 lies left of every log axis
         look = series.look
         ends = {"low": max(low, least), "high": max(high, least), "audited": audited}
-        rows.append({**ends, "key": series.brief, "text": [name, proves], "c": look.color, "ink": look.ink, "fill": look.fill})
+        rows.append(
+            {
+                **ends,
+                "key": series.brief,
+                "text": [name, proves],
+                "c": look.color,
+                "ink": look.ink,
+                "fill": look.fill,
+            }
+        )
     proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in shown)
     description = f"Certified ε where {setting(where.epsilon)} was asked: {proved}."
     chart = _certified_chart(rows, where.epsilon)

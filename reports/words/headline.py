@@ -41,6 +41,7 @@ from reports.writing import (
 )
 
 _MOST_NAMES = 4  # of estimators in a sentence
+NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the ε asked
 
 
 @dataclass(frozen=True)
@@ -288,7 +289,7 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
 
 
 def _arithmetic(view: View, cost: CostOfPrivacy, x: float) -> str:
-    """Say how the tiles go together: errors add in squares, and a quotient of rounded numbers is not exact."""
+    """Say how the tiles go together: errors add in squares, and rounded numbers have other quotients."""
     best, other = cost.ranking.best, cost.ranking.non_private
     if best is None or other is None or not math.isfinite(cost.factor):
         return ""
@@ -339,8 +340,8 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
         return ""
     if not proved:
         return "No ε could be certified for the noise as printed."
-    too_small = [r for r in proved if r.certified > asked * 1.001]
-    too_large = [r for r in proved if r.certified < asked / 1.25]
+    too_small = [r for r in proved if r.certified > asked * NOISE_LIMITS["too small"]]
+    too_large = [r for r in proved if r.certified < asked * NOISE_LIMITS["too large"]]
     compared = [r for r in rows if math.isfinite(r.ratio)]
     top = max(compared, key=lambda r: r.ratio, default=None)
     return render_sentence(

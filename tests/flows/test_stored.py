@@ -133,7 +133,9 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
 
 def test_the_page_of_a_stand_in_says_why_it_is_one_now(ran, tmp_path, monkeypatch):
     def run():
-        return StudySteps(find_study(str(ran.project.study)), ran.project.out, ran.options, PlainTasks()).run()
+        return StudySteps(
+            find_study(str(ran.project.study)), ran.project.out, ran.options, PlainTasks()
+        ).run()
 
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
     monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)

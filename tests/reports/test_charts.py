@@ -81,7 +81,9 @@ def test_a_card_names_every_line_that_it_draws(results, page):
 
 
 def test_the_chart_of_certified_epsilon_has_whole_names(results, page):
-    estimators = tuple(replace(each, title=f"{each.title}, tried out on the rows") for each in page.estimators)
+    estimators = tuple(
+        replace(each, title=f"{each.title}, tried out on the rows") for each in page.estimators
+    )
     view = View.build(summarize(results), replace(page, estimators=estimators))
     names = {series.brief for series in view.series(view.headline) if series.role == "private"}
     assert max(map(len, names)) > 60

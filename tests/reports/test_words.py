@@ -54,6 +54,7 @@ AT_HEAD = {"n": 20000, "panel": "public"}
         (writing.times, 0.4, "0.4"),
         (lambda value: writing.error_bar(value, 1.86), 0.02, "0.02"),
         (lambda value: writing.error_bar(value, 1.86), 0.0003, "0.0003"),
+        (lambda value: writing.error_bar(value, 2.2e6), 193_452.3, "193,000"),
         (writing.span, [0.034, 0.0361], "0.034–0.036"),
         (writing.span, [0.5, 0.5, math.nan], "0.500"),
         (lambda rule: writing.rule_text(rule, "m"), "10/n^1.1", "10/m¹·¹"),
