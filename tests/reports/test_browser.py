@@ -364,14 +364,10 @@ def served(tmp_path, monkeypatch):
     whole = app.guarded_app(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
     server = uvicorn.Server(uvicorn.Config(whole, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    port = server.servers[0].sockets[0].getsockname()[1]
 
     def opened(page, *, guarded=True):
         (folder / "page.html").write_bytes(page)
-        address = f"http://127.0.0.1:{port}/reports/page.html"
+        address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/reports/page.html"
         command = [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
             *("--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"),
@@ -380,9 +376,14 @@ def served(tmp_path, monkeypatch):
         ]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
-    yield opened
-    server.should_exit = True
-    thread.join()
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.05)
+        yield opened
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 RAN = "<title>ran</title>"
