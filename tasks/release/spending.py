@@ -51,14 +51,12 @@ def why_another(charges: Sequence[Charge], delta: float) -> str:
     reasons = []
     if deltas != [delta]:
         side = "larger" if deltas[0] < delta else "smaller"
-        of_releases = ", ".join(f"{each:g}" for each in deltas)
-        reasons.append(
-            f"the budget counts at its own delta, which is {side} than {of_releases} of what was released"
-        )
+        others = " and ".join(f"{each:g}" for each in deltas)
+        reasons.append(f"the budget is counted at its own delta, {side} than {others}")
     if len(charges) > 1 or not reasons:
-        reasons.append("it adds up ρ of zero-concentrated privacy, of which epsilon is not the sum")
+        reasons.append("releases add up in ρ of zero-concentrated privacy, not in epsilon")
     side = "less" if total < added else "more"
-    return f"that is {side} than the {added:.4g} charged, since {' and '.join(reasons)}"
+    return f"that is {side} than the {added:.4g} charged, since {', and since '.join(reasons)}"
 
 
 def charged_unit(charges: Sequence[Charge]) -> str | None:
