@@ -137,7 +137,7 @@ def _settings(view: View, places: Mapping[tuple[str, str, str, str], int]) -> di
 
     The key "" stands for the headline's. Ranked are the private estimators that keep the strongest promise.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for each in view.settings:
         x, series = view.size_at(each), view.series(each)
         shown = [] if x is None else first_lines(view, each, x)
@@ -150,8 +150,8 @@ def _settings(view: View, places: Mapping[tuple[str, str, str, str], int]) -> di
             for s, _ in rank(series, size).private
         )
         promise = next((s.info.privacy_model for s in ranked), "")
-        key = "|".join((each.panel, setting(each.epsilon).replace(",", ""), each.delta_rule))
-        found[key] = {"lines": lines, "promise": promise}
+        name = "|".join((each.panel, setting(each.epsilon).replace(",", ""), each.delta_rule))
+        found[name] = {"lines": lines, "promise": promise}
     return {"": next(iter(found.values()), {"lines": [], "promise": ""}), **found}
 
 

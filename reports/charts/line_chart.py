@@ -251,11 +251,11 @@ def chart_layers(
     if "edges" in own:
         edges = own["edges"]
         inner.append(edges("point", {**at, **colored, "shape": shape}, filled=True, size=55, opacity=1))
-        place = {"align": {"expr": "datum.align"}, "baseline": "middle", "fontSize": 10}
-        place |= {"dx": {"expr": f"({_BESIDE})[datum.align]"}, "dy": {"expr": f"({_ABOVE})[datum.align]"}}
+        looks: dict[str, Any] = {"align": {"expr": "datum.align"}, "baseline": "middle", "fontSize": 10}
+        looks |= {"dx": {"expr": f"({_BESIDE})[datum.align]"}, "dy": {"expr": f"({_ABOVE})[datum.align]"}}
         text = {**at, "text": field("text:N")}
-        inner.append(edges("text", text, **place, **HALO))
-        inner.append(edges("text", {**text, **colored}, **place))
+        inner.append(edges("text", text, **looks, **HALO))
+        inner.append(edges("text", {**text, **colored}, **looks))
     if "failed" in own:
         cross: dict[str, Any] = {"text": "×", "fontSize": 17, "fontWeight": "bold", "tooltip": True}
         inner.append(own["failed"]("text", {**at, **colored}, **cross))

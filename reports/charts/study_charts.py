@@ -224,7 +224,8 @@ def _certified_chart(rows: list[dict[str, Any]], asked: float) -> Chart:
     color, fill = field("c:N", scale=None), field("fill:N", scale=None)
     line, at = [{"asked": asked, "text": f"asked: {setting(asked)}"}], {"x": field("asked:Q")}
     words = {**at, "y": value(0), "text": field("text:N")}
-    told, left = {"x": value(2), "y": y, "text": field("text:N")}, {"align": "left", "dy": -31}
+    told: Chart = {"x": value(2), "y": y, "text": field("text:N")}
+    left: dict[str, Any] = {"align": "left", "dy": -31}
     layers = [
         marks(line, "rule", at, strokeDash=[4, 2], color=palette.INK),
         marks(line, "text", words, dy=-8, baseline="bottom"),
