@@ -16,6 +16,9 @@ from types import MappingProxyType
 HUES = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#a89a00")
 HUES_DARK = ("#ff8a3d", "#4aa8e8", "#2cc79a", "#e39ac4", "#f5b93a", "#7cc8f5", "#e5d85a")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+SYMBOLS = MappingProxyType(
+    dict(zip(SHAPES, ("●○", "■□", "▲△", "◆◇", "▼▽", "✚✛", "▶▷"), strict=True))
+)  # in text, filled and hollow
 SOLID, PRINTED_DASH, ZERO_DOTS, LIMIT_DASH = (1, 0), (6, 3), (1, 3), (8, 3, 2, 3)
 
 
@@ -72,6 +75,11 @@ class Look:
     dash: tuple[int, ...]
     shape: str
     fill: str
+
+    @property
+    def symbol(self) -> str:
+        """How the line is named in text: its points, filled or hollow, or dots where it has none."""
+        return SYMBOLS[self.shape][self.fill == PAPER] if self.shape else "┄"
 
 
 def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Look:

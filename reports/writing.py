@@ -43,7 +43,7 @@ def setting(value: float) -> str:
 
 def error_bar(value: float, mean: float) -> str:
     """Write a standard error with the decimals of its mean, or one significant digit where that shows 0."""
-    if not math.isfinite(value) or value <= 0:
+    if not math.isfinite(value) or value <= 0 or abs(mean) >= 1e6:
         return num(value)
     decimals = len(num(mean).partition(".")[2]) if abs(mean) >= 1e-4 else 0
     text = f"{value:,.{decimals}f}"

@@ -84,14 +84,16 @@ def s3_server():
     pytest.importorskip("s3fs")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
-    host, port = server.get_host_and_port()
-    yield {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "a secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
-    server.stop()
+    try:
+        host, port = server.get_host_and_port()
+        yield {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": "a secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+    finally:
+        server.stop()
 
 
 @pytest.fixture(params=["file", "memory", pytest.param("s3", marks=pytest.mark.server)])

@@ -6,9 +6,12 @@ import pwd
 import shutil
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
+
+from tests.own_processes import own_process
 
 
 def programs():
@@ -39,10 +42,11 @@ def private_postgres(folder):
         user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
     quiet = {"check": True, "cwd": "/", "stdout": subprocess.DEVNULL, **user}
     subprocess.run([place / "initdb", "-D", data, "-U", "dpcost", "-E", "UTF8", "--auth=trust"], **quiet)
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
-    log = data / "log"
-    subprocess.run([place / "pg_ctl", "-D", data, "-w", "-l", log, "-o", options, "start"], **quiet)
-    try:
+    server = [place / "postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1"]
+    server += ["-c", "unix_socket_directories="]
+    asked = [place / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    with open(data / "log", "wb") as log, own_process(server, stdout=log, stderr=log, cwd="/", **user) as run:
+        while subprocess.run(asked, check=False).returncode:
+            assert run.poll() is None, (data / "log").read_text()
+            time.sleep(0.1)
         yield f"postgresql://dpcost@127.0.0.1:{port}/postgres"
-    finally:
-        subprocess.run([place / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)

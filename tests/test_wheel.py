@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_processes import own_process
 from tests.private_postgres import free_port
 
 pytest.importorskip("setuptools", minversion="77", reason="builds the wheel")
@@ -99,19 +100,13 @@ def test_a_release_is_charged_drawn_and_set_into_a_table(python, environment, tm
 
 
 def test_it_serves(python, environment, tmp_path):
-    process = subprocess.Popen(
-        [python, "-m", "dpcost.flows.server.serve", "--port", str(free_port())],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if "deployment run" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    said += process.communicate(timeout=120)[0]
+    said, pipes = [], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    command = [python, "-m", "dpcost.flows.server.serve", "--port", free_port()]
+    with own_process(command, cwd=tmp_path, env=environment, **pipes) as process:
+        for line in process.stdout:
+            said.append(line)
+            if "deployment run" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        said += process.communicate(timeout=120)[0]
     assert "Ctrl-C stops everything" in "".join(said)

@@ -63,14 +63,14 @@ def _file_of(study: Path) -> Path | None:
 def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: AsJson = False) -> None:
     """Show budgets and charges."""
     from data.ledger import open_ledger
-    from tasks.release.spending import charged_unit, spent_epsilon, why_more
+    from tasks.release.spending import charged_unit, spent_epsilon, why_another
 
     ledger = open_ledger(home())
     rows: list[dict[str, Any]] = []
     for row in ledger.show(name):
         charges = ledger.charges(row["name"])
         spent = spent_epsilon(charges, row["delta"])
-        facts = {"unit": charged_unit(charges), "note": why_more(charges, row["delta"])}
+        facts = {"unit": charged_unit(charges), "note": why_another(charges, row["delta"])}
         rows.append({**row, "epsilon_spent": spent, **facts})
     if as_json:
         typer.echo(json.dumps(rows, indent=1))

@@ -130,10 +130,8 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
     yield str(shown["risk"]["sentence"])
     yield (
         f"spent of the budget: epsilon {shown['spent_epsilon']:.4g} of {shown['budget_epsilon']:g} "
-        f"at delta {shown['budget_delta']:g}"
+        f"at delta {shown['budget_delta']:g}" + (f"; {shown['spent_note']}" if shown["spent_note"] else "")
     )
-    if shown["spent_note"]:
-        yield shown["spent_note"]
 
 
 def _workers_for(engine: str, workers: int | None, source: "Source") -> AbstractContextManager[object]:

@@ -222,12 +222,13 @@ class StudySteps:
 
     def render_report(self, tables: Tables, results: list[Record]) -> Record:
         settings = list(self.options.recorded().values())
-        shas = [table.sha256 for table in tables.values()]
+        data = [[table.sha256, table.reasons] for table in tables.values()]  # why, for a stand-in
+        not_run = self._context.get("not_run", {})
         problems = [module for panel in self.spec.panels for module in modules_of(panel.problem)]
         records = [{key: value for key, value in record.items() if key != "code"} for record in results]
         code, plain = [render.__module__, *problems], self.spec.model_dump(mode="json")
         how = [] if can_draw() else ["without pictures"]
-        key = cache_key("page", code, plain, shas, records, settings, *how, of_page=True)
+        key = cache_key("page", code, plain, data, not_run, records, settings, *how, of_page=True)
         return self._run(render, key, self.spec, list(tables.values()), results[0], self._context)
 
     def _tell_of_own(self, table: DatasetRef, file: str) -> None:

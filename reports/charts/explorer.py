@@ -25,12 +25,14 @@ from platformdirs import user_cache_path
 
 from dpalgos.plugins import named_files
 from reports import palette
-from reports.analysis.ranking import first_lines
+from reports.analysis.ranking import first_lines, rank
 from reports.analysis.series import CALIBRATION_WORDS, Series, View, with_roles
 from reports.charts.line_chart import LAYERS, chart_layers
 from reports.charts.picture import can_draw, specification, themed
 from reports.charts.study_charts import has_one_size, limit_references
 from reports.page import StudyPage
+from reports.words.headline import NOISE_LIMITS
+from reports.words.tables import REMARKS
 from reports.writing import rule_text, setting
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -54,9 +56,10 @@ _KNOWN = {
     "outsider_mean": ("mean score of outsiders", "", "linear"),
 }
 _RATE = re.compile(r"tpr_at_fpr_(\d+)")
+_ROUNDING = 1e-12  # relative; a standard error below it is that of rounding, as in `View`
 MOST_CELLS = 12_000  # on a page, which are then about a megabyte
 _SIZES = ("n", "d", "s", "steps")
-_WORDS = ("metric", "panel", "delta_rule", "message")
+_WORDS = ("metric", "panel", "delta_rule", "message", "status")
 _NUMBERS = ("epsilon", *_SIZES, "mean", "se", "q10", "q90", "n_ok", "n_failed", "delta")
 _FREE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
 _EPSILONS = {"certified": "estimator_epsilon", "audited": "audited_epsilon"}
@@ -86,6 +89,7 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
         return None
     cells = with_roles(summary[summary["metric"].isin(shown)])
     cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
+    cells = cells.assign(se=cells["se"].mask(cells["se"] < _ROUNDING * cells["mean"].abs(), 0.0))
     left_out, cells = max(0, len(cells) - MOST_CELLS), cells.head(MOST_CELLS)
     axes = _axes(cells, page.axis.column)
     keys = list(cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None))
@@ -110,7 +114,10 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
         "axes": {axis: _axis_words(view, axis) for axis in axes},
         "words": {"panel": page.panel_word, "rows": page.axis.rows_symbol},
         "guides": _guides(view),
-        "first": _first(view, places),
+        "settings": _settings(view, places),
+        "remarks": REMARKS,
+        "noise_limits": NOISE_LIMITS,
+        "unprotected_panels": list(page.unprotected_panels),
         "left_out": left_out,
         "stand_in": [name for name in names["panel"] if page.dataset.source_of(name) == "stand-in"],
         "start": {
@@ -125,16 +132,27 @@ def explorer_data(summary: pd.DataFrame, view: View) -> dict[str, Any] | None:
     }
 
 
-def _first(view: View, places: Mapping[tuple[str, str, str, str], int]) -> dict[str, list[int]]:
-    """Return the lines that the chart of each setting begins with, by its key; "": the headline's."""
-    found = {}
+def _settings(view: View, places: Mapping[tuple[str, str, str, str], int]) -> dict[str, dict[str, Any]]:
+    """Return of each setting, by its key, what its chart begins with and whom its table ranks.
+
+    The key "" stands for the headline's. Ranked are the private estimators that keep the strongest promise.
+    """
+    found: dict[str, dict[str, Any]] = {}
     for each in view.settings:
-        x = view.size_at(each)
+        x, series = view.size_at(each), view.series(each)
         shown = [] if x is None else first_lines(view, each, x)
-        found["|".join((each.panel, setting(each.epsilon).replace(",", ""), each.delta_rule))] = [
+        lines = [
             places[key] for s in shown if (key := (s.info.name, s.calibration, s.form, s.role)) in places
         ]
-    return {"": next(iter(found.values()), []), **found}
+        ranked = (
+            s
+            for size in sorted({p.x for s in series for p in s.points})
+            for s, _ in rank(series, size).private
+        )
+        promise = next((s.info.privacy_model for s in ranked), "")
+        name = "|".join((each.panel, setting(each.epsilon).replace(",", ""), each.delta_rule))
+        found[name] = {"lines": lines, "promise": promise}
+    return {"": next(iter(found.values()), {"lines": [], "promise": ""}), **found}
 
 
 def _axes(cells: pd.DataFrame, first: str) -> list[str]:
@@ -162,24 +180,26 @@ def _look(series: Series) -> dict[str, Any]:
         "noise": CALIBRATION_WORDS.get(series.calibration, ""),
         "calibration": series.calibration,
         "role": series.role,
+        "promise": series.info.privacy_model,
         "c": themed(look.color),
         "ink": themed(look.ink),
         "fill": themed(look.fill),
         "dash": look.dash,
         "shape": look.shape,
+        "symbol": look.symbol,
     }
 
 
 def _numbers(values: pd.Series) -> list[float | str | None]:
-    """Return numbers with five digits; None where there is none, "inf" for infinity."""
+    """Return numbers with seven digits, of which three are shown; None where there is none, or "inf"."""
     return [
-        None if pd.isna(value) else "inf" if math.isinf(value) else _five_digits(float(value))
+        None if pd.isna(value) else "inf" if math.isinf(value) else _seven_digits(float(value))
         for value in values
     ]
 
 
-def _five_digits(value: float) -> float:
-    return int(value) if value == int(value) else float(f"{value:.5g}")
+def _seven_digits(value: float) -> float:
+    return int(value) if value == int(value) else float(f"{value:.7g}")
 
 
 def _axis_words(view: View, axis: str) -> str:

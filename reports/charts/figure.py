@@ -26,14 +26,6 @@ POINTS_PER_INCH, PNG_PIXELS_PER_INCH = 72, 300
 _ASPECT = 0.66  # height over width of the plot
 _NARROW, _NAME = 4.5 * POINTS_PER_INCH, 12  # below which names stand above the lines; the height of one
 _SMALL = {"labelFontSize": 8, "titleFontSize": 9}
-SYMBOLS = {
-    "circle": "●",
-    "square": "■",
-    "triangle-up": "▲",
-    "diamond": "◆",
-    "triangle-down": "▼",
-    "cross": "✚",
-}
 
 
 class FigureError(ValueError):
@@ -144,7 +136,7 @@ def _drawn(view: View, series: Sequence[Series], title: str, wanted: float, inne
             {
                 "px": 6,
                 "py": _NAME * (i + 0.6),
-                "text": f"{SYMBOLS.get(one.look.shape, '–')} {one.label}",
+                "text": f"{one.look.symbol} {one.label}",
                 "c": one.look.ink,
             }
             for i, one in enumerate(lines)

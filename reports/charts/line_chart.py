@@ -26,6 +26,8 @@ MARGIN, LINE_HEIGHT = 16, 15  # between the plot and the names of lines; of a na
 NARROW = 300  # pixels of a plot on a phone
 _MOST_LETTERS = 44  # of a name above a plot on a phone
 _EDGE_HEIGHT = 14  # pixels of a number above the plot
+_BESIDE, _ABOVE = "{left: 9, center: 0, right: -9}", "{left: -8, center: -11, right: -8}"  # an arrow
+HALO: Any = {"stroke": palette.PAPER, "strokeWidth": 4, "strokeJoin": "round"}  # behind a text on lines
 LAYERS = ("points", "guides", "leaders", "labels", "edges", "failed", "flagged")
 
 
@@ -134,43 +136,60 @@ def drawn(lines: Sequence[Line], frame: Frame, guides: Sequence[Reference] = ())
     """Return the data of each layer: points, guides, names with their leaders, values beyond the axis."""
     low, high = frame.y
     data: dict[str, list[Any]] = {name: list(frame.marks.get(name, ())) for name in LAYERS}
-    wanted: list[tuple[str, str, tuple[float, float]]] = []
+    wanted: list[tuple[str, str, str, tuple[float, float]]] = []
     for key, line in enumerate(lines):
         look = line.look
-        style = {"key": key, "c": look.color, "fill": look.fill, "dash": look.dash, "shape": look.shape}
+        style = {"key": key, "c": look.color, "fill": look.fill, "dash": look.dash}
         bands = line.band or [(math.nan, math.nan)] * len(line.points)
         for (x, y), (bottom, top) in zip(line.points, bands, strict=True):
-            row = {"x": x, "y": max(y, low / 10) if frame.y_log else y, **style}
+            beyond = not low <= y <= high  # marked at the edge instead
+            shape = "" if beyond else look.shape
+            row = {"x": x, "y": max(y, low / 10) if frame.y_log else y, **style, "shape": shape}
             if math.isfinite(bottom + top):
                 row |= {"lo": max(bottom, low / 10) if frame.y_log else bottom, "hi": top}
             data["points"].append(row)
-            if look.shape and not low <= y <= high:
-                edge = {"x": x, "y": low if y < low else high, "c": look.color, "text": num(y)}
-                data["edges"].append(edge | {"shape": "triangle-down" if y < low else "triangle-up"})
+            if look.shape and beyond:
+                data["edges"].append({"x": x, "c": look.color, "text": num(y), **_edge(frame, x, y)})
         if line.points and line.label:
-            wanted.append((line.label, look.ink, frame.pixel(*line.points[-1])))
+            wanted.append((line.label, look.symbol, look.ink, frame.pixel(*line.points[-1])))
     for key, guide in enumerate(guides):
         data["guides"] += [{"x": x, "y": y, "key": key, "dash": list(guide.dash)} for x, y in guide.points]
         inside = [(x, y) for x, y in guide.points if low <= y <= high]
         if inside and guide.label:
-            wanted.append((guide.label, palette.MUTED, frame.pixel(*inside[-1])))
+            wanted.append((guide.label, "—", palette.MUTED, frame.pixel(*inside[-1])))
     if frame.names_on_top:
         data["labels"] = list(_names_on_top(wanted, _EDGE_HEIGHT * bool(data["edges"])))
         return data
-    places = spread([at for _, _, (_, at) in wanted], LINE_HEIGHT, frame.height + 8)
-    for key, ((text, color, (x, y)), place) in enumerate(zip(wanted, places, strict=True)):
+    places = spread([at for *_, (_, at) in wanted], LINE_HEIGHT, frame.height + 8)
+    for key, ((text, _, color, (x, y)), place) in enumerate(zip(wanted, places, strict=True)):
         data["labels"].append({"px": frame.width + MARGIN, "py": place, "text": text, "c": color})
         for i, (px, py) in enumerate([(x + 4, y), (frame.width + 2, y), (frame.width + MARGIN - 2, place)]):
             data["leaders"].append({"px": px, "py": py, "key": key, "i": i, "c": color})
     return data
 
 
+def _edge(frame: Frame, x: float, y: float) -> dict[str, Any]:
+    """Return the arrow for a value beyond the axis, and on which side of it the value stands.
+
+    Above the plot no line is in the way; at its foot the value stands next to the arrow, inside the plot.
+    """
+    if y > frame.y[1]:
+        return {"y": frame.y[1], "shape": "triangle-up", "align": "center"}
+    on_the_right = frame.pixel(x, y)[0] > frame.width / 2
+    return {"y": frame.y[0], "shape": "triangle-down", "align": "right" if on_the_right else "left"}
+
+
 def _names_on_top(
-    wanted: Sequence[tuple[str, str, tuple[float, float]]], above: float
+    wanted: Sequence[tuple[str, str, str, tuple[float, float]]], above: float
 ) -> Iterator[dict[str, Any]]:
-    for k, (text, color, _) in enumerate(sorted(wanted, key=lambda each: each[2][1])):
+    for k, (text, symbol, color, _) in enumerate(sorted(wanted, key=lambda each: each[-1][1])):
         brief = text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
-        yield {"px": 0, "py": LINE_HEIGHT * (k - len(wanted)) - above, "text": f"● {brief}", "c": color}
+        yield {
+            "px": 0,
+            "py": LINE_HEIGHT * (k - len(wanted)) - above,
+            "text": f"{symbol} {brief}",
+            "c": color,
+        }
 
 
 def spread(wanted: Sequence[float], height: float, below: float) -> list[float]:
@@ -227,12 +246,16 @@ def chart_layers(
         inner += [
             points(kind, banded, only="isValid(datum.lo)", clip=True, **light),
             points("line", line, clip=True, strokeWidth=2, **across),
-            points("point", dots, only="datum.shape", clip=True, **big),
+            points("point", dots, only="datum.shape", **big),
         ]
     if "edges" in own:
         edges = own["edges"]
         inner.append(edges("point", {**at, **colored, "shape": shape}, filled=True, size=55, opacity=1))
-        inner.append(edges("text", {**at, **colored, "text": field("text:N")}, fontSize=10, dy=-11))
+        looks: dict[str, Any] = {"align": {"expr": "datum.align"}, "baseline": "middle", "fontSize": 10}
+        looks |= {"dx": {"expr": f"({_BESIDE})[datum.align]"}, "dy": {"expr": f"({_ABOVE})[datum.align]"}}
+        text = {**at, "text": field("text:N")}
+        inner.append(edges("text", text, **looks, **HALO))
+        inner.append(edges("text", {**text, **colored}, **looks))
     if "failed" in own:
         cross: dict[str, Any] = {"text": "×", "fontSize": 17, "fontWeight": "bold", "tooltip": True}
         inner.append(own["failed"]("text", {**at, **colored}, **cross))

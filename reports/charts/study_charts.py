@@ -12,14 +12,14 @@ from typing import Any
 from reports import palette
 from reports.analysis.ranking import first_lines, population_error, rank
 from reports.analysis.series import Series, Setting, View
-from reports.charts.line_chart import Frame, Line, Reference, line_chart
+from reports.charts.line_chart import HALO, Frame, Line, Reference, line_chart
 from reports.charts.picture import Picture, picture
 from reports.charts.vega_lite import Chart, field, marks, value
 from reports.words.headline import condition
 from reports.words.tables import flagged_sizes
 from reports.writing import num, render_sentence, setting, span
 
-_MOST_LETTERS = 74  # of a line on a chart of certified ε, 460 pixels wide
+_MOST_LETTERS = 74  # of a name on a chart of certified ε, 460 pixels wide
 _REACH = 25.0  # how far below the best private error the axis goes
 
 
@@ -100,12 +100,11 @@ def _figure(view: View, series: Sequence[Series], width: int, height: int) -> Ch
 def series_line(series: Series, sizes: Sequence[float], *, brief: bool = False) -> Line:
     """Return a series as a line; the zero vector's crosses the whole chart."""
     points = [p for p in series.points if p.answered]
-    label = series.brief if not brief or series.calibration != "paper" else ""
     if series.role == "zero" and points:
-        return Line(label, [(sizes[0], points[-1].mean), (sizes[-1], points[-1].mean)], series.look)
+        return Line(series.brief, [(sizes[0], points[-1].mean), (sizes[-1], points[-1].mean)], series.look)
     banded = not brief and max((p.n_ok for p in points), default=0) > 1
     band = [(p.q10, p.q90) for p in points] if banded else ()
-    return Line(label, [(p.x, p.mean) for p in points], series.look, band)
+    return Line(series.brief, [(p.x, p.mean) for p in points], series.look, band)
 
 
 def _failed(series: Sequence[Series], high: float) -> list[dict[str, object]]:
@@ -186,36 +185,47 @@ def certified_picture(view: View) -> Picture | None:
     for series in shown:
         low, high = certified_range(series) or (math.nan, math.nan)
         audited = max((p.audited for p in series.points if p.audited > 0), default=None)
-        proves = f": ε = {span([low, high])}"
+        proves = f"ε = {span([low, high])}"
         if audited:
             proves += f", audited ≥ {span([audited])}"
         elif any(p.audited == 0 for p in series.points):
             proves += ", audit saw nothing"
-        name, text = series.brief, series.brief + proves
-        if len(text) > _MOST_LETTERS:
-            text = f"{name[: _MOST_LETTERS - len(proves) - 1]}…{proves}"
-            cut[escape(text, quote=False)] = escape(f"{name}{proves}")
+        name = series.brief
+        if len(name) > _MOST_LETTERS:
+            name = f"{name[: _MOST_LETTERS - 1]}…"
+            cut[escape(name, quote=False)] = escape(series.brief)
         least = where.epsilon / 1000  # ε = 0 lies left of every log axis
         look = series.look
         ends = {"low": max(low, least), "high": max(high, least), "audited": audited}
-        rows.append({**ends, "text": text, "c": look.color, "ink": look.ink, "fill": look.fill})
+        rows.append(
+            {
+                **ends,
+                "key": series.brief,
+                "text": [name, proves],
+                "c": look.color,
+                "ink": look.ink,
+                "fill": look.fill,
+            }
+        )
     proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in shown)
     description = f"Certified ε where {setting(where.epsilon)} was asked: {proved}."
     chart = _certified_chart(rows, where.epsilon)
     drawn = picture(chart, "certified", description, view.page.dataset.source_of(where.panel))
     svg = drawn.svg.decode()
-    for text, whole in cut.items():  # a name that was cut stands in full where the pointer rests on it
-        svg = svg.replace(f">{text}<", f"><title>{whole}</title>{text}<")
+    for name, whole in cut.items():  # a name that was cut stands in full where the pointer rests on it
+        svg = svg.replace(f">{name}<", f"><title>{whole}</title>{name}<")
     return replace(drawn, svg=svg.encode())
 
 
 def _certified_chart(rows: list[dict[str, Any]], asked: float) -> Chart:
     axis = {"title": "certified ε, log scale", "tickCount": 4, "format": "~g"}
     x = field("low:Q", scale={"type": "log", "padding": 24}, axis=axis)
-    y, ink = field("text:N", sort=None, axis=None), field("ink:N", scale=None)
+    y, ink = field("key:N", sort=None, axis=None), field("ink:N", scale=None)
     color, fill = field("c:N", scale=None), field("fill:N", scale=None)
     line, at = [{"asked": asked, "text": f"asked: {setting(asked)}"}], {"x": field("asked:Q")}
     words = {**at, "y": value(0), "text": field("text:N")}
+    told: Chart = {"x": value(2), "y": y, "text": field("text:N")}
+    left: dict[str, Any] = {"align": "left", "dy": -31}
     layers = [
         marks(line, "rule", at, strokeDash=[4, 2], color=palette.INK),
         marks(line, "text", words, dy=-8, baseline="bottom"),
@@ -241,8 +251,7 @@ def _certified_chart(rows: list[dict[str, Any]], asked: float) -> Chart:
             size=80,
             opacity=1,
         ),
-        marks(
-            rows, "text", {"x": value(2), "y": y, "text": field("text:N"), "color": ink}, align="left", dy=-14
-        ),
+        marks(rows, "text", told, **left, **HALO),
+        marks(rows, "text", {**told, "color": ink}, **left),
     ]
-    return {"layer": layers, "width": 460, "height": {"step": 42}}
+    return {"layer": layers, "width": 460, "height": {"step": 56}}

@@ -14,7 +14,7 @@ const number = (value) => (value === "inf" ? Infinity : value);
 const rows = data.cells.mean.map((_, i) => {
   const row = {};
   for (const [key, values] of Object.entries(data.cells)) row[key] = number(values[i]);
-  for (const key of ["metric", "panel", "delta_rule", "message"]) row[key] = data.names[key][row[key]];
+  for (const key of ["metric", "panel", "delta_rule", "message", "status"]) row[key] = data.names[key][row[key]];
   row.look = data.series[row.series];
   row.private = row.look.role === "private" || row.look.role === "unprotected";
   return row;
@@ -26,28 +26,44 @@ const state = { ...data.start, ...CHOSEN };
 let view = null, shownScale = "", shown = null, first = null;
 
 // Numbers as reports/writing.py writes them.
+const minus = (text) => text.replaceAll("-", "−");
+function scientific(value, digits = 1) {
+  const [mantissa, power] = value.toExponential(digits).split("e");
+  const raised = [...String(Number(power))].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻").join(""), factor = String(Number(mantissa));
+  return factor === "1" ? `10${raised}` : minus(`${factor} × 10${raised}`);
+}
+function significant(value, digits) {
+  const rounded = Number(value.toPrecision(digits)), decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(rounded))));
+  return minus(rounded.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+}
 function num(value) {
   if (value === null || Number.isNaN(value)) return "none";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size < 1e-4 || size >= 1e6) {
-    const [digits, power] = value.toExponential(1).split("e");
-    const raised = [...String(Number(power))].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻").join("");
-    return `${digits.replace(".0", "")} × 10${raised}`.replaceAll("-", "−");
-  }
-  const rounded = Number(value.toPrecision(size >= 0.0995 ? 3 : 2));
-  const decimals = Math.max(0, (size >= 0.0995 ? 2 : 1) - Math.floor(Math.log10(Math.abs(rounded))));
-  return rounded.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).replace("-", "−");
+  return size < 1e-4 || size >= 1e6 ? scientific(value) : significant(value, size >= 0.0995 ? 3 : 2);
+}
+function short(value) {
+  if (!Number.isFinite(value) || value === 0 || Math.abs(value) < 1e-4) return num(value);
+  const text = significant(value, 2);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+function setting(value) {
+  if (Number.isInteger(value) && Math.abs(value) < 1e9) return minus(value.toLocaleString("en"));
+  const size = Math.abs(value);
+  if (size >= 1e-4 && size < 1e6) return minus(Number(value.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 10 }));
+  const [mantissa, power] = value.toExponential(5).split("e");
+  return minus(`${Number(mantissa)}e${power[0]}${power.slice(1).padStart(2, "0")}`);
 }
 function errorBar(se, mean) {
-  const decimals = (num(mean).split(".")[1] ?? "").length;
-  const text = se.toFixed(decimals);
-  return Number(text) > 0 ? text : num(Number(se.toPrecision(1)));
+  if (Math.abs(mean) >= 1e6) return num(se);
+  const decimals = Math.abs(mean) >= 1e-4 ? (num(mean).split(".")[1] ?? "").length : 0;
+  if (Number(se.toFixed(decimals)) > 0) return se.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return se < 1e-4 ? scientific(se, 0) : significant(se, 1);
 }
-const plain = (value) => (Number.isFinite(value) ? Number(value.toPrecision(6)).toLocaleString("en", { maximumFractionDigits: 6 }) : num(value));
+const repetitions = (count) => `${setting(count)} repetition${count === 1 ? "" : "s"}`;
 const span = (values) => {
-  const finite = values.filter((value) => value !== null && Number.isFinite(value));
+  const finite = values.filter(Number.isFinite);
   if (!finite.length) return "";
   const [low, high] = [num(Math.min(...finite)), num(Math.max(...finite))];
   return low === high ? low : `${low}–${high}`;
@@ -91,7 +107,7 @@ function lines(left) {
     }
   }
   const all = [...found].sort((a, b) => a[0] - b[0]).map(([index, points]) => {
-    const list = [...points].sort((a, b) => a[0] - b[0]).map(([x, row]) => ({ x, row, y: row.n_ok > 0 ? row.mean : null }));
+    const list = [...points].sort((a, b) => a[0] - b[0]).map(([x, row]) => ({ x, row, y: row.n_ok > 0 && Number.isFinite(row.mean) ? row.mean : null }));
     return { index, look: data.series[index], points: list };
   });
   return { xs, all };
@@ -126,10 +142,10 @@ function spread(wanted, height, below) {
 }
 function tip(line, point) {
   const row = point.row, facts = [[line.look.name, line.look.noise]];
-  facts.push([data.axes[state.axis], plain(point.x)]);
+  facts.push([data.axes[state.axis], setting(point.x)]);
   facts.push(["mean ± standard error", row.se > 0 ? `${num(row.mean)} ± ${errorBar(row.se, row.mean)}` : num(row.mean)]);
-  facts.push(["10 % to 90 %", `${num(row.q10)} to ${num(row.q90)}`], ["repetitions", plain(row.n_ok) + (row.n_failed ? `, ${row.n_failed} failed` : "")]);
-  facts.push(["n", plain(row.n)]);
+  facts.push(["10 % to 90 %", `${num(row.q10)} to ${num(row.q90)}`], ["repetitions", setting(row.n_ok) + (row.n_failed ? `, ${row.n_failed} failed` : "")]);
+  facts.push(["n", setting(row.n)]);
   if (row.private) facts.push(["certified ε", num(row.certified)], ["audited ε", row.audited === null ? "not audited" : `≥ ${num(row.audited)}`]);
   if (row.message) facts.push(["note", row.message]);
   return facts;
@@ -139,7 +155,7 @@ function tip(line, point) {
 const GUIDES = -1;
 function drawnLines(all) {
   if (state.lines) return new Set(state.lines.split(".").map(Number));
-  const first = data.first[[state.panel, state.epsilon, state.delta_rule].join("|")] ?? data.first[""];
+  const first = ofSetting().lines;
   const there = all.filter((line) => first.includes(line.index));
   return new Set((there.length > 1 ? there : all.slice(0, 5)).map((line) => line.index));
 }
@@ -174,11 +190,12 @@ async function draw() {
     const flat = role === "zero" && answered.length ? xs.map((x) => ({ ...answered[answered.length - 1], x })) : answered;
     for (const point of flat) {
       const banded = point.row.n_ok > 1 && role !== "zero" && point.row.q10 !== null;
-      const drawn = { x: point.x, y: log ? Math.max(point.y, low / 10) : point.y, key: line.index, c, fill, dash, shape, tip: tip(line, point) };
+      const drawn = { x: point.x, y: log ? Math.max(point.y, low / 10) : point.y, key: line.index, c, fill, dash, shape: point.y < low || point.y > high ? "" : shape, tip: tip(line, point) };
       if (banded) Object.assign(drawn, { lo: log ? Math.max(point.row.q10, low / 10) : point.row.q10, hi: point.row.q90 });
       sets.points.push(drawn);
-      if (shape && point.y < low) sets.edges.push({ x: point.x, y: low, c, text: num(point.y), shape: "triangle-down" });
-      if (shape && point.y > high) sets.edges.push({ x: point.x, y: high, c, text: num(point.y), shape: "triangle-up" });
+      const edge = { x: point.x, c, text: num(point.y) };
+      if (shape && point.y < low) sets.edges.push({ ...edge, y: low, shape: "triangle-down", align: px(point.x) > width / 2 ? "right" : "left" });
+      if (shape && point.y > high) sets.edges.push({ ...edge, y: high, shape: "triangle-up", align: "center" });
     }
     for (const point of line.points) {
       if (point.y === null || point.row.n_failed) sets.failed.push({ x: point.x, y: point.y === null ? high : Math.min(point.y, high), c, tip: tip(line, point) });
@@ -200,13 +217,13 @@ async function draw() {
         sets.leaders.push({ px: x, py: y, key, i, c: label.c }));
     });
   } else wanted.forEach((label, key) => {
-    const mark = label.line === undefined ? "—" : SHAPES[data.series[label.line].shape] ?? "┄";
+    const mark = label.line === undefined ? "—" : data.series[label.line].symbol;
     const most = Math.floor(box.clientWidth / 7); // letters; the list of lines has the whole name
     const text = label.text.length > most ? `${label.text.slice(0, most - 1)}…` : label.text;
     sets.labels.push({ px: 6, py: 9 + 17 * key, text: `${mark} ${text}`, line: label.line, c: label.c });
   });
   const ticks = [];
-  for (const x of [...xs].reverse()) if (!ticks.length || px(ticks[0]) - px(x) > 10 + 3.8 * (plain(x) + plain(ticks[0])).length) ticks.unshift(x);
+  for (const x of [...xs].reverse()) if (!ticks.length || px(ticks[0]) - px(x) > 10 + 3.8 * (setting(x) + setting(ticks[0])).length) ticks.unshift(x);
   if (shownScale !== scale) {
     shownScale = scale;
     if (view) view.finalize();
@@ -258,7 +275,7 @@ function caption(key, value) {
   if (key === "axis") return data.axes[value];
   if (key === "delta_rule") return data.rules[value];
   if (key === "calibration") return NOISE[value];
-  return typeof value === "number" ? plain(value) : value;
+  return typeof value === "number" ? setting(value) : value;
 }
 function controls(offered) {
   const wanted = { metric: Object.keys(data.metrics), ...offered, axis: Object.keys(data.axes) };
@@ -282,7 +299,6 @@ function controls(offered) {
   }
   for (const label of $("controls").children) if (!(label.lastChild.id.slice(8) in wanted)) label.hidden = true;
 }
-const SHAPES = { circle: "●", square: "■", "triangle-up": "▲", diamond: "◆", "triangle-down": "▼", cross: "✚", "triangle-right": "▶" };
 function legend(all, drawn, guides) {
   const focused = document.activeElement?.dataset?.line, open = $("lines").querySelector("details")?.open ?? false;
   const choice = (index, mark, text) => {
@@ -297,7 +313,7 @@ function legend(all, drawn, guides) {
     return label;
   };
   const lines = all.map((line) => {
-    const mark = element("span", SHAPES[line.look.shape] ?? "┄", { "aria-hidden": "true", class: line.look.calibration === "paper" ? "hollow" : "" });
+    const mark = element("span", line.look.symbol, { "aria-hidden": "true" });
     mark.style.color = line.look.c;
     return [drawn.has(line.index), choice(line.index, mark, line.look.brief)];
   });
@@ -309,34 +325,49 @@ function legend(all, drawn, guides) {
   if (focused) $("lines").querySelector(`[data-line="${focused}"]`)?.focus();
 }
 
-// The table: a row per line, a column per place on the axis.
+// The table: a row per line, a column per place on the axis; its rules are those of reports/words/tables.py.
+const at = (line, x) => line.points.find((point) => point.x === x);
+const below = (point, value) => point.y + 2 * se(point) < value;
+const se = (point) => (Number.isFinite(point.row.se) ? point.row.se : 0);
+function ofSetting() {
+  return data.settings[[state.panel, state.epsilon, state.delta_rule].join("|")] ?? data.settings[""];
+}
+// The marks of a column's private answers: the best one and those within two standard errors of it, if they
+// are clearly better than zero, among those of the strongest promise; and those that are worse than zero.
+function marksAt(x, lines) {
+  const zeros = lines.filter((line) => line.look.role === "zero").flatMap((line) => line.points.filter((point) => point.y !== null));
+  const far = (point) => Math.abs(Math.log(point.x / x));
+  const zero = zeros.length ? zeros.reduce((a, b) => (far(b) < far(a) ? b : a)).y : Infinity;
+  const ranked = lines.filter((line) => line.look.role === "private" && line.look.promise === ofSetting().promise)
+    .map((line) => at(line, x)).filter((point) => point && point.y !== null);
+  const best = ranked.length ? ranked.reduce((a, b) => (b.y < a.y ? b : a)) : null;
+  return (line, point) => {
+    if (line.look.role !== "private") return "plain";
+    const tied = ranked.includes(point) && point.y - best.y <= 2 * Math.hypot(se(point), se(best));
+    return tied && below(point, zero) ? "best" : point.y > zero ? "worse" : "plain";
+  };
+}
+function remarks(line) {
+  if (line.look.role === "unprotected") return ["unprotected"];
+  if (line.look.role !== "private") return [];
+  const proved = line.points.map((point) => point.row).filter((row) => Number.isFinite(row.certified));
+  const found = data.unprotected_panels.includes(state.panel) ? ["prepared"] : [], limits = data.noise_limits;
+  if (proved.some((row) => row.certified > row.epsilon * limits["too small"])) found.push("too small");
+  if (proved.length && proved.every((row) => row.certified < row.epsilon * limits["too large"])) found.push("too large");
+  return found;
+}
 function table() {
   const { xs, visible } = shown, lower = data.metrics[state.metric].direction.startsWith("lower");
-  const at = (line, x) => line.points.find((point) => point.x === x);
-  const zero = visible.find((line) => line.look.role === "zero");
-  const zeros = zero ? zero.points.filter((point) => point.y !== null) : [], zeroAt = (x) => (zeros.find((point) => point.x === x) ?? zeros[0])?.y;
-  const se = (point) => (Number.isFinite(point.row.se) ? point.row.se : 0);
-  const best = xs.map((x) => visible.filter((line) => line.look.role === "private").map((line) => at(line, x)).filter((point) => point && point.y !== null)
-    .reduce((least, point) => (least && least.y <= point.y ? least : point), null));
-  // As on the page without this script: within two standard errors of the best one, and clearly better than zero.
-  const mark = (point, i) => {
-    const value = zeroAt(xs[i]), tied = point.y - best[i].y <= 2 * Math.hypot(se(point), se(best[i]));
-    if (tied && (value === undefined || point.y + 2 * se(point) < value)) return "best";
-    return value !== undefined && point.y > value ? "worse" : "";
+  const marks = xs.map((x) => (lower ? marksAt(x, visible) : () => "plain")), notes = new Map();
+  const letter = (text) => {
+    if (!notes.has(text)) notes.set(text, String.fromCharCode(97 + Math.min(notes.size, 25)));
+    return notes.get(text);
   };
-  const audited = visible.some((line) => line.points.some((p) => p.row.audited !== null));
-  const heads = ["Estimator", ...xs.map(plain), "certified ε", ...(audited ? ["audited ε ≥"] : [])];
-  const sorted = [...visible];
-  if (state.sort !== "") {
-    const column = Number(state.sort);
-    const value = (line) => (column === 0 ? line.look.name : column <= xs.length ? at(line, xs[column - 1])?.y ?? Infinity
-      : Math.max(-1, ...line.points.map((p) => p.row[column === xs.length + 1 ? "certified" : "audited"]).filter(Number.isFinite)));
-    const order = (a, b) => (typeof a === "number" ? a - b || 0 : a.localeCompare(b));
-    sorted.sort((a, b) => (state.down ? -1 : 1) * order(value(a), value(b)));
-  }
+  const audited = visible.some((line) => line.points.some((p) => Number.isFinite(p.row.audited)));
+  const heads = ["Estimator", ...xs.map(setting), "certified ε", ...(audited ? ["audited ε ≥"] : [])], last = audited ? 2 : 1;
   const made = element("table", "", { class: "errors" }), head = made.createTHead(), over = head.insertRow();
   over.className = "over";
-  over.append(element("th", ""), element("th", data.axes[state.axis], { colspan: xs.length }), element("th", "", { colspan: heads.length - xs.length - 1 }));
+  over.append(element("th", ""), element("th", data.axes[state.axis], { colspan: xs.length }), element("th", "", { colspan: last }));
   const titles = head.insertRow();
   heads.forEach((title, column) => {
     const cell = element("th", "", { scope: "col" }), button = element("button", title, { type: "button" });
@@ -349,40 +380,63 @@ function table() {
     cell.append(button);
     titles.append(cell);
   });
-  const body = made.createTBody();
-  for (const line of sorted) {
-    const row = body.insertRow(), name = element("th", "", { scope: "row" });
-    if (line.look.role === "private") {
-      const swatch = element("span", "", { class: `swatch${line.look.calibration === "paper" ? " paper" : ""}` });
-      swatch.style.color = swatch.style.background = line.look.c;
-      name.append(swatch);
-    }
-    name.append(line.look.name, element("span", line.look.noise, { class: "noise" }));
-    row.append(name);
-    xs.forEach((x, i) => {
-      const point = at(line, x), cell = row.insertCell();
-      if (!point || point.y === null) {
-        cell.className = "missing";
-        cell.textContent = !point ? "not run" : point.row.n_failed ? "no answer" : "no value";
-        if (point) cell.title = point.row.message;
-        return;
-      }
-      cell.className = line.look.role === "private" && lower ? mark(point, i) : "";
-      cell.append(num(point.y));
-      cell.title = `${point.row.n_ok} repetitions; 10–90 %: ${num(point.row.q10)} to ${num(point.row.q90)}`;
-      if (point.row.se > 0) cell.append(element("span", `± ${errorBar(point.row.se, point.y)}`, { class: "se" }));
-    });
-    const isPrivate = line.look.role === "private", none = { zero: "sees no data", public: "sees no private row" }[line.look.role] ?? "not private";
-    for (const key of audited ? ["certified", "audited"] : ["certified"]) {
-      const cell = row.insertCell();
-      cell.textContent = isPrivate ? span(line.points.map((p) => p.row[key])) || "none" : none;
-      if (!isPrivate) cell.className = "missing";
-    }
+  const exposed = xs.map((x) => Math.max(...visible.map((line) => at(line, x)?.row).map((row) => (Number.isFinite(row?.delta) ? row.delta * row.n : -1))));
+  if (exposed.some((product) => product >= 0)) {
+    const row = head.insertRow();
+    row.className = "dn";
+    row.append(element("th", `δ·${data.words.rows}`, { scope: "row" }));
+    for (const product of exposed) row.append(element("td", product < 0 ? "" : short(product), product >= 1 ? { class: "flagged" } : {}));
+    row.append(element("td", "", { colspan: last }));
   }
-  $("view-table").replaceChildren(made);
+  const written = visible.map((line) => tableRow(line, xs, marks, letter, audited)), order = written.map((_, i) => i);
+  if (state.sort !== "") {
+    const column = Number(state.sort), key = column === xs.length + 1 ? "certified" : "audited";
+    const value = (line) => (column === 0 ? line.look.name : column <= xs.length ? at(line, xs[column - 1])?.y ?? Infinity
+      : Math.max(-1, ...line.points.map((p) => p.row[key]).filter(Number.isFinite)));
+    const compare = (a, b) => (typeof a === "number" ? a - b || 0 : a.localeCompare(b));
+    order.sort((a, b) => (state.down ? -1 : 1) * compare(value(visible[a]), value(visible[b])));
+  } else visible.forEach((line, i) => {
+    if (i && line.look.role !== "private" && visible[i - 1].look.role === "private") written[i].className = "apart";
+  });
+  made.createTBody().append(...order.map((i) => written[i]));
+  const key = element("dl", "", { class: "key notes" });
+  for (const [text, mark] of notes) key.append(element("dt", mark), element("dd", text));
+  $("view-table").replaceChildren(made, ...(notes.size ? [key] : []));
   const chosen = ["panel", "epsilon", "delta_rule", ...SIZES].filter((key) => key !== state.axis && !$(`control-${key}`)?.parentElement.hidden && $(`control-${key}`))
     .map((key) => `${TITLES[key] || data.words[key] || key} = ${caption(key, state[key])}`);
   $("view-title").textContent = chosen.length ? `: ${chosen.join(", ")}` : "";
+}
+function tableRow(line, xs, marks, letter, audited) {
+  const row = document.createElement("tr"), name = element("th", "", { scope: "row" }), isPrivate = line.look.role === "private";
+  const flags = (letters) => (letters.length ? [element("sup", [...new Set(letters)].sort().join(""), { class: "flag" })] : []);
+  if (isPrivate) {
+    const swatch = element("span", "", { class: `swatch${line.look.calibration === "paper" ? " paper" : ""}` });
+    swatch.style.color = swatch.style.background = line.look.c;
+    name.append(swatch);
+  }
+  name.append(line.look.name, ...flags(remarks(line).map((remark) => letter(data.remarks[remark]))));
+  if (line.look.noise) name.append(element("span", line.look.noise, { class: "noise" }));
+  row.append(name);
+  const missing = (text, title) => row.append(element("td", text, { class: "missing", ...(title ? { title } : {}) }));
+  xs.forEach((x, i) => {
+    const point = at(line, x);
+    if (!point) return missing("not run", data.remarks["not run"]);
+    const { message, status, n_ok, n_failed, q10, q90 } = point.row;
+    if (point.y === null) return missing(status === "ok" ? "no value" : status, message);
+    const cell = element("td", num(point.y), { class: marks[i](line, point), title: `${repetitions(n_ok)}; 10–90 %: ${num(q10)} to ${num(q90)}` });
+    const told = [...(status === "ok" && message ? [message] : []), ...(n_failed ? [data.remarks["some failed"]] : [])];
+    cell.append(...flags(told.map(letter)));
+    if (se(point) > 0) cell.append(element("span", `± ${errorBar(se(point), point.y)}`, { class: "se" }));
+    row.append(cell);
+  });
+  const none = { zero: "sees no data", public: "sees no private row" }[line.look.role] ?? "not private";
+  for (const key of audited ? ["certified", "audited"] : ["certified"]) {
+    const proved = span(line.points.map((point) => point.row[key]));
+    if (!isPrivate) missing(none, "");
+    else if (proved) row.append(element("td", proved, { class: "plain" }));
+    else missing("none", "no ε was computed for these cells");
+  }
+  return row;
 }
 function csv() {
   const keys = ["mean", "se", "q10", "q90", "n_ok", "n_failed", "n", "d", "s", "steps", "epsilon", "delta", "certified", "audited"];

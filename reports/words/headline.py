@@ -8,12 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.cost import PREDICTIONS, SHARES, CostOfPrivacy, cost_at, useful_elsewhere
+from reports.analysis.cost import (
+    LOGARITHMS,
+    PREDICTIONS,
+    SHARES,
+    CostOfPrivacy,
+    cost_at,
+    useful_elsewhere,
+)
 from reports.analysis.ranking import (
     Ranking,
     clearly_above,
     clearly_below,
     population_error,
+    privacy_part,
     rank,
     tied_with_best,
 )
@@ -33,6 +41,7 @@ from reports.writing import (
 )
 
 _MOST_NAMES = 4  # of estimators in a sentence
+NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the ε asked
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class PageHeadline:
     noise: str = ""  # what the printed noise does
     limits: tuple[str, ...] = ()  # what theory and the data themselves allow
     tiles: tuple[Tile, ...] = ()
+    arithmetic: str = ""  # how the numbers of the tiles go together
     value: float | None = None  # the number that the sentence is about, with its standard error
     value_error: float | None = None
 
@@ -93,6 +103,7 @@ def build_headline(view: View) -> PageHeadline:
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
         tiles=_tiles(view, cost),
+        arithmetic=_arithmetic(view, cost, x),
         value=ranking.best[1].mean if ranking.best else None,
         value_error=ranking.best[1].se if ranking.best and math.isfinite(ranking.best[1].se) else None,
     )
@@ -277,6 +288,21 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
     return tuple(tiles)
 
 
+def _arithmetic(view: View, cost: CostOfPrivacy, x: float) -> str:
+    """Say how the tiles go together: errors add in squares, and rounded numbers have other quotients."""
+    best, other = cost.ranking.best, cost.ranking.non_private
+    if best is None or other is None or not math.isfinite(cost.factor):
+        return ""
+    return render_sentence(
+        "arithmetic_of_tiles",
+        best=best[1].mean,
+        alone=other[1].mean,
+        added=privacy_part(view, best[1].mean, x) if population_error(view, x) is not None else None,
+        cost=cost,
+        power=LOGARITHMS.get(view.page.metric),
+    )
+
+
 @dataclass(frozen=True)
 class NoiseComparison:
     """Printed against tight noise, one estimator, one size; NaN where a side gave no answer."""
@@ -314,8 +340,8 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
         return ""
     if not proved:
         return "No ε could be certified for the noise as printed."
-    too_small = [r for r in proved if r.certified > asked * 1.001]
-    too_large = [r for r in proved if r.certified < asked / 1.25]
+    too_small = [r for r in proved if r.certified > asked * NOISE_LIMITS["too small"]]
+    too_large = [r for r in proved if r.certified < asked * NOISE_LIMITS["too large"]]
     compared = [r for r in rows if math.isfinite(r.ratio)]
     top = max(compared, key=lambda r: r.ratio, default=None)
     return render_sentence(

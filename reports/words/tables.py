@@ -8,10 +8,21 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from reports import palette
 from reports.analysis.ranking import best_or_tied, clearly_below, rank
 from reports.analysis.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
-from reports.words.headline import NoiseComparison, condition
+from reports.words.headline import NOISE_LIMITS, NoiseComparison, condition
 from reports.writing import count_of, error_bar, num, setting, short, span, words
+
+# What a mark next to a name or a number stands for, and a cell that was not run; the explorer has them, too.
+REMARKS = {
+    "unprotected": "not private: a step that no noise covers, so that no finite ε is proved",
+    "prepared": "prepared with the full data: that step is not private and not counted in ε",
+    "too small": "the printed noise is too small: less private than asked",
+    "too large": "more noise than the guarantee needs: more private than asked",
+    "some failed": "some repetitions failed or were refused; the mean is over the others",
+    "not run": "this cell is not part of the profile that ran",
+}
 
 
 @dataclass(frozen=True)
@@ -97,9 +108,9 @@ def error_table(view: View, where: Setting) -> ErrorTable:
         Row(
             name=item.name,
             noise=CALIBRATION_WORDS.get(item.calibration, ""),
-            slot=item.info.order if item.role == "private" else None,
+            slot=palette.slot(item.info.order, item.form_index) if item.role == "private" else None,
             role=item.role,
-            flags="".join(_mark(notes, remark) for remark in _remarks(view, where, item)),
+            flags="".join(sorted(_mark(notes, remark) for remark in _remarks(view, where, item))),
             cells=tuple(_cell(item, x, best[x], zero[x], notes) for x in xs),
             certified=_epsilon(item, [p.certified for p in item.points]),
             audited=_epsilon(item, [p.audited for p in item.points]),
@@ -131,7 +142,7 @@ def _cell(
 ) -> TableCell:
     point = series.at(x)
     if point is None:
-        return TableCell("not run", kind="missing", title="this cell is not part of the profile that ran")
+        return TableCell("not run", kind="missing", title=REMARKS["not run"])
     if not point.answered:
         word = point.status if point.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=point.message)
@@ -143,7 +154,7 @@ def _cell(
     title = f"{count_of(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
     marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []
     if point.n_failed:
-        marks.append(_mark(notes, "some repetitions failed or were refused; the mean is over the others"))
+        marks.append(_mark(notes, REMARKS["some failed"]))
     return TableCell(num(point.mean), se, kind, title, "".join(sorted(set(marks))))
 
 
@@ -159,17 +170,17 @@ def _epsilon(series: Series, values: list[float]) -> TableCell:
 
 def _remarks(view: View, where: Setting, series: Series) -> list[str]:
     if series.role == "unprotected":
-        return ["not private: a step that no noise covers, so that no finite ε is proved"]
+        return [REMARKS["unprotected"]]
     if series.role != "private":
         return []
     remarks = []
     if where.panel in view.page.unprotected_panels:
-        remarks.append("prepared with the full data: that step is not private and not counted in ε")
+        remarks.append(REMARKS["prepared"])
     certified = [p.certified for p in series.points if math.isfinite(p.certified)]
-    if certified and max(certified) > where.epsilon * 1.001:
-        remarks.append("the printed noise is too small: less private than asked")
-    if certified and max(certified) < where.epsilon / 1.25:
-        remarks.append("more noise than the guarantee needs: more private than asked")
+    if certified and max(certified) > where.epsilon * NOISE_LIMITS["too small"]:
+        remarks.append(REMARKS["too small"])
+    if certified and max(certified) < where.epsilon * NOISE_LIMITS["too large"]:
+        remarks.append(REMARKS["too large"])
     return remarks
 
 

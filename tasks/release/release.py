@@ -23,7 +23,7 @@ from tasks.problems.file_units import AT_CENTERS
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
 from tasks.release.request import ReleaseRequest
-from tasks.release.spending import room_in, spent_epsilon, why_more
+from tasks.release.spending import room_in, spent_epsilon, why_another
 from tasks.release.table import read_rows
 from tasks.run.resources import one_blas_thread
 
@@ -108,7 +108,7 @@ class Release:
             "spent_epsilon": spent_epsilon(self.charges, self.budget.delta),
             "budget_epsilon": self.budget.epsilon,
             "budget_delta": self.budget.delta,
-            "spent_note": why_more(self.charges, self.budget.delta),
+            "spent_note": why_another(self.charges, self.budget.delta),
             "interval": self.interval,
             "center": self.center,
             "covers": self.covers,

@@ -40,6 +40,25 @@ def why_more(charges: Sequence[Charge], delta: float) -> str:
     )
 
 
+def why_another(charges: Sequence[Charge], delta: float) -> str:
+    """Say why charges cost another ε together than their ε add up to; empty where they do not."""
+    total, added = spent_epsilon(charges, delta), sum(charge.epsilon for charge in charges)
+    if more := why_more(charges, delta):
+        return more
+    if f"{total:.4g}" == f"{added:.4g}":
+        return ""
+    deltas = sorted({charge.question.delta for charge in charges})
+    reasons = []
+    if deltas != [delta]:
+        side = "larger" if deltas[0] < delta else "smaller"
+        others = " and ".join(f"{each:g}" for each in deltas)
+        reasons.append(f"the budget is counted at its own delta, {side} than {others}")
+    if len(charges) > 1 or not reasons:
+        reasons.append("releases add up in ρ of zero-concentrated privacy, not in epsilon")
+    side = "less" if total < added else "more"
+    return f"that is {side} than the {added:.4g} charged, since {', and since '.join(reasons)}"
+
+
 def charged_unit(charges: Sequence[Charge]) -> str | None:
     """Return the unit of privacy of all charges: a row, or a user by a column; None without charges."""
     return charges[0].cost.unit if charges else None

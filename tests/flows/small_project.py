@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from flows.server.prefect_server import own_authentication
+from tests.own_processes import end, end_with_parent
 from tests.private_postgres import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -88,7 +89,7 @@ def processes_of(home):
 
 
 class Standing:
-    """``python -m flows.server.serve`` in a folder with the project's code, until Ctrl-C."""
+    """``python -m flows.server.serve`` in a folder with the project's code, which ends with its context."""
 
     def __init__(self, folder, environment, *options):
         self.folder, self.home, self.port = folder, Path(environment["DPCOST_HOME"]), free_port()
@@ -101,7 +102,14 @@ class Standing:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            preexec_fn=end_with_parent,
         )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
 
     def wait_until_up(self):
         for line in self.process.stdout:

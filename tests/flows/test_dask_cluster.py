@@ -9,6 +9,7 @@ import psutil
 import pytest
 from small_project import PROJECT, processes_of, until
 
+from tests.own_processes import end_with_parent
 from tests.private_postgres import free_port
 
 pytest.importorskip("distributed")
@@ -24,12 +25,14 @@ class Cluster:
 
     def __init__(self, folder, environment):
         self.folder, self.environment = folder, environment
-        self.processes = {}
-        port = free_port()
-        self._start("scheduler", folder, "--host", "127.0.0.1", "--port", port, "--no-dashboard")
-        self.address = f"tcp://127.0.0.1:{port}"
-        self.client().close()  # it is there
+        self.processes, self._port = {}, free_port()
+        self.address = f"tcp://127.0.0.1:{self._port}"
         self.engine = self.address.replace("tcp", "dask")
+
+    def start(self):
+        place = ("--host", "127.0.0.1", "--port", self._port)
+        self._start("scheduler", self.folder, *place, "--no-dashboard")
+        self.client().close()  # it is there
 
     def machine(self, name):
         folder = self.folder / name
@@ -55,6 +58,7 @@ class Cluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
 
     def client(self):
@@ -89,6 +93,7 @@ def cluster(tmp_path_factory, project, s3_server):
     project.environment |= s3_server | {"DPCOST_STORE": f"s3://{bucket}/dpcost"}
     started = Cluster(tmp_path_factory.mktemp("cluster"), project.environment)
     try:
+        started.start()
         for name in "abc":
             started.machine(name)
         yield started

@@ -96,8 +96,8 @@ def test_only_what_does_not_ship_with_the_package_is_asked_for(trapped, tmp_path
 @pytest.mark.server
 def test_the_standing_server_asks_nobody(trapped):
     project, notes = trapped
-    server = Standing(PROJECT, project.environment)
-    server.wait_until_up()
-    server.stop()
+    with Standing(PROJECT, project.environment) as server:
+        server.wait_until_up()
+        server.stop()
     assert "Ctrl-C stops everything" in server.said
     assert notes.read_text() == ""

@@ -131,6 +131,24 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, mo
         StoredResults().bring(fetch, "housing", False)
 
 
+def test_the_page_of_a_stand_in_says_why_it_is_one_now(ran, tmp_path, monkeypatch):
+    def run():
+        return StudySteps(
+            find_study(str(ran.project.study)), ran.project.out, ran.options, PlainTasks()
+        ).run()
+
+    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
+    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
+    one(ran.project.home, "store/raw/**/*.tgz").unlink()
+    assert "no such file" in run().report.read_text()
+    assert run_from_store(ran.options) is not None
+    monkeypatch.delenv("DPCOST_DATA_MIRROR")
+    assert run_from_store(ran.options) is None
+    page = run().report.read_text()
+    assert "DPCOST_DATA_MIRROR is not set" in page
+    assert "no such file" not in page
+
+
 def test_before_the_first_result_nothing_is_fetched_or_made_here(monkeypatch, tmp_path):
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
     for function in ("fetch", "parquet"):

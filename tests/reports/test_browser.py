@@ -15,6 +15,7 @@ import pytest
 import uvicorn
 
 from data.store.folders import PROJECT_ROOT
+from dpalgos.accounting.events import Relation
 from flows.server import app
 from reports.charts.explorer import packed
 from reports.pages.compare import ComparedRun, render_comparison
@@ -102,17 +103,18 @@ page.getElementById("csv").click();
 seen.csv = decodeURIComponent(page.getElementById("csv").href).split("\\n")[0];
 return seen;
 """
-MARKS = """
-const named = (cell) => {
-  cell.querySelectorAll("sup").forEach((mark) => mark.remove());
-  return cell.textContent.replace(/[^a-zA-Z]/g, "");
-};
-const mark = (cell) => ["best", "worse"].find((name) => cell.classList.contains(name)) ?? "";
-const own = (table) => Object.fromEntries([...table.tBodies[0].rows].map((row) => [
-  named(row.cells[0]), [...row.cells].slice(1, 4).map(mark),
-]));
-const before = new view.DOMParser().parseFromString(STATIC, "text/html").querySelector("table.errors");
-return { before: own(before), after: own(page.querySelector("#view-table table")) };
+TABLES = r"""
+const told = (cell) => [
+  cell.tagName, cell.className, cell.title.replace(/\s/g, " "), cell.colSpan, cell.textContent.trim(),
+  cell.querySelector(".swatch")?.style.color ?? "",
+];
+const rows = (place) => [...place.querySelector("table.errors").rows];
+const all = (place) => ({
+  rows: rows(place).map((row) => [row.className, ...[...row.cells].map(told)]),
+  key: [...place.querySelectorAll("dl.key > *")].map((each) => each.textContent),
+});
+const before = new view.DOMParser().parseFromString(STATIC, "text/html").getElementById("view-table");
+return { before: all(before), after: all(page.getElementById("view-table")) };
 """
 ALONE = """{page}<pre id=answer></pre><script>
 const pause = (ms) => new Promise((done) => setTimeout(done, ms)), page = document, view = window;
@@ -190,15 +192,45 @@ def test_controls_change_the_marks_the_table_and_the_address(files, tmp_path):
     assert seen["csv"].partition(",")[2].startswith("estimator,noise,metric,panel,epsilon,mean,se")
 
 
-@pytest.mark.parametrize(("factor", "marks"), [(1, {"best", "worse"}), (100, {"worse"})])
-def test_the_table_is_marked_alike_with_and_without_scripts(results, page, tmp_path, factor, marks):
-    private = results["privacy_model"] != "none"
-    changed = results.assign(value=results["value"].where(~private, results["value"] * factor))
-    html = render_study(changed, page)["report.html"].decode()
+def with_local(page):
+    """Return the page on which AdaSSP keeps the strongest promise, so that it alone is ranked."""
+    others = [replace(e, relation=Relation.LOCAL) if e.name == "adassp" else e for e in page.estimators]
+    return replace(page, estimators=tuple(others))
+
+
+TABLES_OF_PAGES = {
+    "plain": (lambda rows: rows, lambda page: page, {"best", "worse", "missing", "plain"}),
+    "useless": (lambda rows: scaled(rows, 100), lambda page: page, {"worse", "missing", "plain"}),
+    "tiny": (lambda rows: scaled(rows, 1e-5), lambda page: page, {"best", "missing", "plain"}),
+    "huge": (lambda rows: scaled(rows, 3e6), lambda page: page, {"worse", "missing", "plain"}),
+    "two promises": (lambda rows: rows, with_local, {"best", "worse", "missing", "plain"}),
+    "prepared": (
+        lambda rows: rows,
+        lambda page: replace(page, headline={**page.headline, "panel": "paper"}),
+        {"best", "worse", "missing", "plain"},
+    ),
+}
+
+
+def scaled(rows, factor):
+    private = rows["privacy_model"] != "none"
+    return rows.assign(value=rows["value"].where(~private, rows["value"] * factor))
+
+
+@pytest.mark.parametrize("kind", TABLES_OF_PAGES)
+def test_the_table_is_the_same_with_and_without_scripts(results, page, tmp_path, kind):
+    rows, changed, kinds = TABLES_OF_PAGES[kind]
+    html = render_study(rows(results), changed(page))["report.html"].decode()
     alone = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
-    seen = look(html, 1100, tmp_path, f"const STATIC = {json.dumps(alone)};" + MARKS)
+    seen = look(html, 1100, tmp_path, f"const STATIC = {json.dumps(alone)};" + TABLES)
     assert seen["before"] == seen["after"]
-    assert set(itertools.chain(*seen["after"].values())) - {""} == marks
+    cells = [cell for row in seen["after"]["rows"] for cell in row[1:] if cell[0] == "TD"]
+    assert {cell[1] for cell in cells} - {"", "flagged"} == kinds
+    assert seen["after"]["rows"][2][0] == "dn"
+    assert seen["after"]["key"][0] == "a"
+    if kind == "two promises":
+        best = [row[1][4] for row in seen["after"]["rows"] if any(cell[1] == "best" for cell in row[1:])]
+        assert all(name.startswith("AdaSSP") for name in best)
 
 
 def test_dark_mode_changes_page_and_figures(files, tmp_path):
@@ -332,14 +364,10 @@ def served(tmp_path, monkeypatch):
     whole = app.guarded_app(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
     server = uvicorn.Server(uvicorn.Config(whole, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    port = server.servers[0].sockets[0].getsockname()[1]
 
     def opened(page, *, guarded=True):
         (folder / "page.html").write_bytes(page)
-        address = f"http://127.0.0.1:{port}/reports/page.html"
+        address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/reports/page.html"
         command = [
             *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
             *("--disable-background-networking", f"--user-data-dir={tmp_path / 'profile'}"),
@@ -348,9 +376,14 @@ def served(tmp_path, monkeypatch):
         ]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
-    yield opened
-    server.should_exit = True
-    thread.join()
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.05)
+        yield opened
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 RAN = "<title>ran</title>"

@@ -111,7 +111,7 @@ def test_certified_zero_fits_on_the_log_axis(standin_results, standin_page):
     rows.loc[rows["calibration"] == "tight", "audited_epsilon"] = 0.2
     files = render_study(rows, standin_page)
     text = text_of(files["figures/certified.svg"])
-    assert "printed: ε = 0–" in text
+    assert " ε = 0–" in text
     assert "audited ≥ 0.200" in text
     assert "audited ε ≥" in files["report.html"].decode()
 

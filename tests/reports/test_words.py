@@ -54,6 +54,7 @@ AT_HEAD = {"n": 20000, "panel": "public"}
         (writing.times, 0.4, "0.4"),
         (lambda value: writing.error_bar(value, 1.86), 0.02, "0.02"),
         (lambda value: writing.error_bar(value, 1.86), 0.0003, "0.0003"),
+        (lambda value: writing.error_bar(value, 2.2e6), 193_452.3, "193,000"),
         (writing.span, [0.034, 0.0361], "0.034–0.036"),
         (writing.span, [0.5, 0.5, math.nan], "0.500"),
         (lambda rule: writing.rule_text(rule, "m"), "10/n^1.1", "10/m¹·¹"),
@@ -96,6 +97,8 @@ def test_headline_is_computed_from_the_table(results, view):
         writing.times(best / ols),
         "0.912",
     ]
+    assert "in squares" not in head.arithmetic
+    assert "before rounding" in head.arithmetic
     assert "20,640 rows" in head.data
     assert "real" in head.data
 
@@ -116,6 +119,11 @@ def test_an_error_that_is_small_since_nearly_all_rows_were_drawn_is_no_small_err
     cost = math.sqrt(chance**2 + best**2 - e**2) / chance
     assert [tile.value for tile in head.tiles[1:3]] == [writing.num(chance), writing.times(cost)]
     assert all("about a large population" in tile.caption for tile in head.tiles[1:3])
+    added = math.sqrt(best**2 - e**2)
+    for number in (best, e, added, chance, cost * chance):
+        assert writing.num(number) in head.arithmetic
+    assert "error² = sampling² + privacy²" in head.arithmetic
+    assert f"{writing.times(cost)} times" in head.arithmetic
     assert "most of" not in build_headline(of(100_000)).details
 
 

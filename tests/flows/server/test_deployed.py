@@ -18,12 +18,11 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 def standing(tmp_path_factory):
     """Return a project whose environment names its standing server."""
     project = Project(tmp_path_factory.mktemp("standing"), "standing")
-    server = Standing(PROJECT, project.environment)
-    server.wait_until_up()
-    project.out = REPORTS / f"test-{server.port}"
-    project.environment, project.server = server.client, server
-    yield project
-    server.stop()
+    with Standing(PROJECT, project.environment) as server:
+        server.wait_until_up()
+        project.out = REPORTS / f"test-{server.port}"
+        project.environment, project.server = server.client, server
+        yield project
     shutil.rmtree(project.out, ignore_errors=True)
     assert not answers(server.api_url)
 

@@ -1,6 +1,7 @@
 """``make serve`` as a process: on SQLite and PostgreSQL, killed, interrupted, and under load."""
 
 import base64
+import contextlib
 import os
 import re
 import shutil
@@ -91,18 +92,16 @@ def project(tmp_path):
 
 @pytest.fixture
 def start(project):
-    started = []
+    started = contextlib.ExitStack()
 
     def start(*options, up=True, **environment):
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "DPCOST_"))}
         own = {"PREFECT_HOME": str(project / "client"), "DPCOST_HOME": str(project / ".dpcost")}
-        started.append(Standing(project, inherited | own | environment, *options))
-        return started[-1].wait_until_up() if up else started[-1]
+        server = started.enter_context(Standing(project, inherited | own | environment, *options))
+        return server.wait_until_up() if up else server
 
-    yield start
-    for each in started:
-        if each.process.poll() is None:
-            each.stop()
+    with started:
+        yield start
 
 
 pytestmark = pytest.mark.server

@@ -16,6 +16,7 @@ import pytest
 from small_project import PROJECT, Standing, until
 from websockets.sync.client import connect
 
+from tests.own_processes import end_with_parent
 from tests.private_postgres import free_port
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -34,8 +35,8 @@ SIGN_IN = """(() => {
 class Page:
     """A page in headless Chromium, and the addresses that it requested and was allowed."""
 
-    def __init__(self, address, folder):
-        port = free_port()
+    def __init__(self, folder):
+        self._port = port = free_port()
         self.process = subprocess.Popen(
             [
                 *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
@@ -45,10 +46,20 @@ class Page:
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            preexec_fn=end_with_parent,
         )
         self.asked, self._number = [], 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def open(self, address):
         deadline = time.monotonic() + 30
-        while not (found := self._pages(port)):
+        while not (found := self._pages(self._port)):
             assert time.monotonic() < deadline, "the browser did not start"
             time.sleep(0.2)
         self.connection = connect(found[0]["webSocketDebuggerUrl"], max_size=None, ping_interval=None)
@@ -92,24 +103,22 @@ def serving(tmp_path, monkeypatch):
     if CHROMIUM is None:
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
     environment = os.environ | {"DPCOST_HOME": str(tmp_path / "home")}
-    server = Standing(PROJECT, environment).wait_until_up()
-    yield server
-    server.stop()
+    with Standing(PROJECT, environment) as server:
+        yield server.wait_until_up()
 
 
 @pytest.fixture
 def page(serving, tmp_path):
     """Return a page of Prefect's, whose reader has signed in."""
-    page = Page(f"http://127.0.0.1:{serving.port}", tmp_path / "profile")
-    page.wait_for("Login")
-    page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps("dpcost:wrong"))
-    time.sleep(2)
-    assert "Dashboard" not in page.text()
-    page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps(serving.password))
-    page.wait_for("Dashboard")
-    yield page
-    page.process.kill()
-    page.process.wait()
+    with Page(tmp_path / "profile") as page:
+        page.open(f"http://127.0.0.1:{serving.port}")
+        page.wait_for("Login")
+        page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps("dpcost:wrong"))
+        time.sleep(2)
+        assert "Dashboard" not in page.text()
+        page.send("Runtime.evaluate", expression=SIGN_IN % json.dumps(serving.password))
+        page.wait_for("Dashboard")
+        yield page
 
 
 def test_prefects_pages_work_with_sign_in_and_load_nothing_from_elsewhere(serving, page):

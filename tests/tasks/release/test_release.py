@@ -145,6 +145,17 @@ def test_a_pure_budget_shows_what_is_spent_and_takes_no_gaussian_noise(dpcost, d
     assert (shown[0]["epsilon_spent"], shown[0]["charges"]) == (0.0, [])
 
 
+def test_an_epsilon_that_is_not_the_one_asked_for_is_explained_in_its_sentence(dpcost, data, config):
+    opened(dpcost)
+    ask(dpcost, data, config(), epsilon=0.5, delta=1e-8)
+    _, out, _ = ask(dpcost, data, config(), epsilon=0.5, delta=1e-8)
+    (spent,) = [line for line in out.splitlines() if line.startswith("spent of the budget")]
+    assert float(spent.split("epsilon ")[1].split()[0]) < 0.5
+    assert "less than the 0.5 charged" in spent
+    assert "1e-08" in spent
+    assert spent.partition("; ")[2] in dpcost("ledger", "show")[1]
+
+
 def test_a_pure_answer_next_to_a_gaussian_one_is_said_to_cost_more_than_both(dpcost, data, config):
     opened(dpcost, epsilon=3)
     asked = {"params": 'noise = "cubes"', "bounds": "lower = -1.0\nupper = 1.0"}
