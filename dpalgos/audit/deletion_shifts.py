@@ -14,6 +14,8 @@ from dpalgos.errors import InputError
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray
 
+_RANK = 1e-10  # of the largest eigenvalue, or of a row's leverage: less is rounding
+
 
 def deletion_shifts(X: object, y: object, to_output: object, n_deleted: Sequence[int]) -> dict[int, float]:
     """Return how far greedy deletion of rows moves least-squares coefficients, by the number of deleted rows.
@@ -21,7 +23,8 @@ def deletion_shifts(X: object, y: object, to_output: object, n_deleted: Sequence
     ``to_output`` (k, d) maps coefficients to the quantity whose ℓ2 shift is measured; ``n_deleted`` are the
     numbers to report, each below n − d. Deleting row i moves β̂ by (X'X)⁻¹ x_i e_i / (1 − h_i), exactly. Each
     round deletes the row that takes the answer farthest from where it started; for one row this is the
-    maximum, for more it is a lower bound of it.
+    maximum, for more it is a lower bound of it. Where columns depend on each other β̂ is the shortest
+    solution, and no row is deleted without which more of them would.
     """
     sample = Sample(X, y)
     design, response, output = sample.X, sample.response(), np.asarray(to_output, dtype=float)
@@ -79,9 +82,9 @@ def two_point_bound(shift: float, epsilon: float) -> float:
 
 def _leave_one_out(X: FloatArray, y: FloatArray, kept: np.ndarray) -> FloatArray:
     """Return the coefficients without row i, for every row at once, (d, n)."""
-    inverse = np.linalg.inv(X[kept].T @ X[kept])
+    inverse = np.linalg.pinv(X[kept].T @ X[kept], rcond=_RANK, hermitian=True)
     coef = inverse @ (X[kept].T @ y[kept])
     projected = X @ inverse
-    leverage = np.einsum("ij,ij->i", projected, X)
-    residual = (y - X @ coef) / np.maximum(1 - leverage, np.finfo(float).tiny)
+    left = 1 - np.einsum("ij,ij->i", projected, X)
+    residual = np.divide(y - X @ coef, left, out=np.zeros_like(left), where=left > _RANK)
     return np.asarray(coef[:, None] - (projected * residual[:, None]).T)

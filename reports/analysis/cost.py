@@ -103,6 +103,8 @@ def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
         factor = error / without if without > 0 else math.nan
         deviation = math.hypot(log_deviation(point, error), ranking.deviation)
     worth = x / factor**2 if _falls_with_the_root(view, ranking) and factor > 1 else math.nan
+    if worth < 2 * view.page.n_coefficients:  # of so few rows errors do not fall with the root
+        worth = math.nan
     signs = sign_verdict(view, point.cell)
     return CostOfPrivacy(ranking, error, without, factor, x, worth, signs, deviation)
 

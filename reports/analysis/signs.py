@@ -11,7 +11,7 @@ from reports.analysis.results import SIGNS
 from reports.analysis.series import View
 from reports.writing import render_sentence
 
-_MOST = 0.9  # the share of right signs from which on an answer says which coefficients are positive
+_LOST = 0.05  # signs on average, which is next to none
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class SignVerdict:
     @property
     def kept(self) -> int:
         """How many coefficients keep their signs, rounded; all of them only where next to none is lost."""
-        return int(self.of) if self.of - self.right <= 0.05 else min(round(self.right), int(self.of) - 1)
+        return int(self.of) if self.of - self.right <= _LOST else min(round(self.right), int(self.of) - 1)
 
     @property
     def are_told(self) -> bool:
         """Whether an answer alone says which coefficients are positive or negative."""
-        return self.right >= _MOST * self.of if self.told is None else bool(self.told)
+        return self.of - self.right <= _LOST if self.told is None else bool(self.told)
 
 
 def sign_verdict(view: View, cell: str) -> SignVerdict:

@@ -175,6 +175,17 @@ def test_deletion_shifts_are_exact():
         deletion_shifts(X, y, np.eye(2), [0])
 
 
+def test_deletions_are_known_where_a_column_is_constant_or_empty():
+    rng = np.random.default_rng(7)
+    X = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
+    y = X[:, 0] + rng.normal(size=60)
+    known = deletion_shifts(X, y, np.eye(3)[:2], (1, 3))
+    with_more = np.column_stack([X, np.full(60, 2.0), np.zeros(60)])
+    assert deletion_shifts(with_more, y, np.eye(5)[:2], (1, 3)) == pytest.approx(known)
+    single = np.column_stack([X, np.arange(60) == 7])
+    assert max(deletion_shifts(single, y, np.eye(4), (1,)).values()) < 1
+
+
 def test_deletion_shifts_of_a_difference_are_exact():
     rng = np.random.default_rng(1)
     first, second = rng.integers(0, 3, (7, 4)), rng.integers(0, 3, (9, 4))
