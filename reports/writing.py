@@ -109,6 +109,19 @@ def count_of(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
+def repaired(repairs: Iterable[tuple[str, int]]) -> str:
+    """Say how many rows were dropped or repaired, and how many values moved to a bound: (reason, number)."""
+    rows, values = 0, 0
+    for reason, number in repairs:
+        if reason.startswith("moved to the nearer bound"):
+            values += number
+        else:
+            rows += number
+    parts = [f"{count_of(rows, 'row')} dropped or repaired"] if rows or not values else []
+    parts += [f"{count_of(values, 'value')} moved to the nearer bound"] if values else []
+    return " and ".join(parts) if rows or values else "nothing was dropped or repaired"
+
+
 def words(items: Iterable[str]) -> str:
     """Join words: "a, b and c"."""
     listed = list(items)
@@ -167,6 +180,7 @@ def macros() -> Any:
     env = environment()
     env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
     env.filters.update(rows=rows, percent=percent)
+    env.filters["repaired"] = repaired
     env.filters["between_times"] = lambda limits: between(limits, times)
     env.filters["between_rows"] = lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}")))
     env.tests["finite"] = math.isfinite

@@ -74,13 +74,14 @@ class Card:
 
     @classmethod
     def of(cls, page: StudyPage, headline: PageHeadline, figure: Picture | None, view: View) -> Card:
-        measures_errors = page.layout == "error_page" and page.dataset.data_source == "real"
+        source = page.dataset.source_of(str(page.headline["panel"]))
+        measures_errors = page.layout == "error_page" and source == "real"
         is_compared = measures_errors and not page.warning
         return cls(
             name=page.name,
             title=page.title,
             headline=headline.sentence,
-            data_source=page.dataset.data_source,
+            data_source=source,
             when=page.manifest.get("finished", ""),
             seconds=page.seconds,
             figure_svg=figure.svg.decode() if figure else "",

@@ -29,7 +29,7 @@ from reports.words.tables import (
     setting_title,
     summary_csv,
 )
-from reports.writing import count_of, duration, setting, when
+from reports.writing import count_of, duration, repaired, setting, when
 
 # Links to the sections of every page.
 _CONTENTS = (
@@ -165,12 +165,12 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
     page, manifest, steps = view.page, view.page.manifest, []
     for card in page.data_cards:
         read, dataset = card.read, card.dataset
-        dropped = sum(repair["count"] for repair in read["repairs"])
+        mended = repaired((repair["reason"], repair["count"]) for repair in read["repairs"])
         digest = f"SHA-256 {read['source_sha256'][:12]}…" if read["source_sha256"] else ""
         steps.append(("Raw file", [dataset.title, f"read from {read['origin']}", digest, dataset.license]))
         rows = f"{count_of(read['rows_read'], 'row')} read, {read['n_rows']:,} used"
         checks = f"{count_of(len(card.checks), 'check')} passed" if card.checks else ""
-        steps.append(("Table", [rows, f"{dropped:,} dropped or repaired", checks]))
+        steps.append(("Table", [rows, mended, checks]))
     if not page.data_cards:
         steps.append(("Simulated rows", [page.dataset.title, "anew in every repetition"]))
     panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]
@@ -202,12 +202,12 @@ def guarantees(page: StudyPage) -> list[dict[str, Any]]:
             promise = entry.privacy_model, entry.unit_of_privacy, entry.neighboring_relation
             grouped.setdefault(promise, []).append(entry.title)
     data = page.dataset
-    whose = f" ({data.privacy_unit})" if data.data_source != "simulated" and data.privacy_unit else ""
+    of_row = f" ({data.privacy_unit})" if data.data_source != "simulated" and data.privacy_unit else ""
     return [
         {
             "estimators": names,
             "model": _MODELS.get(model, model),
-            "unit": unit + whose,
+            "unit": unit if unit == "user" else unit + of_row,
             "neighbors": neighbors,
         }
         for (model, unit, neighbors), names in grouped.items()

@@ -305,31 +305,39 @@ def _arithmetic(view: View, cost: CostOfPrivacy, x: float) -> str:
 
 @dataclass(frozen=True)
 class NoiseComparison:
-    """Printed against tight noise, one estimator, one size; NaN where a side gave no answer."""
+    """Printed against tight noise, one estimator, one size; NaN where a side gave no answer.
+
+    ``deviation`` is the standard error of the logarithm of their ratio.
+    """
 
     name: str
-    estimator: str
     slot: int
     printed: float
     tight: float
     certified: float
+    deviation: float = math.nan
 
     @property
     def ratio(self) -> float:
         """How many times larger the error is with the printed noise."""
         return self.printed / self.tight if self.tight > 0 else math.nan
 
+    @property
+    def differs(self) -> bool:
+        """Whether the errors differ by more than two standard errors."""
+        return self.printed > 0 and abs(math.log(self.ratio)) > 2 * self.deviation
+
 
 def noise_comparisons(series: Sequence[Series], x: float) -> tuple[NoiseComparison, ...]:
-    tight = {(s.info.name, s.form): s.mean_at(x) for s in series if s.calibration == "tight"}
+    tight = {(s.info.name, s.form): s.at(x) for s in series if s.calibration == "tight"}
     out = []
     for s in series:
         point = s.at(x)
         if s.calibration == "paper" and point is not None and point.answered:
-            other = tight.get((s.info.name, s.form), math.nan)
-            out.append(
-                NoiseComparison(s.name, s.info.title, s.info.order, point.mean, other, point.certified)
-            )
+            other = tight.get((s.info.name, s.form))
+            mean = other.mean if other is not None and other.answered else math.nan
+            deviation = math.hypot(*(p.se / p.mean if p.mean else math.nan for p in (point, other) if p))
+            out.append(NoiseComparison(s.name, s.info.order, point.mean, mean, point.certified, deviation))
     return tuple(out)
 
 
@@ -343,7 +351,16 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
     too_small = [r for r in proved if r.certified > asked * NOISE_LIMITS["too small"]]
     too_large = [r for r in proved if r.certified < asked * NOISE_LIMITS["too large"]]
     compared = [r for r in rows if math.isfinite(r.ratio)]
-    top = max(compared, key=lambda r: r.ratio, default=None)
+    unproved = [r for r in rows if not math.isfinite(r.certified)]
+    top = max((r for r in compared if r.differs), key=lambda r: abs(math.log(r.ratio)), default=None)
     return render_sentence(
-        "noise", rows=rows, asked=asked, too_small=too_small, too_large=too_large, proved=proved, top=top
+        "noise",
+        rows=rows,
+        asked=asked,
+        too_small=too_small,
+        too_large=too_large,
+        proved=proved,
+        unproved=unproved,
+        top=top,
+        compared=compared,
     )

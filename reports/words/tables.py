@@ -147,6 +147,8 @@ def _cell(
         word = point.status if point.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=point.message)
     kind = "plain"
+    if series.role == "unprotected" and point.mean > zero:
+        kind = "worse"
     if series.role == "private":
         useful = math.isnan(zero) or clearly_below(point, zero)
         kind = "best" if useful and series in best else "worse" if point.mean > zero else "plain"
@@ -225,7 +227,7 @@ def certified_table(view: View) -> PlainTable:
     rows: list[list[str | PlainCell]] = [
         [
             PlainCell(label, slot=series.info.order, hollow=series.calibration == "paper"),
-            *(values.get(e, "") or "none" for e in view.epsilons),
+            *(values.get(e, "not run") or "none" for e in view.epsilons),
         ]
         for label, (series, values) in found.items()
     ]

@@ -107,17 +107,24 @@ def build_page(
 def _risk(spec: StudySpec) -> str:
     """Say what the most revealing private answer of the headline lets an attacker learn, from its events."""
     head, panel = spec.headline, spec.head_panel
+    if not panel.problem.protected:
+        return ""
     delta = delta_at(head.delta, head.n)
     risks = [
-        (risk_of_events(released_events(spec, panel, item), delta), dpalgos.get_estimator(item.name).title)
+        (risk_of_events(released_events(spec, panel, item), delta), _with_form(item))
         for item in spec.estimators_of(panel)
         if item.calibrations
     ]
     if not risks:
         return ""
-    risk, title = max(risks, key=lambda each: each[0].log_odds)
+    risk, name = max(risks, key=lambda each: each[0].log_odds)
     sentence = risk.sentence.replace(f"{risk.delta:.2g}", num(risk.delta))
-    return f"Most is learned from {title}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
+    return f"Most is learned from {name}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
+
+
+def _with_form(item: EstimatorSpec) -> str:
+    title = dpalgos.get_estimator(item.name).title
+    return f"{title} ({item.form})" if item.form else title
 
 
 def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
@@ -218,7 +225,7 @@ def _findings(spec: StudySpec, results: pd.DataFrame) -> Iterator[Finding]:
             value=shift,
             text=f"Deleting the most influential row of {row.n:,} moves {answer} by {num(shift)}, so that no "
             f"answer which is private at ε = {epsilon:g} (and δ = 0) can be closer than {num(bound)} on "
-            "average, both on these data and on the data without that row.",
+            "average, both on these data and on those with another row there that agrees with the others.",
             drawn=str(row.panel) == spec.headline.panel,
             panel=str(row.panel) if table["panel"].nunique() > 1 else "",
             floor=bound,

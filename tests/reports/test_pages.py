@@ -13,14 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpalgos.catalog import get_estimator
 from reports.analysis.ranking import rank
 from reports.analysis.results import summarize
 from reports.analysis.series import View
 from reports.charts.picture import ReportSection
 from reports.pages import error_page
 from reports.pages.index import Card, render_index
-from reports.pages.study import render_study
-from reports.words.tables import error_table
+from reports.pages.study import guarantees, render_study
+from reports.words.tables import certified_table, error_table
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -276,3 +277,38 @@ def test_the_answer_to_a_page_whose_question_is_no_error_stands_on_top(results, 
     files = render_study(few, page)
     for text in (files["report.html"].decode().partition("<main")[2], files["report.md"].decode()):
         assert text.index(shown.answer) < text.index("the best private estimate (")
+
+
+def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
+    of_panels = tuple(
+        (panel, "simulated" if panel == page.headline["panel"] else "real") for panel in ("public", "paper")
+    )
+    mixed = replace(page, dataset=replace(page.dataset, of_panels=of_panels))
+    card = Card.from_json(render_study(results, mixed)["card.json"])
+    assert (card.data_source, card.is_compared, card.costs) == ("simulated", False, [])
+    assert Card.from_json(render_study(results, page)["card.json"]).is_compared
+
+
+def test_where_users_are_protected_the_promise_is_not_about_a_row(page):
+    users = replace(page, estimators=(get_estimator("user_level_mean"),))
+    assert [promise["unit"] for promise in guarantees(users)] == ["user"]
+    assert [promise["unit"] for promise in guarantees(page)] == ["row (a census block group)"]
+
+
+def test_an_epsilon_that_was_not_run_is_not_called_unproved(results, page):
+    elsewhere = (results["epsilon"] == 0.2) & (results["panel"] == page.headline["panel"])
+    table = certified_table(View.build(summarize(results[~elsewhere]), page))
+    assert "0.2" in table.columns
+    assert {row[table.columns.index("0.2")] for row in table.rows} == {"not run"}
+
+
+def test_an_estimate_that_no_noise_covers_is_marked_where_it_is_worse_than_zero(results, page):
+    bare = results.copy()
+    bare.loc[bare["estimator"] == "adassp", ["certified_epsilon", "estimator_epsilon"]] = np.inf
+    bare.loc[bare["estimator"] == "adassp", "value"] = 1e4
+    bare.loc[bare["estimator"] == "adassp", "calibration"] = "paper"
+    view = View.build(summarize(bare), page)
+    series = next(s for s in view.series(view.headline) if s.role == "unprotected")
+    assert {point.mean > 1 for point in series.points} == {True}
+    html = render_study(bare, page)["report.html"].decode()
+    assert re.search(r'class="worse"[^>]*>10,000', html)

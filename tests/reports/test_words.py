@@ -17,9 +17,9 @@ from reports.analysis.series import View
 from reports.page import Finding, Guide
 from reports.pages.error_page import limit_table
 from reports.pages.text import manifest_rows
-from reports.words.headline import build_headline, guide_at
+from reports.words.headline import NoiseComparison, build_headline, guide_at, noise_sentence
 from reports.words.tables import error_table, failure_table
-from reports.writing import macros
+from reports.writing import macros, repaired
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +164,37 @@ def test_a_page_says_where_a_dense_estimator_is_better(results, page, sparse, mo
     assert ("Dense is better here" in choice) == told
 
 
+def compared(name, printed, tight, *, certified=0.4, deviation=0.02):
+    return NoiseComparison(name, 1, printed, tight, certified, deviation)
+
+
+def test_the_noise_matters_most_where_errors_differ_most_whichever_way():
+    rows = [
+        compared("R safe", 0.295, 0.316),
+        compared("quantiles", 0.153, 0.202),
+        compared("alike", 1.0, 1.0),
+    ]
+    told = noise_sentence(rows, 0.5)
+    assert "most for quantiles: an error of 0.153" in told
+    assert "(0.8 times as much)" in told
+    unsure = noise_sentence([compared("users", 0.069, 0.051, deviation=0.8)], 0.5)
+    assert "most for" not in unsure
+    assert "lie within two standard errors" in unsure
+
+
+def test_printed_noise_that_proves_nothing_is_named_next_to_noise_that_proves_more():
+    told = noise_sentence(
+        [compared("(a)", 1, 2, certified=0.2), compared("(b)", 1, 2, certified=math.inf)], 0.5
+    )
+    assert "The printed noise of (b) proves no finite ε." in told
+    assert "than the guarantee needs for (a)" in told
+
+
 def test_noise_and_limits_are_stated(view):
     head = build_headline(view)
-    assert "for Noisy gradient descent and Sketched OLS" in head.noise
+    assert (
+        "for Noisy gradient descent, Noisy gradient descent (residual-clipped) and Sketched OLS" in head.noise
+    )
     assert "It matters most for Noisy gradient descent" in head.noise
     assert any("Theory" in text and "0.030" in text for text in head.limits)
     assert any("not private" in text and "0.051" in text for text in head.limits)
@@ -310,3 +338,13 @@ def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page
     cells = [cell.kind for row in error_table(view, view.headline).rows for cell in row.cells]
     assert "best" not in cells
     assert "none is clearly better" in build_headline(view).choice
+
+
+def test_cells_that_are_moved_to_a_bound_are_no_rows_that_are_dropped():
+    assert repaired([]) == "nothing was dropped or repaired"
+    assert repaired([("left out: blank in age", 3)]) == "3 rows dropped or repaired"
+    moved = [("moved to the nearer bound: age", 2682), ("moved to the nearer bound: income", 2668)]
+    assert repaired(moved) == "5,350 values moved to the nearer bound"
+    assert repaired([("left out: blank in age", 1), *moved]) == (
+        "1 row dropped or repaired and 5,350 values moved to the nearer bound"
+    )
