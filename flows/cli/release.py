@@ -193,8 +193,16 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     foreseen = forecast_release(request.study, asked)
     say("\n".join(_forecast_lines(foreseen, plan)))
     if foreseen.signs[0] < 1:
-        say("little to learn; signs that made-up tables tell with more:")
-        for what, other in what_would_help(request.study, asked).items():
+        helps = {
+            what: each for what, each in what_would_help(request.study, asked).items() if each.signs[0] >= 1
+        }
+        tried = (
+            "signs that made-up tables tell with more:"
+            if helps
+            else "nor with four times the rows or epsilon"
+        )
+        say(f"little to learn; {tried}")
+        for what, other in helps.items():
             say(f"  {what}: {_signs(other)}")
     if all(map(math.isnan, foreseen.half_widths)) and not none_expected:
         raise SpecError(
@@ -238,5 +246,7 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
 
 
 def _signs(foreseen: "ReleaseForecast") -> str:
+    if foreseen.intervals[2] == 0:  # on no made-up table
+        return f"none of {len(foreseen.names)}"
     mean, least, most = (round(each) for each in foreseen.signs)
     return f"about {mean} of {len(foreseen.names)} ({least} to {most})"

@@ -116,6 +116,9 @@ def advise(
                 progress(number)
     chance = np.min([c.chance() for c in curves if c.without_privacy] or [np.zeros(1)], axis=0)
     forecasts, needs = [], []
+    least = min(
+        panel.problem.sizes(head.n)["d"] + 2, head.n
+    )  # of fewer there is no answer without privacy either
     for curve in curves:
         epsilons = grid.epsilon if curve.private else (math.nan,)
         forecasts += [curve.forecast(n, epsilon, chance) for n in grid.n for epsilon in epsilons]
@@ -124,7 +127,7 @@ def advise(
     for curve in curves:
         if curve.private:
             by_epsilon = [(e, curve.forecast(head.n, e, chance)) for e in sorted({*BUDGETS, *grid.epsilon})]
-            sizes = [max(1, round(factor * head.n)) for factor in (*FACTORS, 1.0)]
+            sizes = [n for factor in (*FACTORS, 1.0) if (n := round(factor * head.n)) >= least]
             by_n = [(n, curve.forecast(n, head.epsilon, chance, grows=True)) for n in sizes]
             name = by_n[0][1].name
             needs.append(Need(estimator=name, epsilon=_first(wanted, by_epsilon), n=_first(wanted, by_n)))

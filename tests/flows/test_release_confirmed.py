@@ -69,3 +69,30 @@ def test_a_release_without_an_interval_says_whose_units_matter(
     monkeypatch.setattr("tasks.advice.units.numbers_of", lambda *_: (("a", "b"), "y"))
     _before_charge(False, False, plan)
     assert ("units matter of a, b, y" in capsys.readouterr().err) == says
+
+
+def test_only_what_helps_is_suggested_where_little_is_learned(monkeypatch, capsys, plan):
+    def forecast(signs, intervals):
+        return ReleaseForecast(
+            names=("a", "b"),
+            half_widths=np.full(2, np.nan),
+            ends=np.full((2, 2), np.nan),
+            intervals=intervals,
+            signs=signs,
+        )
+
+    none, some = forecast((0.0, 0.0, 1.0), (0.0, 0.0, 0.0)), forecast((2.0, 1.0, 2.0), (2.0, 1.0, 2.0))
+    monkeypatch.setattr("tasks.advice.releases.forecast_release", lambda *_: none)
+    for options, told in (
+        (
+            {"epsilon = 4": none, "4 times the rows": some},
+            "tell with more:\n  4 times the rows: about 2 of 2",
+        ),
+        ({"epsilon = 4": none}, "nor with four times the rows or epsilon"),
+    ):
+        monkeypatch.setattr("tasks.advice.releases.what_would_help", lambda *_, own=options: own)
+        _confirm_intervals(True, True, plan)
+        said = capsys.readouterr().err
+        assert "on made-up tables: none of 2" in said
+        assert told in said
+        assert "epsilon = 4" not in said

@@ -394,3 +394,11 @@ def test_what_would_help_tells_what_more_each_change_brings(tmp_path, few_tables
     wide = what_would_help(spec, replace(asked, params={"interval_target": "least squares"}))
     robust = forecast_release(spec, replace(asked, params={"interval_target": "robust"}))
     assert wide['interval_target = "robust"'].signs == robust.signs
+
+
+def test_sixty_rows_are_advised_and_need_no_table_smaller_than_an_answer_takes(tmp_path, home, few_tables):
+    spec = find_study(str(study(tmp_path, people(60))))
+    d = spec.head_panel.problem.sizes(spec.headline.n)["d"]
+    needs = advise(spec).needs
+    assert needs
+    assert min(least for need in needs for least in need.n) > d

@@ -7,7 +7,7 @@ import pytest
 from flows.studies.find_study import find_study
 from reports.analysis.results import summarize, validate_results
 from reports.analysis.series import View
-from tasks.report.build_page import build_page
+from tasks.report.build_page import _risk, build_page
 from tasks.report.manifest import budget_split
 from tasks.run.block import compute_block
 from tests.tasks.blocks import refused_study
@@ -130,3 +130,9 @@ def test_every_number_in_a_figure_is_a_cells(study, results):
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):
     assert message in refused_study(tmp_path, STUDY, old, new)
+
+
+def test_no_limit_of_an_attacker_is_told_where_the_preparation_is_not_private(study, results):
+    assert "Most is learned from" in build_page(study, results, PAGE).risk
+    assert not any(panel.problem.protected for panel in find_study("wang_tables").panels)
+    assert _risk(find_study("wang_tables")) == ""
