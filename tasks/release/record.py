@@ -20,6 +20,7 @@ from typing import Any
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
 from tasks.errors import SpecError
+from tasks.problems.analyst_table import AnalystColumn
 from tasks.release.plan import EVENT_FIELDS
 from tasks.release.release import Release
 from tasks.release.request import is_bound
@@ -164,8 +165,22 @@ def _public(released: Release) -> Iterator[dict[str, str]]:
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
         if column.name in {*config.columns.x, config.columns.y}:
-            known = ", ".join(column.categories) or f"{column.lower:g} to {column.upper:g}"
-            yield fact(f"column {column.name}", known, column.source)
+            yield fact(f"column {column.name}", _declared(column), column.source)
+
+
+def _declared(column: AnalystColumn) -> str:
+    """Say what is declared of a column: its categories or bounds, its unit, and what blank cells are."""
+    known = ", ".join(column.categories)
+    if not known:
+        (number,) = column.columns
+        of = " of the logarithm" if column.transform else ""
+        known = (
+            f"{column.lower:g} to {column.upper:g}, center {number.center:g} and scale {number.scale:g}{of}"
+        )
+    if column.impute is None:
+        return known
+    blank = column.impute if isinstance(column.impute, str) else f"{column.impute:g}"
+    return f"{known}; blank cells are {blank}"
 
 
 def _model_facts(released: Release) -> dict[str, Any]:
