@@ -11,6 +11,7 @@ import dpalgos
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.audit.deletion_shifts import two_point_bound
 from reports.analysis.results import DELETION_SHIFT
+from reports.analysis.series import nearest_value
 from reports.page import (
     Assumption,
     Axis,
@@ -97,11 +98,21 @@ def build_page(
         warning=manifest.get("warning", ""),
         measured=problem.measured,
         data_cards=cards,
-        risk=_risk(spec),
+        risk=_risk(_as_ran(spec, results)),
         kind=spec.task,
         about=head.about,
         n_coefficients=problem.n_coefficients,
     )
+
+
+def _as_ran(spec: StudySpec, results: pd.DataFrame) -> StudySpec:
+    """Return the study with its headline at the size that ran, the nearest one to its own."""
+    sizes = results.loc[(results["panel"] == spec.headline.panel) & results["epsilon"].notna(), "n"]
+    nearest = nearest_value(sizes, spec.headline.n)
+    if nearest is None:
+        return spec
+    headline = spec.headline.model_copy(update={"n": int(nearest)})
+    return spec.model_copy(update={"headline": headline})
 
 
 def _risk(spec: StudySpec) -> str:

@@ -136,3 +136,8 @@ def test_no_limit_of_an_attacker_is_told_where_the_preparation_is_not_private(st
     assert "Most is learned from" in build_page(study, results, PAGE).risk
     assert not any(panel.problem.protected for panel in find_study("wang_tables").panels)
     assert _risk(find_study("wang_tables")) == ""
+
+
+def test_the_risk_is_that_at_the_size_that_ran(study, results):
+    fewer = study.model_copy(update={"headline": study.headline.model_copy(update={"n": 10**6})})
+    assert build_page(fewer, results, PAGE).risk == build_page(study, results, PAGE).risk
