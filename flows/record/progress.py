@@ -24,6 +24,7 @@ class Progress:
         self._n_blocks, self._work_left = n_blocks, total_work
         self._n_done, self._n_found, self._work_computed = 0, 0, 0
         self._begun: dict[str, float] = {}  # work that is done of blocks under way, by name
+        self._filled = 0  # twentieths of the bar, which never go back where a block ends with less work
         self._stream, self._clock = stream, clock
         self._started = self._last_line = clock()
         self._live, self._shown = stream.isatty(), False
@@ -78,8 +79,8 @@ class Progress:
         begun = sum(self._begun.values())
         computed, left = self._work_computed + begun, self._work_left - begun
         of_work = computed / (computed + left) if computed and left > 0 else 0.0
-        filled = int(20 * max(self._n_done / self._n_blocks, of_work))
-        parts = [f"{'█' * filled}{'░' * (20 - filled)} {self._n_done}/{blocks(self._n_blocks)}"]
+        self._filled = max(self._filled, int(20 * max(self._n_done / self._n_blocks, of_work)))
+        parts = [f"{'█' * self._filled}{'░' * (20 - self._filled)} {self._n_done}/{blocks(self._n_blocks)}"]
         if self._n_found:
             parts[0] += f" ({self._n_found} from the cache)"
         elapsed = now - self._started

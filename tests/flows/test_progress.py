@@ -85,6 +85,14 @@ def test_a_first_block_that_lasts_says_how_far_it_is_and_how_long_it_will_take()
     assert shown.line(120.0).endswith("1/4 blocks, 2 min, about 4 min left")
 
 
+def test_the_bar_does_not_go_back_where_a_block_ends_with_less_work_than_it_said():
+    shown = Progress(3, 30, io.StringIO(), Clock())
+    shown.within("a", 24.0)
+    assert shown.line(1.0).startswith("█" * 16 + "░")
+    shown.advance(5, from_cache=False, name="a")
+    assert shown.line(2.0).startswith("█" * 16 + "░")
+
+
 def test_a_count_is_shown_now_and_then():
     stream, clock = io.StringIO(), Clock()
     show = counter("reading a.csv", "rows", stream, clock)
