@@ -20,8 +20,8 @@ below leave:
     mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
     mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
     mean logarithm                        to 10.4/n    of ε      private_constant    few rows and poisson
-    values above a candidate center       √(d − 1)     to .08    _medians            private units
-    values by power of two                √(2 d − 2)   to .03    _units              private units
+    values above a candidate center       √(d − 1)     to .08    released_medians    private units
+    values by power of two                √(2 d − 2)   to .03    released_units      private units
     second moments                        √2 C_A²/n    .2 left   private_whitening   all
     preconditioned score                  2C/n         the rest  scored_steps        all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows

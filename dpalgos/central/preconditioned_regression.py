@@ -19,8 +19,8 @@ others belongs to the forms in its row, described below:
     second moments                        √2 C_A²/n    .2 left     private_whitening   all
     gradients above a level               1            .0525 left  search_level        not public levels
     preconditioned gradient               2C/n         the rest    gradient_steps      all
-    values above a candidate center       1, √d        to .08      _medians            intercept
-    values by power of two                √(2 d), √(2 d + 2)  to .05  _units           private units
+    values above a candidate center       1, √d        to .08      released_medians    intercept
+    values by power of two                √(2 d), √(2 d + 2)  to .05  released_units   private units
     rows far from centers                 1            .008        search_level        intercept
     means about centers                   2R/n         to .06      _means              intercept
     whitened rows above a level           1            .017        search_level        whitened twice

@@ -40,7 +40,7 @@ APPLICATION_FAULTS = {
     "reports/analysis/league.py": {
         "a method without an answer is as good as the best": Fault("errors_of", argument("fillna", 0, "{{'value': 1.0}}"), "test_league"),
         "a rival is compared where it was chosen": Fault("_judged", number(1, 0), "test_league"),
-        "our error is taken for exact": Fault("_verdict", name("a_error", "1e-9", nth=3), "test_league"),
+        "our error is taken for exact": Fault("_verdict", argument("p_value", 0, "{all}._replace(error=1e-9)"), "test_league"),
         "what violates its claim is a rival": Fault("violated", name("found", "()", nth=1), "test_league"),
     },
     "tasks/ingest.py": {"a stand-in is simulated by one thread": Fault("parquet", name("threads_now", "(lambda: 1)"), "test_a_stand_in_is_simulated_by_the_cores_that_no_other_call_uses")},
