@@ -109,17 +109,19 @@ def count_of(number: int, singular: str, plural: str = "") -> str:
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
+def with_form(title: str, form: str) -> str:
+    """Name an estimator's form: "Noisy gradient descent (residual-clipped)"."""
+    return f"{title} ({form})" if form else title
+
+
 def repaired(repairs: Iterable[tuple[str, int]]) -> str:
     """Say how many rows were dropped or repaired, and how many values moved to a bound: (reason, number)."""
-    rows, values = 0, 0
+    counts = {"row": 0, "value": 0}
     for reason, number in repairs:
-        if reason.startswith("moved to the nearer bound"):
-            values += number
-        else:
-            rows += number
-    parts = [f"{count_of(rows, 'row')} dropped or repaired"] if rows or not values else []
-    parts += [f"{count_of(values, 'value')} moved to the nearer bound"] if values else []
-    return " and ".join(parts) if rows or values else "nothing was dropped or repaired"
+        counts["value" if reason.startswith("moved to the nearer bound") else "row"] += number
+    done = {"row": "dropped or repaired", "value": "moved to the nearer bound"}
+    told = [f"{count_of(number, what)} {done[what]}" for what, number in counts.items() if number]
+    return " and ".join(told) or "nothing was dropped or repaired"
 
 
 def words(items: Iterable[str]) -> str:
@@ -179,8 +181,7 @@ def macros() -> Any:
 
     env = environment()
     env.filters.update(num=num, setting=setting, times=times, words=words, count=count_of, span=span)
-    env.filters.update(rows=rows, percent=percent)
-    env.filters["repaired"] = repaired
+    env.filters.update(rows=rows, percent=percent, repaired=repaired)
     env.filters["between_times"] = lambda limits: between(limits, times)
     env.filters["between_rows"] = lambda limits: between(limits, lambda number: rows(float(f"{number:.2g}")))
     env.tests["finite"] = math.isfinite

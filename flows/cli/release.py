@@ -193,17 +193,11 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     foreseen = forecast_release(request.study, asked)
     say("\n".join(_forecast_lines(foreseen, plan)))
     if foreseen.signs[0] < 1:
-        helps = {
-            what: each for what, each in what_would_help(request.study, asked).items() if each.signs[0] >= 1
-        }
-        tried = (
-            "signs that made-up tables tell with more:"
-            if helps
-            else "nor with four times the rows or epsilon"
-        )
-        say(f"little to learn; {tried}")
-        for what, other in helps.items():
-            say(f"  {what}: {_signs(other)}")
+        tried = what_would_help(request.study, asked).items()
+        if helps := [f"  {what}: {_signs(each)}" for what, each in tried if each.signs[0] >= 1]:
+            say("\n".join(["little to learn; signs that made-up tables tell with more:", *helps]))
+        else:
+            say("little to learn; nor with four times the rows or epsilon")
     if all(map(math.isnan, foreseen.half_widths)) and not none_expected:
         raise SpecError(
             "nothing was charged, for no coefficient is expected to have an interval; take more epsilon, "

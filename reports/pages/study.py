@@ -29,7 +29,7 @@ from reports.words.tables import (
     setting_title,
     summary_csv,
 )
-from reports.writing import count_of, duration, repaired, setting, when
+from reports.writing import count_of, duration, repaired, setting, when, with_form
 
 # Links to the sections of every page.
 _CONTENTS = (
@@ -221,7 +221,7 @@ def budget_bar(page: StudyPage, part: BudgetPart) -> dict[str, Any]:
     parts = [
         (label, share / total, round(1 - 0.72 * i / steps, 3)) for i, (label, share) in enumerate(part.parts)
     ]
-    name = f"{info.title} ({part.form})" if part.form else info.title
+    name = with_form(info.title, part.form)
     return {"name": name, "slot": info.order, "parts": parts}
 
 

@@ -342,10 +342,9 @@ function marksAt(x, lines) {
     .map((line) => at(line, x)).filter((point) => point && point.y !== null);
   const best = ranked.length ? ranked.reduce((a, b) => (b.y < a.y ? b : a)) : null;
   return (line, point) => {
-    if (line.look.role === "unprotected" && point.y > zero) return "worse";
-    if (line.look.role !== "private") return "plain";
     const tied = ranked.includes(point) && point.y - best.y <= 2 * Math.hypot(se(point), se(best));
-    return tied && below(point, zero) ? "best" : point.y > zero ? "worse" : "plain";
+    if (tied && below(point, zero)) return "best";
+    return point.row.private && point.y > zero ? "worse" : "plain";
   };
 }
 function remarks(line) {

@@ -350,7 +350,7 @@ def noise_sentence(rows: Sequence[NoiseComparison], asked: float) -> str:
         return "No ε could be certified for the noise as printed."
     too_small = [r for r in proved if r.certified > asked * NOISE_LIMITS["too small"]]
     too_large = [r for r in proved if r.certified < asked * NOISE_LIMITS["too large"]]
-    compared = [r for r in rows if math.isfinite(r.ratio)]
+    compared = [r for r in rows if math.isfinite(r.ratio) and math.isfinite(r.deviation)]
     unproved = [r for r in rows if not math.isfinite(r.certified)]
     top = max((r for r in compared if r.differs), key=lambda r: abs(math.log(r.ratio)), default=None)
     return render_sentence(

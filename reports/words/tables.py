@@ -146,12 +146,9 @@ def _cell(
     if not point.answered:
         word = point.status if point.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=point.message)
-    kind = "plain"
-    if series.role == "unprotected" and point.mean > zero:
-        kind = "worse"
-    if series.role == "private":
-        useful = math.isnan(zero) or clearly_below(point, zero)
-        kind = "best" if useful and series in best else "worse" if point.mean > zero else "plain"
+    kind = "worse" if series.role in {"private", "unprotected"} and point.mean > zero else "plain"
+    if series.role == "private" and series in best and (math.isnan(zero) or clearly_below(point, zero)):
+        kind = "best"
     se = error_bar(point.se, point.mean) if point.se > 0 else ""
     title = f"{count_of(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
     marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []

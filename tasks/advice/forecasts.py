@@ -116,9 +116,8 @@ def advise(
                 progress(number)
     chance = np.min([c.chance() for c in curves if c.without_privacy] or [np.zeros(1)], axis=0)
     forecasts, needs = [], []
-    least = min(
-        panel.problem.sizes(head.n)["d"] + 2, head.n
-    )  # of fewer there is no answer without privacy either
+    # Of fewer rows there is no answer without privacy either.
+    least = min(panel.problem.sizes(head.n)["d"] + 2, head.n)
     for curve in curves:
         epsilons = grid.epsilon if curve.private else (math.nan,)
         forecasts += [curve.forecast(n, epsilon, chance) for n in grid.n for epsilon in epsilons]

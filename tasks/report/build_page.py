@@ -23,7 +23,7 @@ from reports.page import (
     Provenance,
     StudyPage,
 )
-from reports.writing import num
+from reports.writing import num, with_form
 from tasks.problems.problem import DatasetSource, DrawsFromPopulation, Problem
 from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import released_events
@@ -122,7 +122,10 @@ def _risk(spec: StudySpec) -> str:
         return ""
     delta = delta_at(head.delta, head.n)
     risks = [
-        (risk_of_events(released_events(spec, panel, item), delta), _with_form(item))
+        (
+            risk_of_events(released_events(spec, panel, item), delta),
+            with_form(dpalgos.get_estimator(item.name).title, item.form),
+        )
         for item in spec.estimators_of(panel)
         if item.calibrations
     ]
@@ -131,11 +134,6 @@ def _risk(spec: StudySpec) -> str:
     risk, name = max(risks, key=lambda each: each[0].log_odds)
     sentence = risk.sentence.replace(f"{risk.delta:.2g}", num(risk.delta))
     return f"Most is learned from {name}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
-
-
-def _with_form(item: EstimatorSpec) -> str:
-    title = dpalgos.get_estimator(item.name).title
-    return f"{title} ({item.form})" if item.form else title
 
 
 def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:

@@ -180,6 +180,8 @@ def test_the_noise_matters_most_where_errors_differ_most_whichever_way():
     unsure = noise_sentence([compared("users", 0.069, 0.051, deviation=0.8)], 0.5)
     assert "most for" not in unsure
     assert "lie within two standard errors" in unsure
+    once = noise_sentence([compared("once", 0.069, 0.051, deviation=math.nan)], 0.5)
+    assert once == "The noise as printed proves ε = 0.400."
 
 
 def test_printed_noise_that_proves_nothing_is_named_next_to_noise_that_proves_more():
