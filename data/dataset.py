@@ -261,11 +261,23 @@ class DeclaredColumn:
         return float(self.categories.index(str(self.impute)) if self.categories else self.impute or 0.0)
 
 
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """How a CSV file writes numbers: its decimal mark, and what stands between thousands."""
+
+    decimal: str = ""  # "": a comma where semicolons separate cells, else a point
+    thousands: str = ""
+
+
+PLAIN = Marks()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Declaration:
     """What an owner declares public of a table."""
 
     columns: tuple[DeclaredColumn, ...]
+    marks: Marks = PLAIN
     missing: Literal["refuse", "drop"]  # what becomes of rows with a cell that is missing and not imputed
     n_rows: int | None  # None where it is not public
     user_id: str = ""  # the column of user ids; empty where every row is another user's

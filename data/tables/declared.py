@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from data.dataset import Declaration, DeclaredColumn
+from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.formats.canonical import NUMBER, Cells, canonical_cells
@@ -30,6 +30,8 @@ ColumnType = Literal["number", "whole number", "text", "empty"]
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
 _MOST_COLUMNS = 1_000  # that a study file can declare
+# What data files often hold for "not asked", "refused" or "does not know".
+_CODES = (-9999, -999, -200, -99, -9, -8, -7, -1, 7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 9999)
 _TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
 
 
@@ -102,9 +104,9 @@ class DeclaredTable:
     sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 where it was the lower or the upper one, else 0
 
 
-def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
+def table_schema(path: Path, marks: Marks = PLAIN) -> tuple[dict[str, ColumnType], int]:
     """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         n_rows = 0
@@ -116,10 +118,10 @@ def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
     return types, n_rows
 
 
-def count_users(path: Path, user_id: str) -> int:
+def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
     ids = UserIds(path, user_id)
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         require_columns(path, names, [user_id], "correct its name")
         for batch in batches:
             ids.add(batch)
@@ -171,7 +173,7 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     columns = tuple(column for column in declaration.columns if column.derived is None)
     user_id = declaration.user_id
     ids = UserIds(path, user_id) if user_id else None
-    values = _values(path, columns, ids, watch)
+    values = _values(path, columns, ids, watch, declaration.marks)
     n_rows = len(values[columns[0].name])
     faults = _other_size("rows", n_rows, declaration.n_rows) if declaration.n_rows is not None else []
     moved, sides = _clipped(columns, values)
@@ -208,14 +210,25 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
 
 
-def undeclared_cells(path: Path, columns: Sequence[DeclaredColumn]) -> dict[str, list[str]]:
+def cut_codes(column: DeclaredColumn) -> str:
+    """Return the common codes for a missing cell next to the declared bounds of numbers, none if some are named."""
+    if column.categories or column.missing or column.derived or column.log:
+        return ""
+    below = [code for code in _CODES if code < min(column.lower, 0)][-5:]
+    above = [code for code in _CODES if code > max(column.upper, 0)][:5]
+    return ", ".join(map(str, [*below, *above]))
+
+
+def undeclared_cells(
+    path: Path, columns: Sequence[DeclaredColumn], marks: Marks = PLAIN
+) -> dict[str, list[str]]:
     """Return, for the owner's eyes alone, the text of each column that its declaration does not allow.
 
     How many cells are blank, or beyond the bounds, comes after the text.
     """
     found: dict[str, dict[str, None]] = defaultdict(dict)
     blank, beyond = dict[str, int](), dict[str, int]()
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
         for batch in batches:
             for column in columns if batch.num_rows else ():
@@ -246,12 +259,12 @@ def undeclared_cells(path: Path, columns: Sequence[DeclaredColumn]) -> dict[str,
 
 
 def _values(
-    path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None
+    path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
     pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
     n_rows = 0
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
         for batch in batches:
             n_rows += batch.num_rows
@@ -310,14 +323,16 @@ def _undeclared(
         if not column.categories and np.isinf(numbers).any():
             faults.append(f"text or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():
-            faults.append(f"column {column.name!r} is outside its declared bounds")
+            codes = f" (is one of {codes} a code for missing?)" if (codes := cut_codes(column)) else ""
+            faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
     texts = " (capitals count; levels = { … } merges spellings; dpcost show-private STUDY shows which text)"
     return [
         f"{_listed(faults)}; mend the file or [[data.columns]]"
         + texts * any("text" in fault for fault in faults)
-        + ', or take outside = "clip"' * any("outside" in fault for fault in faults)
+        + (', or take missing = ["99"], say, for codes, or outside = "clip"')
+        * any("outside" in fault for fault in faults)
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, InstanceOf, field_validator, model_validator
 
-from data.dataset import Column, Dataset, Declaration, DeclaredColumn
+from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks
 from dpalgos.formula.basis import FitColumn
 from dpalgos.formula.design import unit_of_level
 from tasks.file_schema import Number, Strict
@@ -198,6 +198,8 @@ class AnalystTable(Strict):
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
     outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
+    decimal: Literal["", ".", ","] = ""  # the decimal mark; by default a comma between semicolons
+    thousands: Literal["", ",", ".", "'", " "] = ""  # the mark between thousands
     columns: tuple[AnalystColumn, ...] = Field(min_length=1)
 
     @field_validator("columns")
@@ -210,6 +212,12 @@ class AnalystTable(Strict):
         return columns
 
     @model_validator(mode="after")
+    def _marks_differ(self) -> "AnalystTable":
+        if self.thousands and self.thousands == (self.decimal or "."):
+            raise ValueError(f"thousands must not be the decimal mark, got {self.thousands!r} for both")
+        return self
+
+    @model_validator(mode="after")
     def _users_are_counted(self) -> "AnalystTable":
         if bool(self.user_id) != (self.users is not None):
             raise ValueError(
@@ -218,6 +226,11 @@ class AnalystTable(Strict):
         if self.user_id in [column.name for one in self.columns for column in one.columns]:
             raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
         return self
+
+    @property
+    def marks(self) -> Marks:
+        """How the file writes numbers."""
+        return Marks(self.decimal, self.thousands)
 
     def needed(self, columns: Iterable[AnalystColumn]) -> tuple[AnalystColumn, ...]:
         """Return some columns, and before them those that they are computed from."""
@@ -230,6 +243,7 @@ class AnalystTable(Strict):
         clip = self.outside == "clip"
         return Declaration(
             columns=tuple(replace(column.declared, clip=clip) for column in self.needed(columns)),
+            marks=self.marks,
             missing=self.missing,
             n_rows=self.rows,
             user_id=self.user_id,
