@@ -250,6 +250,7 @@ def estimate(
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
         _warn_of_units(transcript)
+    _warn_of_few_rows(estimator, sample)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
@@ -375,6 +376,19 @@ def _warn_of_units(transcript: Transcript) -> None:
         warnings.warn(
             "more rows than are clipped without harm lie beyond the largest clip level: are the units "
             "right? Columns and response should be of order one in public units",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_few_rows(estimator: Estimator, sample: Sample) -> None:
+    """Warn where a regression has fewer rows than coefficients, of which both numbers are public."""
+    n, d = int(sample.n_rows.min()), sample.n_features
+    dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
+    if estimator.task in ("linear_regression", "glm") and dense and n < d:
+        warnings.warn(
+            f"X has fewer rows ({n}) than columns ({d}), which many coefficients fit equally well; bring more "
+            "rows, or take fewer columns or an estimator with sparsity",
             UserWarning,
             stacklevel=3,
         )

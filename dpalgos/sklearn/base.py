@@ -15,6 +15,7 @@ from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, promise
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
+from dpalgos.release.checks import unmasked
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
 from dpalgos.sklearn.units import GivenUnits, Units, stated_units
@@ -31,6 +32,8 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def fit_or_undo(self: Any, *given: Any, **named: Any) -> Any:
+        for name, values in (*zip(("X", "y"), given, strict=False), *named.items()):
+            unmasked(name, values)
         before = dict(vars(self))
         try:
             return fit(self, *given, **named)

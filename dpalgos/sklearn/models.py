@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpalgos.errors import InputError
+from dpalgos.release.checks import unmasked
 from dpalgos.sklearn.base import PrivateModel, UnitModel, refuse_fit_arguments
 from dpalgos.sklearn.units import GivenUnits, Units, stated_units
 from dpalgos.typing import FloatArray
@@ -54,7 +55,7 @@ class _LinearPredictor(UnitModel):
 
     def _predictor(self, X: object) -> FloatArray:
         check_is_fitted(self)
-        checked = validate_data(self, self._coded(X), dtype=np.float64, reset=False)
+        checked = validate_data(self, self._coded(unmasked("X", X)), dtype=np.float64, reset=False)
         return np.asarray(checked @ self._coef + self._intercept)
 
     def _rows(self) -> list[tuple[str, float]]:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpalgos.errors import InputError
+from dpalgos.release.checks import unmasked
 from dpalgos.typing import FloatArray
 
 
@@ -146,7 +147,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def transform(self, X: object) -> FloatArray:
         """Return X (n, d) in the units."""
         check_is_fitted(self, "_units")
-        return self._units.apply(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._units.apply(validate_data(self, unmasked("X", X), dtype=np.float64, reset=False))
 
     def inverse_transform(self, X: object) -> FloatArray:
         """Return columns in the units, (n, d), as they were but for clipping."""

@@ -15,7 +15,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import dpalgos
-from dpalgos import Budget, InputError, PrivacyWarning
+from dpalgos import Budget, InputError, PrivacyWarning, Sample
 from dpalgos.accounting.events import Relation
 from dpalgos.release.transcript import Transcript
 from dpalgos.sklearn import (
@@ -392,3 +392,44 @@ def test_the_version_is_one():
     from importlib.metadata import version
 
     assert dpalgos.__version__ == version("dpcost")
+
+
+HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "named"),
+    [
+        (HIDDEN, np.ones(50), "X"),
+        (list(HIDDEN), np.ones(50), "X"),
+        (np.ones((50, 2)), HIDDEN[:, 0], "y"),
+        (lambda: iter([(HIDDEN, np.ones(50))]), None, "X"),
+        (lambda: iter([(np.ones((50, 2)), HIDDEN[:, 0])]), None, "y"),
+    ],
+)
+def test_hidden_values_of_masked_arrays_are_refused_and_never_used(X, y, named):
+    keywords = {"epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(0)}
+    with pytest.raises(InputError, match=rf"^{named} must have no masked"):
+        dpalgos.estimate("preconditioned_regression", X, y, **keywords)
+    if not callable(X):
+        with pytest.raises(InputError, match="masked"):
+            DPLinearRegression(epsilon=1.0, delta=1e-6).fit(X, y)
+
+
+def test_hidden_ids_and_hidden_rows_to_predict_are_refused():
+    ids = np.ma.array(np.arange(50) // 2, mask=np.arange(50) == 3)
+    with pytest.raises(InputError, match="user_ids must have no masked"):
+        Sample(np.ones((50, 2)), user_ids=ids)
+    Sample(np.ma.array(np.ones((50, 2))), user_ids=ids.data)  # a masked array that hides nothing
+    X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(0)).fit(X, X[:, 0])
+    with pytest.raises(InputError, match="masked"):
+        model.predict(HIDDEN)
+
+
+@pytest.mark.parametrize("name", ["ols", "preconditioned_regression"])
+def test_fewer_rows_than_columns_are_warned_about(name):
+    X = np.random.default_rng(0).uniform(-1, 1, (10, 12))
+    private = {} if name == "ols" else {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.warns(UserWarning, match=r"fewer rows \(10\) than columns \(12\)"):
+        dpalgos.estimate(name, X, X[:, 0], rng=np.random.default_rng(0), **private)
