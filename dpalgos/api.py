@@ -14,7 +14,16 @@ from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.open_budget import charged_to_open_budgets
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
-from dpalgos.coefficients import CoefficientTable, coefficient_names, frame_of, promise
+from dpalgos.coefficients import (
+    CENTERED,
+    SHRUNK,
+    CoefficientTable,
+    Summary,
+    coefficient_names,
+    frame_of,
+    promise,
+    series_of,
+)
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.goodness import binned, goodness
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, along
@@ -108,6 +117,55 @@ class Result:
             level=self.about.level,
             family=self.about.family,
             intercept=intercept,
+        )
+
+    @property
+    def params(self) -> Any:
+        """The coefficients by term, a series: the centers of the intervals where there are any."""
+        return self._series("params", "shown")
+
+    @property
+    def shrunk(self) -> Any:
+        """The answer after shrinkage by term, a series, by which predictions are made."""
+        return self._series("shrunk", "estimate")
+
+    @property
+    def bse(self) -> Any:
+        """The standard errors by term, a series."""
+        return self._series("bse", "std_error")
+
+    @property
+    def tvalues(self) -> Any:
+        """The estimates over their standard errors by term, a series."""
+        return self._series("tvalues", "statistic")
+
+    @property
+    def pvalues(self) -> Any:
+        """The p-values by term, a series."""
+        return self._series("pvalues", "p_value")
+
+    @property
+    def rsquared(self) -> float:
+        """R², where it was released."""
+        if "r_squared" not in (found := self.goodness()):
+            raise AttributeError(
+                "rsquared was not released: only linear regressions with enough rows have it"
+            )
+        return found["r_squared"]
+
+    def _series(self, name: str, values: str) -> Any:
+        table = self.coefficients()
+        return series_of(table.terms, getattr(table, values), name)
+
+    def summary(self) -> Summary:
+        """Return the coefficients with their facts, what was promised, and what the intervals cover."""
+        table, fit = self.coefficients(), self.goodness()
+        remarks = [f"n = {self.about.n:,}"]
+        if fit:
+            remarks[0] += "; R² = {r_squared:.3f} [{r_squared_low:.3f}, {r_squared_high:.3f}]".format(**fit)
+        shown = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
+        return Summary(
+            title=self.about.estimator, coefficients=table, remarks=[*remarks, self.promise, f"{shown}."]
         )
 
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
