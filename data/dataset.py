@@ -220,14 +220,22 @@ class Dataset:
 
 
 class Derived(Protocol):
-    """A column that is computed from others, each row by itself, by public constants."""
+    """Columns that are computed from others, each row by itself, by public constants."""
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The declared columns that it is computed from."""
+        """The declared columns that they are computed from."""
 
-    def values(self, rows: Mapping[str, Any]) -> Any:
-        """Return its values (n,) from those columns: numbers, and the levels of categories."""
+    @property
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
+        """Those that decide most of each column's values."""
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """All that decides their values, as plain data."""
+
+    def values(self, rows: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return their values (n,) by name: from numbers, and the levels of categories."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,7 +134,10 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         content = sha256_file(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    declared = hashlib.sha256(json.dumps([name, asdict(declaration)]).encode()).hexdigest()
+    described = json.dumps(
+        [name, declaration], default=lambda each: getattr(each, "described", None) or vars(each)
+    )
+    declared = hashlib.sha256(described.encode()).hexdigest()
     file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
     target = store_dir(home) / "parquet" / file
     if stored := stored_table(target):
@@ -196,15 +199,16 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         )
     sides = {name: column_values[kept] for name, column_values in sides.items()}
     table: dict[str, npt.NDArray[Any]] = {}
+    values = {name: each[kept] for name, each in values.items()}
     for column in columns:
-        column_values = values.pop(column.name)[kept]
+        column_values = values[column.name]
         if column.categories:
             for code, indicator in enumerate(column.table_columns, 1):
                 table[indicator] = (column_values == code).astype(np.float64)
             table[column.name] = column_values
         else:
             table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
-    _derive(declaration, table, sides)
+    _derive(declaration, values, table, sides)
     if ids:
         table[user_id] = np.unique(ids.codes()[kept], return_inverse=True)[1]
     return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
@@ -341,21 +345,22 @@ def _outside(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> npt.ND
 
 
 def _derive(
-    declaration: Declaration, table: dict[str, npt.NDArray[Any]], sides: dict[str, npt.NDArray[np.int8]]
+    declaration: Declaration,
+    values: Mapping[str, npt.NDArray[np.float64]],
+    table: dict[str, npt.NDArray[Any]],
+    sides: dict[str, npt.NDArray[np.int8]],
 ) -> None:
-    """Add the columns that are computed from others; one that uses a moved number counts as moved."""
+    """Add the columns that are computed from others; one of a moved number counts as moved."""
     levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
-    for column in declaration.columns:
-        if column.derived is None:
-            continue
-        used = {name: table[name] for name in column.derived.uses}
+    for derived in {id(each.derived): each.derived for each in declaration.columns if each.derived}.values():
+        used = {name: values[name] for name in derived.uses if name in values}
         rows = {
             name: levels[name][each.astype(int)] if name in levels else each for name, each in used.items()
         }
-        table[column.name] = np.asarray(column.derived.values(rows), dtype=np.float64)
-        moved = [sides[name] != 0 for name in column.derived.uses if name in sides]
-        if moved:
-            sides[column.name] = np.any(moved, axis=0).astype(np.int8)
+        table.update(derived.values(rows))
+        for column, sources in derived.sources.items():
+            if moved := [sides[name] != 0 for name in sources if name in sides]:
+                sides[column] = np.any(moved, axis=0).astype(np.int8)
 
 
 def _filled(

@@ -175,10 +175,10 @@ def _aliased(formula: str, names: _Names) -> str:
     def replaced(token: re.Match[str]) -> str:
         kind, text = str(token.lastgroup), token[0]
         if kind == "quoted":
-            inner = text[1:-1] if text[0] == "`" else text[2:-1].strip()
-            return names.column(
-                *((inner, inner) if text[0] == "`" else (ast.literal_eval(inner), f"Q({inner})"))
-            )
+            if text[0] == "`":
+                return names.column(text[1:-1], text[1:-1])
+            inner = text[2:-1].strip()
+            return names.column(ast.literal_eval(inner), f"Q({inner})")
         if kind == "string" or (kind == "number" and repr(ast.literal_eval(text)) != text):
             return names.alias(names.literals, ast.literal_eval(text), text)
         if kind == "name":

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from dpalgos.coefficients import frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import Reading, call_of, read_formula
 from dpalgos.typing import FloatArray
@@ -64,13 +65,7 @@ class CategoryColumn:
     def values(self, u: FloatArray) -> Any:
         """Return the levels at u (n,), all as frequent."""
         codes = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
-        return self.of(np.array([*self.levels, None], dtype=object)[codes])
-
-    def of(self, values: Any) -> Any:
-        """Return values as pandas' categories."""
-        import pandas as pd  # formulas alone need it
-
-        return pd.Categorical(values, categories=list(self.levels))
+        return np.array([*self.levels, None], dtype=object)[codes]
 
 
 Declared = Mapping[str, NumberColumn | CategoryColumn]
@@ -127,6 +122,8 @@ class Design:
     code: Code
     terms: tuple[str, ...]
     names: tuple[str, ...]  # of the columns that are fitted, but for the constant: by the term that each adds
+    sources: tuple[tuple[str, ...], ...]  # the declared columns of these terms
+    ends: FloatArray  # (m, 2), the bounds of the columns that are fitted on public rows
     constant: bool
     back: FloatArray
     references: Mapping[str, Any]  # category → its reference level
@@ -215,19 +212,32 @@ def design_of(formula: str, declared: Declared) -> Design:
         rows = public_rows(columns, 1 << (8 * P.shape[1]).bit_length())
         code, P = _settled(terms, reading, columns, rows)
     names = _terms(code, terms)
-    has_levels = [any(_category(each, reading, columns) for each in term) for term in terms]
-    kept, back = _basis(P, names, np.repeat(has_levels, [len(each.columns) for each in code.spec.structure]))
-    constant = len(kept) < len(names)
-    response = _side(reading.response, reading, columns, rows) if reading.response else None
-    offset = _side(reading.offset, reading, columns, rows) if reading.offset else None
-    fitted = [names[j] for j in kept]
-    if offset:
+    term_of = [term for term, each in zip(terms, code.spec.structure, strict=True) for _ in each.columns]
+    has_levels = [any(_category(each, reading, columns) for each in term) for term in term_of]
+    kept, back = _basis(P, names, has_levels)
+    fitted, sources = [names[j] for j in kept], [reading.names.used(*term_of[j]) for j in kept]
+    constant, offset = len(kept) < len(names), None
+    if reading.offset:
+        offset = _side(reading.offset, reading, columns, rows)
         offset = replace(offset, name=f"offset({offset.name})", center=constant * offset.center, scale=1.0)
         back = np.column_stack([-offset.center * constant * back[:, -1], back])
-        fitted.insert(0, offset.name)
-    return Design(
-        reading, columns, code, names, tuple(fitted), constant, back, _references(code), response, offset
+        fitted, sources = [offset.name, *fitted], [reading.names.used(reading.offset), *sources]
+    design = Design(
+        reading=reading,
+        declared=columns,
+        code=code,
+        terms=names,
+        names=tuple(fitted),
+        sources=tuple(sources),
+        ends=np.zeros((0, 2)),
+        constant=constant,
+        back=back,
+        references=_references(code),
+        response=_side(reading.response, reading, columns, rows) if reading.response else None,
+        offset=offset,
     )
+    Z = design.matrix(rows)
+    return replace(design, ends=np.column_stack([Z.min(axis=0), Z.max(axis=0)]))
 
 
 def public_rows(declared: Declared, n: int) -> dict[str, Any]:
@@ -389,21 +399,14 @@ def _evaluated(
     spec: Any, reading: Reading, declared: Declared, rows: Mapping[str, Any]
 ) -> tuple[FloatArray, Any]:
     """Return the columns of a specification on some rows, and the specification with its state."""
-    import pandas as pd  # formulas alone need it
-
-    columns = {}
-    for alias, name in reading.names.columns.items():
-        if name in rows:
-            each = declared[name]
-            values = (
-                each.of(rows[name]) if isinstance(each, CategoryColumn) else np.asarray(rows[name], float)
-            )
-            columns[alias] = values
+    known = {alias: name for alias, name in reading.names.columns.items() if name in rows}
+    frame = frame_of({alias: np.asarray(rows[name]) for alias, name in known.items()})
+    for alias, name in known.items():
+        if isinstance(one := declared[name], CategoryColumn):
+            frame[alias] = frame[alias].astype("category").cat.set_categories(list(one.levels))
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they would tell about rows
-        made = spec.get_model_matrix(
-            pd.DataFrame(columns), context={**_functions(), **reading.names.literals}
-        )
+        made = spec.get_model_matrix(frame, context={**_functions(), **reading.names.literals})
     return np.asarray(made, dtype=np.float64), made.model_spec
 
 

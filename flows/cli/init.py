@@ -103,7 +103,7 @@ def init(
     from data.ledger import open_ledger
     from data.store.folders import home
     from data.tables.declared import count_users, table_schema
-    from dpalgos.formula.terms import terms_of
+    from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
     from tasks.release.table import known_as
 
@@ -128,7 +128,7 @@ def init(
     label = of_a_label(response) if _is_label(schema, response, family) else {}
     declared = combined(label, corrected(before, from_codebook(codebook) if codebook else {}))
     known = known_as(open_ledger(home()), data)
-    terms = terms_of(formula, list(schema)) if formula else None
+    reading = read_formula(formula, schema) if formula else None
     facts = {
         **_facts_of_model(chosen, rows, users, sum(column != response for column in used)),
         **_facts_of_columns(schema, used, declared, response),
@@ -138,11 +138,11 @@ def init(
         "user_id": toml(user_id) if user_id else "",
         "sparsity": sparsity,
         "formula": toml(formula) if formula else "",
-        "offset": terms.offset if terms else "",
+        "offset": reading.names.used(reading.offset) if reading else (),
         "of_data": of_data,
         "ledger_name": known or name,
         "may_be_skewed": _may_be_skewed(declared.get(response, {}))
-        and (terms is None or terms.response.strip("`") == response),  # not its logarithm
+        and (reading is None or reading.response in reading.names.columns),  # not its logarithm
         "decimal": decimal,
         "thousands": thousands,
         "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
@@ -239,9 +239,11 @@ def _facts_of_columns(
     from data.tables.declared import cut_codes
     from tasks.problems.file_units import AT_CENTERS
 
-    bounds = {
-        column: {key: float(from_toml(known[key])) for key in ("lower", "upper")}
-        for column, known in declared.items()
+    codes = {
+        toml(name): cut_codes(
+            DeclaredColumn(name=name, lower=from_toml(known["lower"]), upper=from_toml(known["upper"]))
+        )
+        for name, known in declared.items()
         if {"lower", "upper"} <= set(known) and "missing" not in known
     }
     covariates = {toml(column): kind for column, kind in used.items() if column != response}
@@ -249,7 +251,7 @@ def _facts_of_columns(
         "response": toml(response) if response else "",
         "empty": [toml(column) for column, kind in schema.items() if kind == "empty"],
         "columns": [(toml(column), kind, declared.get(column, {})) for column, kind in used.items()],
-        "codes": {toml(name): cut_codes(DeclaredColumn(name=name, **both)) for name, both in bounds.items()},
+        "codes": codes,
         "covariates": list(covariates),
         "numbers": [column for column, kind in covariates.items() if kind != "text"],
         "texts": [column for column, kind in covariates.items() if kind == "text"],
@@ -285,21 +287,21 @@ def _of_formula(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the response's column and the covariates' columns; refuse one that is not in the file."""
     from dpalgos import InputError
-    from dpalgos.formula.terms import columns_named
+    from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
 
     if response:
         raise SpecError(f"--formula names the response itself, got --response {response}; leave it out")
     try:
-        left, right = columns_named(formula, [name for name in schema if name != user_id])
+        reading = read_formula(formula, [name for name in schema if name != user_id])
     except InputError as error:
         raise SpecError(f"--{error}") from None
-    if len(left) != 1:
+    if len(reading.left) != 1:
         raise SpecError(f"--formula must have one column on its left, got {formula!r}")
-    for name in (*left, *right):
+    for name in (*reading.left, *reading.right):
         if name not in schema:
             raise SpecError(f"--formula names {name!r}, which is no column of the file; correct it")
-    return left[0], right
+    return reading.left[0], reading.right
 
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:
@@ -340,7 +342,6 @@ def _units(facts: Mapping[str, Any]) -> str:
     """Say whose units matter at the headline's ε; of categories, not known yet, a column counts once."""
     from dpalgos import get_estimator
     from dpalgos.api import build_params
-    from dpalgos.formula.expressions import columns_of
     from tasks.advice.units import units_sentence
 
     if facts["release"] not in ("preconditioned_regression", "preconditioned_glm"):
@@ -350,8 +351,7 @@ def _units(facts: Mapping[str, Any]) -> str:
     keywords |= {"family": family} if family else {}
     keywords |= {"n_classes": 2} if family == "multinomial" else {}
     params = build_params(get_estimator(facts["release"]), keywords)
-    offset = columns_of(facts["offset"]) if facts["offset"] else ()
-    numbers = [name for name in map(from_toml, facts["numbers"]) if name not in offset]
+    numbers = [name for name in map(from_toml, facts["numbers"]) if name not in facts["offset"]]
     response = from_toml(facts["response"]) if facts["response"] and not family else ""
     return units_sentence(params, rows, len(facts["covariates"]) + 1, numbers, response)
 

@@ -2,17 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, InstanceOf, field_validator, model_validator
+from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks
-from dpalgos.formula.basis import FitColumn
-from dpalgos.formula.design import unit_of_level
+from dpalgos.formula.design import Design, NumberColumn
+from dpalgos.typing import FloatArray
 from tasks.file_schema import Number, Strict
 
 Text = Annotated[str, Field(min_length=1)]
@@ -105,6 +105,20 @@ class AnalystColumn(Strict):
         return (self.name,)
 
     @property
+    def formula(self) -> "FormulaValues | None":
+        """The formula that it is derived by, if it is."""
+        return None
+
+    @property
+    def raw(self) -> Column:
+        """A column of numbers as it stands in the file, without its transform."""
+        assert self.lower is not None
+        assert self.upper is not None
+        units = (None, None) if self.transform else (self.center, self.scale)
+        center, scale = NumberColumn(self.lower, self.upper, *units).unit
+        return Column(self.name, "float64", self.unit, self.lower, self.upper, self.source, center, scale)
+
+    @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """Its public bounds about its center, if it is an offset."""
         return None
@@ -154,38 +168,92 @@ class AnalystColumn(Strict):
         return (Column(name, "float64", unit, low, high, self.source, center, scale),)
 
 
-class DerivedColumn(AnalystColumn):
-    """A column of a formula: products of transformed columns and indicators, by public constants."""
+@dataclass(frozen=True, eq=False)
+class FormulaValues:
+    """The columns of a formula, computed from the declared columns of a row; none stands in the file."""
 
-    design: InstanceOf[FitColumn]
+    design: Design
+    response: str = ""  # the name of its response, where that is no declared column
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        return tuple(f"~ {name}" for name in self.design.names)
+
+    @property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """The declared columns that decide each column's values, its own term's."""
+        found = dict(zip(self.covariates, self.design.sources, strict=True))
+        return found | ({self.response: self.design.reading.left} if self.response else {})
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.design.uses, *(self.design.reading.left if self.response else ()))))
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return self.design.described
+
+    def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Return its columns (n,) by name: of a response where there are the columns that it is made of."""
+        found = dict(zip(self.covariates, self.design.matrix(rows).T, strict=False))
+        if self.response and self.design.response and set(self.design.reading.left) <= set(rows):
+            found[self.response] = self.design.response.values(rows)
+        return found
+
+    def ends(self, name: str) -> tuple[float, float, float, float]:
+        """Return public bounds, center and scale of a column."""
+        one = self.design.response
+        if name == self.response and one:
+            return one.lower, one.upper, one.center, one.scale
+        j = self.covariates.index(name)
+        return (*self.design.ends[j], 0.0, 1.0)
+
+
+class DerivedColumn(AnalystColumn):
+    """A column of a formula, which is fitted."""
+
+    derived: Annotated[InstanceOf[FormulaValues], PlainSerializer(lambda each: each.described)]
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "DerivedColumn":
         return self
 
     @classmethod
-    def of(cls, design: FitColumn) -> "DerivedColumn":
+    def of(cls, name: str, formula: FormulaValues) -> "DerivedColumn":
+        lower, upper, center, scale = formula.ends(name)
+        source = "from the bounds of its columns"
         return cls(
-            name=design.name,
-            lower=design.lower,
-            upper=design.upper,
-            center=design.center,
-            scale=design.scale,
-            source="from the bounds of its columns, by interval arithmetic",
-            design=design,
+            name=name, lower=lower, upper=upper, center=center, scale=scale, source=source, derived=formula
         )
 
     @property
+    def formula(self) -> FormulaValues:
+        return self.derived
+
+    @property
     def declared(self) -> DeclaredColumn:
-        return replace(super().declared, derived=self.design)
+        return replace(super().declared, derived=self.derived)
 
     @property
     def uses(self) -> tuple[str, ...]:
-        return self.design.uses
+        return self.derived.uses
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
-        return self.design.offset_bounds
+        is_offset = self.derived.design.offset is not None and self.name == self.derived.covariates[0]
+        return self.derived.design.offset_bounds if is_offset else None
+
+
+def unit_of_level(n_levels: int) -> tuple[float, float]:
+    """Return center and scale of a column of 0 and 1: as if all categories were equally frequent.
+
+    So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
+    column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
+    whose units are the middle and a quarter of their bounds. To three digits, as a reader sees them.
+    """
+    share = round(1 / n_levels, 3)
+    scale = max(math.sqrt(share * (1 - share)), (1 - share) / 2)
+    return share, math.ceil(1000 * scale) / 1000
 
 
 class AnalystTable(Strict):

@@ -8,7 +8,7 @@ scatter and longer tails are left out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from data.dataset import Column
 from tasks.file_schema import Number, Strict
+from tasks.problems.analyst_table import FormulaValues
 
 Share = Annotated[Number, Field(ge=0, lt=1)]
 Correlation = Annotated[Number, Field(gt=-1, lt=1)]
@@ -143,6 +144,8 @@ class DeclaredRows:
     family: str  # of a generalized linear model; empty for others
     guesses: Guesses
     offset: str = ""  # the covariate of which the linear predictor has once its value
+    formula: FormulaValues | None = None  # by which covariates are computed
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def left_open(self) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""
@@ -178,13 +181,17 @@ class DeclaredRows:
         """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
         care = _LOG_CARE * rng.standard_normal()
         latent = iter(self._latent(n_rows, users, rng))
-        table = {}
+        table, rows = dict[str, np.ndarray](), dict[str, np.ndarray]()
         for column in self.numbers:
             mean, std = self._moments(column, _POSITION, care, rng)
-            table[column.name] = _beta(column, mean, std, next(latent))
+            table[column.name] = rows[column.name] = _beta(column, mean, std, next(latent))
         for name, indicators in self.categories.items():
             codes = self._codes(name, 1 + len(indicators), next(latent), rng)
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
+            rows[name] = np.array(self.levels[name])[codes] if self.formula else codes
+        if self.formula:
+            fitted = self.formula.values(rows)
+            table = {name: fitted[name] for name in self.formula.covariates}
         if self.response is not None:
             position = _POSITION_OF_RESPONSE.get(self.family, _POSITION)
             if self.family == "logistic" and rng.random() < _RARE_EVENTS:

@@ -327,22 +327,32 @@ class RegisteredTable(DatasetSource, ABC):
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.analyst_table.columns if self.analyst_table else ()
+        formula = next(
+            (each.formula for each in declared if each.formula and each.name in self.covariates), None
+        )
+        covariates = formula.uses if formula else self.covariates
         categories = {
             column.name: column.declared.table_columns
             for column in declared
-            if column.categories and set(column.declared.table_columns) & set(self.covariates)
+            if column.categories and {column.name, *column.declared.table_columns} & set(covariates)
         }
-        indicators = [name for group in categories.values() for name in group]
+        indicators = [*categories, *(name for group in categories.values() for name in group)]
         levels = {column.name: column.categories for column in declared if column.categories}
         guesses = guesses.by_column(levels)
-        guesses.check_names({*self.covariates, *levels, *([self.response] if self.response else [])})
+        known = {*self.covariates, *covariates, *levels, *([self.response] if self.response else [])}
+        guesses.check_names({*known, *(name for group in categories.values() for name in group)})
+        raw = {column.name: column.raw for column in declared if not column.categories} if formula else {}
         return DeclaredRows(
-            numbers=tuple(self.about.column(name) for name in self.covariates if name not in indicators),
+            numbers=tuple(
+                raw.get(name) or self.about.column(name) for name in covariates if name not in indicators
+            ),
             categories=categories,
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
             guesses=guesses,
             offset=self.offset,
+            formula=formula,
+            levels=levels,
         )
 
     def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:

@@ -84,7 +84,7 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
     config, estimator = request.config, request.estimator
     relation = estimator.relation or Relation.CENTRAL
     unit = relation.unit_of_privacy
-    columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
+    columns = ", ".join(request.named_columns)
     by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
     return {
         "product": {
@@ -164,7 +164,7 @@ def _public(released: Release) -> Iterator[dict[str, str]]:
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
-        if column.name in {*config.columns.x, config.columns.y}:
+        if column.name in plan.request.named_columns:
             yield fact(f"column {column.name}", _declared(column), column.source)
 
 
@@ -188,14 +188,17 @@ def _model_facts(released: Release) -> dict[str, Any]:
     request = released.plan.request
     config, study = request.config, request.study
     declared = request.table.columns if request.table else ()
-    used = {*config.columns.x, *(name for each in declared for name in each.uses)}
     return {
         "n": released.plan.rows.n_units,
         "missing_cells": request.missing_cells,
-        "response": config.columns.y or "",
+        "response": (config.columns.y or "").removeprefix("~ "),
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),
         "references": dict(request.by_formula.design.references)
         if request.by_formula
-        else {each.name: each.categories[0] for each in declared if each.categories and each.name in used},
+        else {
+            each.name: each.categories[0]
+            for each in declared
+            if each.categories and each.name in config.columns.x
+        },
     }

@@ -83,7 +83,7 @@ class ReleaseRequest:
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
-        return self.by_formula.basis.offset_bounds if self.by_formula else None
+        return self.by_formula.design.offset_bounds if self.by_formula else None
 
     @property
     def missing_cells(self) -> str:
@@ -103,6 +103,13 @@ class ReleaseRequest:
         else:
             rule = "No row is left out: a file with a missing cell is refused"
         return rule + f", but missing cells {' and '.join(imputed)}" * bool(imputed) + "."
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns of the file that the answer is made from."""
+        asked = tuple(filter(None, (*self.config.columns.x, self.config.columns.y)))
+        uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
+        return tuple(dict.fromkeys(name for each in asked for name in uses.get(each, (each,))))
 
     @property
     def unit(self) -> str:

@@ -59,7 +59,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
 def test_a_formula_of_users_is_one_request(tmp_path):
     study(tmp_path, formula="effect ~ dose + weight")
     columns = read_request(tmp_path / "mine-release.toml", "user_level_regression", **BUDGET).config.columns
-    assert (columns.user_id, columns.x, columns.y) == ("patient", ("dose", "weight"), "effect")
+    assert (columns.user_id, columns.x, columns.y) == ("patient", ("~ dose", "~ weight"), "effect")
 
 
 @pytest.mark.parametrize("response", ["", "effect"])
