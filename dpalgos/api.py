@@ -445,8 +445,8 @@ def _warn_of_few_rows(estimator: Estimator, sample: Sample) -> None:
     dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
     if estimator.task in ("linear_regression", "glm") and dense and n < d:
         warnings.warn(
-            f"X has fewer rows ({n}) than columns ({d}), which many coefficients fit equally well; bring more "
-            "rows, or take fewer columns or an estimator with sparsity",
+            f"X has fewer rows ({n}) than columns ({d}), so that many coefficients fit equally well; "
+            "bring more rows, or take fewer columns or an estimator with sparsity",
             UserWarning,
             stacklevel=3,
         )

@@ -215,7 +215,7 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
 
 
 def cut_codes(column: DeclaredColumn) -> str:
-    """Return the common codes for a missing cell next to the declared bounds of numbers, none if some are named."""
+    """Return the common codes for a missing cell beyond the bounds of numbers; none if some are declared."""
     if column.categories or column.missing or column.derived or column.log:
         return ""
     below = [code for code in _CODES if code < min(column.lower, 0)][-5:]

@@ -33,7 +33,7 @@ SEPARATORS = (",", ";", "\t")
 UNNAMED = "Unnamed"  # an index: the first column of a CSV file, where it has no name
 _MARKED = r"^\s*[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*$"
 _EITHER = r"^\s*[+-]?[1-9]\d{0,2}[.,]\d{3}\s*$"  # its mark is a decimal one, or stands between thousands
-# A number with marks between thousands, or with a decimal comma, that is no plain number; maybe of a currency.
+# No plain number, but one with marks between thousands or a decimal comma, maybe of a currency.
 _GROUPED = r"^[^\d.,]{0,4}(\d{1,3}([.,'’ \x{a0}\x{202f}]\d{3})+([.,]\d*)?|\d*,\d+)[^\d.,]{0,4}$"
 
 Watch = Callable[[pa.RecordBatch], None]
@@ -184,8 +184,7 @@ def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str]
             names, batches = _csv(path, handle, marks) if suffix == ".csv" else _parquet(handle)
             if twice := [n for n, name in enumerate(names, 1) if names.count(name) > 1]:
                 raise DataError(
-                    f"{path} has columns of the same name, at the positions {', '.join(map(str, twice[:5]))}; "
-                    "rename one"
+                    f"{path} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
                 )
             yield names, batches
     except pa.ArrowException:
@@ -248,7 +247,7 @@ def _csv(path: Source, handle: BinaryIO, marks: Marks) -> tuple[list[str], Itera
         raise DataError(f"{path} is empty; it needs a header and at least one row")
     following: bytes = handle.peek(1)  # type: ignore[attr-defined]
     second = following.split(b"\n")[0].rstrip(b"\r").decode(errors="replace")
-    if (len(names) > 1 and not names[-1]) or second.count(mark) == len(names) > 1 and second.endswith(mark):
+    if (len(names) > 1 and not names[-1]) or (second.count(mark) == len(names) > 1 and second.endswith(mark)):
         raise DataError(f"{path} has a separator at the end of its lines; take it off every line")
     if not names[0] and UNNAMED not in names:
         names[0] = UNNAMED
@@ -275,9 +274,9 @@ def _first_line_fault(line: bytes) -> str:
     if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line:
         return "is UTF-16 text, or holds null characters; save it as UTF-8"
     if start in (b"\n", b"\r\n"):
-        return "begins with a blank line; take it out, so that the header comes first"
+        return "begins with a blank line; take it out"
     if start[:4].lower() == b"sep=":
-        return "begins with a line for a spreadsheet program (sep=…); take it out, so that the header comes first"
+        return "begins with a line sep=… for a spreadsheet program; take it out"
     if b"\r" in line.rstrip(b"\r\n") and b'"' not in line:
         return "ends its lines with carriage returns alone; save it with line feeds"
     return ""

@@ -189,8 +189,8 @@ def _aliased(formula: str, names: _Names) -> str:
             return f" ({'+'.join(others) or '0'}) "
         if kind == "dotted":
             raise InputError(
-                f"formula: {text!r} must stand in back-quotes, `{text}`, if it is a column; what would be read "
-                "from the rows, such as their mean, must be a public constant"
+                f"formula: {text!r} must stand in back-quotes, `{text}`, if it is a column; what would be "
+                "read from the rows, such as their mean, must be a public constant"
             )
         if kind == "unknown":
             raise _no_formula(formula)
@@ -203,8 +203,8 @@ def _aliased(formula: str, names: _Names) -> str:
 
 def _no_formula(formula: str) -> InputError:
     return InputError(
-        f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula[:200]!r}; a name with other "
-        'marks than letters, digits and _ stands in back-quotes or Q("…")'
+        f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula[:200]!r}; a name with "
+        'other marks than letters, digits and _ stands in back-quotes or Q("…")'
     )
 
 
@@ -336,8 +336,8 @@ def _check_call(node: ast.Call, names: _Names, *, is_whole: bool) -> None:
     else:
         known = ", ".join([*ELEMENTWISE, *LEARNED, "C"])
         raise InputError(
-            f"formula: {name}(…) is not known here, or would be read from the rows; take one of {known}, or a "
-            "public constant"
+            f"formula: {name}(…) is not known here, or would be read from the rows; take one of {known}, or "
+            "a public constant"
         )
     if not fits:
         raise InputError(f"formula: the arguments of {shown} are not those that {name}(…) takes here")

@@ -1,4 +1,4 @@
-"""The design of a formula, which is built from public rows: no private row decides a column, a knot or a unit.
+"""The design of a formula, built from public rows: no private row decides a column, a knot or a unit.
 
 Public rows are made up from the declared bounds, units and levels: quasi-random ones, on which each column of
 numbers has the beta law of its declared center and scale, and rows of ends, where every column is at a bound.
@@ -110,7 +110,7 @@ class SideColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class FormulaDesign:
     """A formula with declarations.
 
     ``terms`` are named as in statsmodels; ``back`` (k, m) turns an answer in the m columns that are fitted
@@ -181,7 +181,7 @@ class Design:
         return center * self.back[:, -1] if self.constant else 0.0
 
 
-def design_of(formula: str, declared: Declared) -> Design:
+def design_of(formula: str, declared: Declared) -> FormulaDesign:
     """Return the design of a formula; refuse what is not declared, and terms that nothing identifies.
 
     Raises
@@ -222,7 +222,7 @@ def design_of(formula: str, declared: Declared) -> Design:
         offset = replace(offset, name=f"offset({offset.name})", center=constant * offset.center, scale=1.0)
         back = np.column_stack([-offset.center * constant * back[:, -1], back])
         fitted, sources = [offset.name, *fitted], [reading.names.used(reading.offset), *sources]
-    design = Design(
+    design = FormulaDesign(
         reading=reading,
         declared=columns,
         code=code,
@@ -263,8 +263,8 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
     weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHT_OF_ENDS)[:, None]
     if repeated := _dependent(weight * P):
         raise InputError(
-            f"formula: the term {names[repeated[0]]!r} repeats what other terms say, so that no rows can tell their "
-            'coefficients; take it out (of cr(…), add constraints="center")'
+            f"formula: the term {names[repeated[0]]!r} repeats what other terms say, so that no rows can "
+            'tell their coefficients; take it out (of cr(…), add constraints="center")'
         )
     last = _dependent(weight * np.column_stack([np.ones(len(P)), P]))  # of a constant and P at most one
     kept = [j for j in range(P.shape[1]) if [j + 1] != last]
@@ -311,12 +311,12 @@ def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, An
 
 def _category(code: str, reading: Reading, declared: Declared) -> bool:
     """Whether a factor is a category; refuse one of numbers, and numbers made of categories."""
-    name, given = call_of(code)
+    name = call_of(code)[0]
     kinds = {isinstance(declared[each], CategoryColumn) for each in reading.names.used(code)}
     if name == "C" and False in kinds:
         raise InputError(
-            f"formula: the levels of {reading.names.shown(code)} would be learned from the rows; declare them, e.g. "
-            f"levels={{{reading.names.used(code)[0]!r}: ['a', 'b']}}"
+            f"formula: the levels of {reading.names.shown(code)} would be learned from the rows; declare "
+            f"them, e.g. levels={{{reading.names.used(code)[0]!r}: ['a', 'b']}}"
         )
     if name == "C" or code in reading.names.columns:
         return True in kinds

@@ -12,7 +12,7 @@ from dpalgos.api import Result, estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.design import INTERCEPT, CategoryColumn, Design, NumberColumn, design_of
+from dpalgos.formula.design import INTERCEPT, CategoryColumn, FormulaDesign, NumberColumn, design_of
 from dpalgos.goodness import binned, in_units
 from dpalgos.intervals.half_widths import WHY, warn_of_none
 from dpalgos.release.checks import unmasked
@@ -30,13 +30,13 @@ class FormulaResult(Result):
 
     Attributes
     ----------
-    design : dpalgos.formula.design.Design
+    design : dpalgos.formula.design.FormulaDesign
         The formula with its declarations.
     response_units : (float, float)
         The center and the scale of the response.
     """
 
-    design: Design
+    design: FormulaDesign
     response_units: tuple[float, float] = (0.0, 1.0)
 
     def coefficients(self, names: Sequence[str] | None = None, **others: Any) -> CoefficientTable:
@@ -143,17 +143,15 @@ def _fitted(
     *,
     bounds: Mapping[str, Sequence[float]],
     levels: Mapping[str, Sequence[Any]] | None = None,
-    center: Mapping[str, float] | None = None,
-    scale: Mapping[str, float] | None = None,
     interval: float | None = 0.95,
     random_state: int | np.random.Generator | None = None,
     **options: Any,
 ) -> FormulaResult:
-    levels = levels or {}
+    levels, units_of = levels or {}, [options.pop(key, None) or {} for key in ("center", "scale")]
     if family == "logistic":  # an event is 0 or 1 if its column is not declared
         event = read_formula(formula, [*bounds, *levels]).left
         bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
-    design = design_of(formula, _declared(bounds, levels, center or {}, scale or {}))
+    design = design_of(formula, _declared(bounds, levels, *units_of))
     response = design.response
     if response is None:
         raise InputError(f"formula must have a response on its left, got {formula!r}")
@@ -210,7 +208,7 @@ def _declared(
     return found
 
 
-def _rows_of(frame: Any, design: Design, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+def _rows_of(frame: Any, design: FormulaDesign, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Return some columns of a frame, numbers moved into their bounds; refuse missing ones."""
     found: dict[str, Any] = {}
     for name in names:

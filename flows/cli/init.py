@@ -199,11 +199,11 @@ def _files(name: str, *, force: bool) -> list[Path]:
 def _columns(
     data: Path, schema: Mapping[str, str], response: str, user_id: str, formula: str
 ) -> dict[str, str]:
-    """Return response and covariates with their types: all columns with values but users' ids and an index."""
+    """Return response and covariates with their types: all with values but users' ids and an index."""
     from data.tables.reading import UNNAMED
     from tasks.errors import SpecError
 
-    unused = {user_id, *([UNNAMED] if UNNAMED != response and not formula else [])}
+    unused = {user_id, *([UNNAMED] if response != UNNAMED and not formula else [])}
     used = {column: kind for column, kind in schema.items() if kind != "empty" and column not in unused}
     if not used.keys() - {response}:
         raise SpecError(f"{data} has no column with values next to the response; bring at least one")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks
-from dpalgos.formula.design import Design, NumberColumn
+from dpalgos.formula.design import FormulaDesign, NumberColumn
 from dpalgos.typing import FloatArray
 from tasks.file_schema import Number, Strict
 
@@ -172,7 +172,7 @@ class AnalystColumn(Strict):
 class FormulaValues:
     """The columns of a formula, computed from the declared columns of a row; none stands in the file."""
 
-    design: Design
+    design: FormulaDesign
     response: str = ""  # the name of its response, where that is no declared column
 
     @property

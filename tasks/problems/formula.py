@@ -1,9 +1,9 @@
-"""A study's formula: the columns that are fitted next to the declared ones, its response and its covariates."""
+"""A study's formula: the columns that are fitted next to the declared ones, and its response."""
 
 from dataclasses import dataclass
 
 from dpalgos.errors import InputError
-from dpalgos.formula.design import CategoryColumn, Design, NumberColumn, design_of
+from dpalgos.formula.design import CategoryColumn, FormulaDesign, NumberColumn, design_of
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn, FormulaValues
 
@@ -15,7 +15,7 @@ class FormulaColumns:
     table: AnalystTable
     response: str
     covariates: tuple[str, ...]
-    design: Design
+    design: FormulaDesign
 
 
 def expand_formula(formula: str, table: AnalystTable) -> FormulaColumns:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ from dpalgos.sklearn import (
     DPSparseLinearRegression,
     PublicScaler,
 )
-from dpalgos.stubs import stubs
 from tests.dpalgos.silence import estimated
 
 RUN = dpalgos.api.run_estimator
@@ -363,11 +361,6 @@ def test_promises_that_protect_nobody_are_warned_about(asked, named):
 @pytest.mark.filterwarnings("error")
 def test_usual_promises_are_not_warned_about():
     mean(epsilon=20.0, delta=1 / 2001)
-
-
-def test_the_type_stubs_are_those_of_the_catalog():
-    written = Path(dpalgos.__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
-    assert written == stubs(), "run: python -m dpalgos.stubs > dpalgos/__init__.pyi"
 
 
 def test_the_library_starts_without_what_it_does_not_need():

@@ -232,7 +232,7 @@ def test_the_page_of_a_formula_shows_its_terms_however_the_model_is_written(tmp_
 
 @pytest.mark.parametrize("response", ["cost", "Kosten", "maliyet", "x1", "income_2"])
 def test_no_name_decides_which_coefficients_intervals_cover(tmp_path, response):
-    """Where the response may have a long tail its owner says; what is missing is refused with both choices."""
+    """Where a response may have a long tail its owner says; "?" is refused with both choices."""
     file = study(tmp_path, people().rename(columns={"cost": response}), response=response, target="?")
     for call in (find_study, lambda name: read_request(Path(name), "preconditioned_regression", **BUDGET)):
         name = str(file if call is find_study else tmp_path / "mine-release.toml")

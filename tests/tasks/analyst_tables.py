@@ -23,7 +23,6 @@ from tasks.run.block import prepare, run_block
 from tasks.run.collect import collect
 from tests.tasks.blocks import context
 
-
 TARGET = "least squares"  # of intervals, where their owner has to say
 
 
