@@ -141,17 +141,12 @@ def _fitted(
     formula: str,
     frame: Any,
     *,
-    bounds: Mapping[str, Sequence[float]],
-    levels: Mapping[str, Sequence[Any]] | None = None,
     interval: float | None = 0.95,
     random_state: int | np.random.Generator | None = None,
     **options: Any,
 ) -> FormulaResult:
-    levels, units_of = levels or {}, [options.pop(key, None) or {} for key in ("center", "scale")]
-    if family == "logistic":  # an event is 0 or 1 if its column is not declared
-        event = read_formula(formula, [*bounds, *levels]).left
-        bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
-    design = design_of(formula, _declared(bounds, levels, *units_of))
+    stated = {key: options.pop(key) for key in ("bounds", "levels", "center", "scale") if key in options}
+    design = design_of(formula, _declared(family, formula, **stated))
     response = design.response
     if response is None:
         raise InputError(f"formula must have a response on its left, got {formula!r}")
@@ -183,12 +178,19 @@ def _fitted(
 
 
 def _declared(
+    family: str,
+    formula: str,
+    *,
     bounds: Mapping[str, Sequence[float]],
-    levels: Mapping[str, Sequence[Any]],
-    center: Mapping[str, float],
-    scale: Mapping[str, float],
+    levels: Mapping[str, Sequence[Any]] | None = None,
+    center: Mapping[str, float] | None = None,
+    scale: Mapping[str, float] | None = None,
 ) -> dict[str, NumberColumn | CategoryColumn]:
     """Return public declarations by column; refuse what is no pair of bounds, and columns declared twice."""
+    levels, center, scale = levels or {}, center or {}, scale or {}
+    if family == "logistic":  # an event is 0 or 1 if its column is not declared
+        event = read_formula(formula, [*bounds, *levels]).left
+        bounds = {**{name: (0.0, 1.0) for name in event if name not in levels}, **bounds}
     found: dict[str, NumberColumn | CategoryColumn] = {}
     for name, pair in bounds.items():
         numbers = list(map(float, pair)) if isinstance(pair, tuple | list | np.ndarray) else []

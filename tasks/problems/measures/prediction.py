@@ -8,7 +8,7 @@ import numpy as np
 import dpalgos
 from data.store.references import FramesRef
 from dpalgos.models.families import get_family
-from dpalgos.rows.wide import FormulaDesign
+from dpalgos.rows.wide import Design
 from tasks.problems.problem import Draw, HeadlineRun, Problem
 from tasks.problems.sources.table_folds import OVER_PRINTED, PRINTED
 
@@ -44,7 +44,7 @@ class Prediction(Problem):
         A row is taken for 1 where its linear predictor is positive. Where predictors tie, the ROC curve
         takes the average over all orders of the tied rows.
         """
-        scores = FormulaDesign(draw.sample).predict(draw.columns(answer.estimate))
+        scores = Design(draw.sample).predict(draw.columns(answer.estimate))
         y, mask = draw.sample.response(), draw.sample.row_mask
         assert mask is not None
         if self.response_family == "logistic":
