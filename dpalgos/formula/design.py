@@ -50,7 +50,8 @@ class NumberColumn:
     def values(self, u: FloatArray) -> FloatArray:
         """Return the quantiles at u (n,) of the beta law with this center and scale."""
         (center, scale), width = self.unit, self.upper - self.lower
-        mean = min(max((center - self.lower) / width, 0.01), 0.99)
+        least = min(scale / width, 0.25)
+        mean = min(max((center - self.lower) / width, least), 1 - least)
         total = max(mean * (1 - mean) * (width / scale) ** 2 - 1, 0.1)
         found = scipy.special.betaincinv(mean * total, (1 - mean) * total, u)
         return np.asarray(self.lower + width * found)
@@ -122,8 +123,7 @@ class FormulaDesign:
     code: Code
     terms: tuple[str, ...]
     names: tuple[str, ...]  # of the columns that are fitted, but for the constant: by the term that each adds
-    sources: tuple[tuple[str, ...], ...]  # the declared columns of these terms
-    ends: FloatArray  # (m, 2), the bounds of the columns that are fitted on public rows
+    sources_of: tuple[tuple[str, ...], ...]  # the declared columns of these terms
     constant: bool
     back: FloatArray
     references: Mapping[str, Any]  # category → its reference level
@@ -143,24 +143,38 @@ class FormulaDesign:
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The declared columns that terms and offset are computed from."""
-        return self.reading.right
+        """The declared columns that it is computed from."""
+        return tuple(self.declared)
+
+    @property
+    def derived_response(self) -> str:
+        """The name of a response that is computed from declared columns, or ""."""
+        return "" if self.response is None or self.response.column else f"~ {self.response.name}"
+
+    @property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """The columns that it adds to a table, with the declared ones that decide most of their values."""
+        found = {f"~ {name}": each for name, each in zip(self.names, self.sources_of, strict=True)}
+        return found | ({self.derived_response: self.reading.left} if self.derived_response else {})
+
+    def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Return the columns that it adds to a table, as far as there are the declared ones."""
+        found: dict[str, FloatArray] = {}
+        if set(self.reading.right) <= set(rows):
+            found |= zip((f"~ {name}" for name in self.names), self.matrix(rows).T, strict=False)
+        if self.response and self.derived_response and set(self.reading.left) <= set(rows):
+            found[self.derived_response] = self.response.values(rows)
+        return found
 
     @property
     def described(self) -> dict[str, Any]:
         """All that decides its columns, as plain data."""
         columns = {
-            name: list(each.levels)
-            if isinstance(each, CategoryColumn)
-            else [each.lower, each.upper, *each.unit]
+            name: getattr(each, "levels", None) or [each.lower, each.upper, *each.unit]  # type: ignore[union-attr]
             for name, each in sorted(self.declared.items())
         }
-        sides = {"response": self.response, "offset": self.offset}
-        return {
-            "terms": list(self.terms),
-            "columns": columns,
-            **{key: each.name for key, each in sides.items() if each},
-        }
+        sides = [each.name for each in (self.response, self.offset) if each]
+        return {"terms": self.terms, "columns": columns, "sides": sides}
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
@@ -222,22 +236,19 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
         offset = replace(offset, name=f"offset({offset.name})", center=constant * offset.center, scale=1.0)
         back = np.column_stack([-offset.center * constant * back[:, -1], back])
         fitted, sources = [offset.name, *fitted], [reading.names.used(reading.offset), *sources]
-    design = FormulaDesign(
+    return FormulaDesign(
         reading=reading,
         declared=columns,
         code=code,
         terms=names,
         names=tuple(fitted),
-        sources=tuple(sources),
-        ends=np.zeros((0, 2)),
+        sources_of=tuple(sources),
         constant=constant,
         back=back,
         references=_references(code),
         response=_side(reading.response, reading, columns, rows) if reading.response else None,
         offset=offset,
     )
-    Z = design.matrix(rows)
-    return replace(design, ends=np.column_stack([Z.min(axis=0), Z.max(axis=0)]))
 
 
 def public_rows(declared: Declared, n: int) -> dict[str, Any]:

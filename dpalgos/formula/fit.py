@@ -65,7 +65,7 @@ class FormulaResult(Result):
 
     def predict(self, frame: Any) -> FloatArray:
         """Return predictions for rows of a frame, (n,): responses, or chances of the second level."""
-        rows = _rows_of(frame, self.design, self.design.uses)
+        rows = _rows_of(frame, self.design, self.design.reading.right)
         center, scale = self.response_units
         linear = scale * self.design.matrix(rows) @ self.estimate + center
         if self.about.family == "logistic":

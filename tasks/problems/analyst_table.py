@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks
-from dpalgos.formula.design import FormulaDesign, NumberColumn
-from dpalgos.typing import FloatArray
+from dpalgos.formula.design import FormulaDesign, public_rows
 from tasks.file_schema import Number, Strict
 
 Text = Annotated[str, Field(min_length=1)]
@@ -105,20 +104,6 @@ class AnalystColumn(Strict):
         return (self.name,)
 
     @property
-    def formula(self) -> "FormulaValues | None":
-        """The formula that it is derived by, if it is."""
-        return None
-
-    @property
-    def raw(self) -> Column:
-        """A column of numbers as it stands in the file, without its transform."""
-        assert self.lower is not None
-        assert self.upper is not None
-        units = (None, None) if self.transform else (self.center, self.scale)
-        center, scale = NumberColumn(self.lower, self.upper, *units).unit
-        return Column(self.name, "float64", self.unit, self.lower, self.upper, self.source, center, scale)
-
-    @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """Its public bounds about its center, if it is an offset."""
         return None
@@ -168,67 +153,28 @@ class AnalystColumn(Strict):
         return (Column(name, "float64", unit, low, high, self.source, center, scale),)
 
 
-@dataclass(frozen=True, eq=False)
-class FormulaValues:
-    """The columns of a formula, computed from the declared columns of a row; none stands in the file."""
-
-    design: FormulaDesign
-    response: str = ""  # the name of its response, where that is no declared column
-
-    @property
-    def covariates(self) -> tuple[str, ...]:
-        return tuple(f"~ {name}" for name in self.design.names)
-
-    @property
-    def sources(self) -> dict[str, tuple[str, ...]]:
-        """The declared columns that decide each column's values, its own term's."""
-        found = dict(zip(self.covariates, self.design.sources, strict=True))
-        return found | ({self.response: self.design.reading.left} if self.response else {})
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.design.uses, *(self.design.reading.left if self.response else ()))))
-
-    @property
-    def described(self) -> dict[str, Any]:
-        return self.design.described
-
-    def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
-        """Return its columns (n,) by name: of a response where there are the columns that it is made of."""
-        found = dict(zip(self.covariates, self.design.matrix(rows).T, strict=False))
-        if self.response and self.design.response and set(self.design.reading.left) <= set(rows):
-            found[self.response] = self.design.response.values(rows)
-        return found
-
-    def ends(self, name: str) -> tuple[float, float, float, float]:
-        """Return public bounds, center and scale of a column."""
-        one = self.design.response
-        if name == self.response and one:
-            return one.lower, one.upper, one.center, one.scale
-        j = self.covariates.index(name)
-        return (*self.design.ends[j], 0.0, 1.0)
-
-
 class DerivedColumn(AnalystColumn):
-    """A column of a formula, which is fitted."""
+    """A column that a formula computes from others: one that is fitted, or its response."""
 
-    derived: Annotated[InstanceOf[FormulaValues], PlainSerializer(lambda each: each.described)]
+    derived: Annotated[InstanceOf[FormulaDesign], PlainSerializer(lambda design: design.described)]
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "DerivedColumn":
         return self
 
     @classmethod
-    def of(cls, name: str, formula: FormulaValues) -> "DerivedColumn":
-        lower, upper, center, scale = formula.ends(name)
-        source = "from the bounds of its columns"
-        return cls(
-            name=name, lower=lower, upper=upper, center=center, scale=scale, source=source, derived=formula
-        )
-
-    @property
-    def formula(self) -> FormulaValues:
-        return self.derived
+    def all_of(cls, design: FormulaDesign) -> tuple["DerivedColumn", ...]:
+        columns, response = [], design.response
+        for name, values in design.values(public_rows(design.declared, 1024)).items():
+            is_response = response is not None and name == design.derived_response
+            numbers: dict[str, Any] = {
+                "lower": values.min(),
+                "upper": values.max(),
+                "center": response.center if response and is_response else 0.0,
+                "scale": response.scale if response and is_response else 1.0,
+            }
+            columns.append(cls(name=name, source="from the bounds of its columns", derived=design, **numbers))
+        return tuple(columns)
 
     @property
     def declared(self) -> DeclaredColumn:
@@ -236,12 +182,12 @@ class DerivedColumn(AnalystColumn):
 
     @property
     def uses(self) -> tuple[str, ...]:
-        return self.derived.uses
+        reading = self.derived.reading
+        return reading.left if self.name == self.derived.derived_response else reading.right
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
-        is_offset = self.derived.design.offset is not None and self.name == self.derived.covariates[0]
-        return self.derived.design.offset_bounds if is_offset else None
+        return self.derived.offset_bounds if self.name == next(iter(self.derived.sources)) else None
 
 
 def unit_of_level(n_levels: int) -> tuple[float, float]:

@@ -17,8 +17,8 @@ import scipy
 from pydantic import Field
 
 from data.dataset import Column
+from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Number, Strict
-from tasks.problems.analyst_table import FormulaValues
 
 Share = Annotated[Number, Field(ge=0, lt=1)]
 Correlation = Annotated[Number, Field(gt=-1, lt=1)]
@@ -144,7 +144,7 @@ class DeclaredRows:
     family: str  # of a generalized linear model; empty for others
     guesses: Guesses
     offset: str = ""  # the covariate of which the linear predictor has once its value
-    formula: FormulaValues | None = None  # by which covariates are computed
+    formula: FormulaDesign | None = None  # by which covariates are computed
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def left_open(self) -> tuple[str, ...]:
@@ -190,8 +190,7 @@ class DeclaredRows:
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
             rows[name] = np.array(self.levels[name])[codes] if self.formula else codes
         if self.formula:
-            fitted = self.formula.values(rows)
-            table = {name: fitted[name] for name in self.formula.covariates}
+            table = self.formula.values(rows)
         if self.response is not None:
             position = _POSITION_OF_RESPONSE.get(self.family, _POSITION)
             if self.family == "logistic" and rng.random() < _RARE_EVENTS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dpalgos.errors import InputError
 from dpalgos.formula.design import CategoryColumn, FormulaDesign, NumberColumn, design_of
 from tasks.errors import SpecError
-from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn, FormulaValues
+from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +28,14 @@ def expand_formula(formula: str, table: AnalystTable) -> FormulaColumns:
         raise SpecError(f"formula must keep its intercept, which every regression here has, got {formula!r}")
     if design.response is None:
         raise SpecError(f"formula must have a response on its left, got {formula!r}; write response ~ terms")
-    transformed = [column.name for column in table.columns if column.transform]
-    is_declared = design.response.column and design.response.column not in transformed
-    values = FormulaValues(design, "" if is_declared else f"~ {design.response.name}")
-    derived = [DerivedColumn.of(name, values) for name in values.sources]
+    if twice := [column.name for column in table.columns if column.transform and column.name in design.uses]:
+        raise SpecError(
+            f"transform of {twice[0]!r} must be left out where a formula uses it; write log(…) there"
+        )
     return FormulaColumns(
-        table=table.model_copy(update={"columns": (*table.columns, *derived)}),
-        response=values.response or design.response.column,
-        covariates=values.covariates,
+        table=table.model_copy(update={"columns": (*table.columns, *DerivedColumn.all_of(design))}),
+        response=design.derived_response or design.response.column,
+        covariates=tuple(name for name in design.sources if name != design.derived_response),
         design=design,
     )
 
@@ -51,5 +51,4 @@ def _declaration(column: AnalystColumn) -> NumberColumn | CategoryColumn:
         return CategoryColumn(column.categories)
     assert column.lower is not None
     assert column.upper is not None
-    units = (None, None) if column.transform else (column.center, column.scale)
-    return NumberColumn(column.lower, column.upper, *units)
+    return NumberColumn(column.lower, column.upper, column.center, column.scale)

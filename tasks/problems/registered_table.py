@@ -33,7 +33,7 @@ from dpalgos.models.families import family_class, get_family
 from dpalgos.models.risk import Risk, minimize
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import DISTINCT
-from tasks.problems.analyst_table import AnalystTable
+from tasks.problems.analyst_table import AnalystTable, DerivedColumn
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.file_units import AT_CENTERS, FileUnits
 from tasks.problems.formula import FormulaColumns
@@ -327,10 +327,13 @@ class RegisteredTable(DatasetSource, ABC):
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.analyst_table.columns if self.analyst_table else ()
-        formula = next(
-            (each.formula for each in declared if each.formula and each.name in self.covariates), None
+        formulas = (
+            each.derived
+            for each in declared
+            if isinstance(each, DerivedColumn) and each.name in self.covariates
         )
-        covariates = formula.uses if formula else self.covariates
+        formula = next(formulas, None)
+        covariates = formula.reading.right if formula else self.covariates
         categories = {
             column.name: column.declared.table_columns
             for column in declared
@@ -339,13 +342,9 @@ class RegisteredTable(DatasetSource, ABC):
         indicators = [*categories, *(name for group in categories.values() for name in group)]
         levels = {column.name: column.categories for column in declared if column.categories}
         guesses = guesses.by_column(levels)
-        known = {*self.covariates, *covariates, *levels, *([self.response] if self.response else [])}
-        guesses.check_names({*known, *(name for group in categories.values() for name in group)})
-        raw = {column.name: column.raw for column in declared if not column.categories} if formula else {}
+        guesses.check_names({*covariates, *levels, *indicators, *([self.response] if self.response else [])})
         return DeclaredRows(
-            numbers=tuple(
-                raw.get(name) or self.about.column(name) for name in covariates if name not in indicators
-            ),
+            numbers=tuple(self.about.column(name) for name in covariates if name not in indicators),
             categories=categories,
             response=self.about.column(self.response) if self.response else None,
             family=self.family,

@@ -17,6 +17,7 @@ TABLE = AnalystTable(
         AnalystColumn(name="age", lower=18, upper=90, source="law"),
         AnalystColumn(name="region", categories=("north", "south", "west"), source="map"),
         AnalystColumn(name="cost", lower=1, upper=5000, source="tariff"),
+        AnalystColumn(name="weight", lower=1, upper=5000, transform="log", source="tariff"),
     ),
 )
 
@@ -59,6 +60,7 @@ def test_the_reference_of_a_category_is_the_formulas():
     [
         ("cost ~ 0 + age", "intercept"),
         ("~ age", "response"),
+        ("cost ~ log(weight)", "transform"),
         ("cost ~ height", "'height'"),
         ("cost ~ mean(age)", "mean"),
         ("cost ~ age + I(age - 1)", "repeats"),
