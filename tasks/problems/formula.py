@@ -32,6 +32,8 @@ def expand_formula(formula: str, table: AnalystTable) -> FormulaColumns:
         raise SpecError(
             f"transform of {twice[0]!r} must be left out where a formula uses it; write log(…) there"
         )
+    if twice := [column.name for column in table.columns if column.name in design.sources]:
+        raise SpecError(f"column {twice[0]!r} has the name that a term has here; rename it")
     return FormulaColumns(
         table=table.model_copy(update={"columns": (*table.columns, *DerivedColumn.all_of(design))}),
         response=design.derived_response or design.response.column,

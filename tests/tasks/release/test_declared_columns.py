@@ -19,7 +19,7 @@ from tasks.release.record import record_of
 from tasks.release.request import ReleaseColumns
 from tasks.release.table import table_as_declared
 from tasks.report.coefficients import text_of
-from tests.tasks.analyst_tables import edited, release, study_of
+from tests.tasks.analyst_tables import edited, initialized, release, study_of
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
@@ -107,6 +107,20 @@ def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, mon
     assert plain[product[0]]["lower"] == pytest.approx(moved[product[1]]["lower"])
     at_55 = plain["C(smoker)[T.yes]"]["shrunk"] + 55 * plain[product[0]]["shrunk"]
     assert at_55 == pytest.approx(moved["C(smoker)[T.yes]"]["shrunk"])
+
+
+@pytest.mark.parametrize(
+    "names", [("pre-post", "1"), ("log(b)", "2019"), ("Q", "x.y"), ("a b", "年齢"), ("C(g)", "0")]
+)
+def test_a_release_looks_up_names_and_never_runs_them(tmp_path, ledger, monkeypatch, names):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(0.5, 1, (4000, 4)), columns=[*names, "pre", "post"]).assign(b=1.0)
+    table["y"] = 1 + 2 * table[names[0]] + 3 * table[names[1]] + rng.normal(0, 0.01, 4000)
+    initialized(tmp_path, table, bounds={"y": (0, 8)}, formula=f"y ~ `{names[0]}` + Q('{names[1]}')")
+    answer = asked(tmp_path, ledger)
+    assert list(answer.estimate) == ["Intercept", names[0], f"Q('{names[1]}')"]
+    np.testing.assert_allclose(list(answer.estimate.values()), [1, 2, 3], atol=0.2)
 
 
 @pytest.mark.parametrize(
