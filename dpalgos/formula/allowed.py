@@ -237,23 +237,19 @@ def _parsed(formula: str, left: str, right: str) -> tuple[list[str], list[tuple[
 def _parser() -> Any:
     """Return formulaic's parser, but that of a power, terms of lower degree come first, as in patsy."""
     from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
-    from formulaic.parser.types import Operator, OrderedSet
 
     class Operators(DefaultOperatorResolver):  # type: ignore[misc]  # it has no types
         @property
-        def operators(self) -> list[Operator]:
+        def operators(self) -> list[Any]:
+            others = [each for each in super().operators if each.symbol != "**"]
             (power,) = (each for each in super().operators if each.symbol == "**")
 
             def by_degree(*sides: Any) -> Any:
-                return OrderedSet(sorted(power.to_terms(*sides), key=lambda term: len(term.factors)))
+                terms = power.to_terms(*sides)
+                return type(terms)(sorted(terms, key=lambda term: len(term.factors)))
 
-            others = [each for each in super().operators if each is not power and each.symbol != "**"]
-            return [
-                *others,
-                Operator(
-                    "**", arity=2, precedence=power.precedence, associativity="right", to_terms=by_degree
-                ),
-            ]
+            kept = {"arity": 2, "precedence": power.precedence, "associativity": "right"}
+            return [*others, type(power)("**", to_terms=by_degree, **kept)]
 
     return DefaultFormulaParser(operator_resolver=Operators())
 

@@ -26,8 +26,8 @@ from dpalgos.typing import FloatArray
 
 INTERCEPT = "Intercept"
 _ROWS, _OF_ENDS = 4096, 4  # quasi-random public rows; how many there are for each row of ends
-_MOST_COLUMNS = 2_000
-_WEIGHT_OF_ENDS = 1e-3  # in the decomposition: they show what is identified, and hardly move a center
+_MOST_COLUMNS, _QUANTILES = 2_000, 4096
+_WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show what is identified, and move no center
 _LARGEST = 1e60
 _REPEATED = 1e-10  # of a column's length: less is rounding
 
@@ -53,8 +53,14 @@ class NumberColumn:
         least = min(scale / width, 0.25)
         mean = min(max((center - self.lower) / width, least), 1 - least)
         total = max(mean * (1 - mean) * (width / scale) ** 2 - 1, 0.1)
-        found = scipy.special.betaincinv(mean * total, (1 - mean) * total, u)
-        return np.asarray(self.lower + width * found)
+        quantiles = _quantiles(mean * total, (1 - mean) * total)
+        return np.asarray(self.lower + width * quantiles[(u * len(quantiles)).astype(int)])
+
+
+@cache
+def _quantiles(a: float, b: float) -> FloatArray:
+    """Return quantiles of a beta law."""
+    return np.asarray(scipy.special.betaincinv(a, b, (np.arange(_QUANTILES) + 0.5) / _QUANTILES))
 
 
 @dataclass(frozen=True)
@@ -218,12 +224,12 @@ def design_of(formula: str, declared: Declared) -> FormulaDesign:
     terms = _in_order(reading, columns)
     rows = public_rows(columns, _ROWS)
     code, P = _settled(terms, reading, columns, rows)
-    if 8 * P.shape[1] > _ROWS:
+    if 4 * P.shape[1] > _ROWS:
         if P.shape[1] > _MOST_COLUMNS:
             raise InputError(
                 f"formula must have at most {_MOST_COLUMNS:,} columns, got {P.shape[1]:,}; name fewer"
             )
-        rows = public_rows(columns, 1 << (8 * P.shape[1]).bit_length())
+        rows = public_rows(columns, 1 << (4 * P.shape[1]).bit_length())
         code, P = _settled(terms, reading, columns, rows)
     names = _terms(code, terms)
     term_of = [term for term, each in zip(terms, code.spec.structure, strict=True) for _ in each.columns]
@@ -258,7 +264,7 @@ def public_rows(declared: Declared, n: int) -> dict[str, Any]:
     u[n] = 1 - 0.5 / n  # all at the upper ends
     rows: dict[str, Any] = {}
     for (name, each), of_column in zip(declared.items(), u.T, strict=True):
-        rows[name] = each.values(np.minimum(of_column, 1.0))
+        rows[name] = each.values(np.minimum(of_column, 1 - 1e-9))
         if isinstance(each, NumberColumn):
             rows[name][n:] = np.where(of_column[n:] < 0.5, each.lower, each.upper)
     return rows
@@ -272,30 +278,32 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
     """
     n = len(P) * _OF_ENDS // (_OF_ENDS + 1)
     weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHT_OF_ENDS)[:, None]
-    if repeated := _dependent(weight * P):
+    both = np.asarray(np.linalg.qr(weight * np.column_stack([np.ones(len(P)), P]), mode="r"))
+    ones, (Q, R) = both[:, 0], np.linalg.qr(both[:, 1:])
+    if repeated := _dependent(R):
         raise InputError(
             f"formula: the term {names[repeated[0]]!r} repeats what other terms say, so that no rows can "
             'tell their coefficients; take it out (of cr(…), add constraints="center")'
         )
-    last = _dependent(weight * np.column_stack([np.ones(len(P)), P]))  # of a constant and P at most one
+    last = _dependent(both)  # with a constant before P, at most one
     kept = [j for j in range(P.shape[1]) if [j + 1] != last]
-    H = np.eye(P.shape[1])
-    if last:
-        Q, R = np.linalg.qr(weight * P)
-        H = np.column_stack([np.linalg.solve(R, (Q * weight).sum(axis=0)), H[:, kept]])
-    T = np.linalg.inv(np.linalg.qr(weight * (P @ H))[1])
-    T *= np.where((P[n] @ H @ T) < -_REPEATED, -1, 1)  # positive where all are at their upper ends
-    Z = (P @ H @ T)[:n]
-    spread = np.sqrt((Z**2).mean(axis=0))
-    levels = np.concatenate([[False] * len(last), np.asarray(has_levels)[kept]])
-    M = H @ T / np.where(levels, np.maximum(spread, np.abs(Z).max(axis=0) / 2), spread)
-    return kept, np.column_stack([M[:, 1:], H[:, 0]]) if last else M
+    H = np.eye(P.shape[1])[:, kept]
+    if last:  # P times the first column is constant
+        H = np.column_stack([np.linalg.solve(R, Q.T @ ones), H])
+    T = H @ np.linalg.inv(np.linalg.qr(R @ H, mode="r")) * np.sqrt(n)
+    T *= np.where(P[n] @ T < 0, -1, 1)  # positive where all are at their upper ends
+    levels = np.flatnonzero(np.concatenate([[False] * len(last), np.asarray(has_levels)[kept]]))
+    T[:, levels] /= np.maximum(np.abs(P[:n] @ T[:, levels]).max(axis=0) / 2, 1)
+    return kept, np.column_stack([T[:, 1:], H[:, 0]]) if last else T
 
 
-def _dependent(C: FloatArray) -> list[int]:
-    """Return the columns that earlier ones span."""
-    R = np.linalg.qr(C, mode="r")
-    return list(np.flatnonzero(np.abs(np.diag(R)) <= _REPEATED * np.linalg.norm(C, axis=0)))
+def _lengths(C: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.norm(C, axis=0))
+
+
+def _dependent(R: FloatArray) -> list[int]:
+    """Return the columns that earlier ones span, of a triangular factor."""
+    return list(np.flatnonzero(np.abs(np.diag(R)) <= _REPEATED * _lengths(R)))
 
 
 def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, Any]) -> SideColumn:
@@ -340,13 +348,13 @@ def _category(code: str, reading: Reading, declared: Declared) -> bool:
 
 def _references(code: Code) -> dict[str, Any]:
     """Return the reference level of each category that has one."""
-    from formulaic.transforms.contrasts import UNSET, TreatmentContrasts
+    from formulaic.transforms.contrasts import TreatmentContrasts
 
     found: dict[str, Any] = {}
     for factor, (_, state) in code.spec.encoder_state.items():
         if "contrasts" in state and isinstance(contrasts := state["contrasts"].contrasts, TreatmentContrasts):
             (name,) = code.reading.names.used(factor)
-            found[name] = state["categories"][0] if contrasts.base is UNSET else contrasts.base
+            found[name] = contrasts.base if contrasts.base in state["categories"] else state["categories"][0]
     return found
 
 
@@ -425,14 +433,14 @@ def _evaluated(
 def _functions() -> dict[str, Any]:
     """Return the functions that formulaic does not have, or has in a way that may refuse a row."""
     from formulaic.transforms import basis_spline, stateful_transform
-    from formulaic.transforms.contrasts import UNSET, TreatmentContrasts
+    from formulaic.transforms.contrasts import TreatmentContrasts
 
     @stateful_transform  # type: ignore[untyped-decorator]
     def clipped_spline(x: Any, *given: Any, _state: Any = None, **named: Any) -> Any:
         return basis_spline(x, *given, extrapolation="clip", _state=_state, **named)
 
     class Treatment(TreatmentContrasts):  # type: ignore[misc]
-        def __init__(self, reference: Any = UNSET) -> None:
-            super().__init__(base=reference)
+        def __init__(self, *given: Any, **reference: Any) -> None:  # patsy's name of the argument
+            super().__init__(*given, *reference.values())
 
     return {"log1p": np.log1p, "sqrt": np.sqrt, "numpy": np, "bs": clipped_spline, "Treatment": Treatment}
