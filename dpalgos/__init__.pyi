@@ -4,7 +4,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from dpalgos.accounting.open_budget import Budget as Budget
+from dpalgos.accounting.budget import Budget as Budget
 from dpalgos.api import Result as Result
 from dpalgos.catalog import Estimator as Estimator
 from dpalgos.catalog import catalog as catalog
@@ -33,6 +33,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Noisy second moments with a ridge that adapts to the released least eigenvalue."""
 
@@ -51,6 +52,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Least squares on noisy sums of rows in boxes, corrected for the noise in the rows' sums."""
 
@@ -72,6 +74,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Noisy second moments once, then rounds of AdaSSP on clipped residuals."""
 
@@ -91,6 +94,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Solves noisy normal equations; intervals by the parametric bootstrap."""
 
@@ -111,6 +115,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The mean of entries within public bounds of their columns, with the least noise for that box."""
 
@@ -130,6 +135,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Gradient descent with Gaussian noise, each row's gradient clipped; needs no bounds on the data."""
 
@@ -152,6 +158,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The mean of rows clipped to a ball, with noise in proportion to the columns' spreads."""
 
@@ -172,6 +179,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Means of rows clipped to a shrinking ball, each centered at the one before."""
 
@@ -192,6 +200,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Newton's method with noise on every gradient and on every direction."""
 
@@ -217,6 +226,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Gradient descent on the likelihood with Gaussian noise on every gradient."""
 
@@ -242,6 +252,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Projected gradient descent with Gaussian noise on every gradient."""
 
@@ -262,6 +273,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The mean of truncated entries with Gaussian noise."""
 
@@ -287,6 +299,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Noisy gradient steps on random batches, whose secrecy counts, or on batches that take turns."""
 
@@ -310,6 +323,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Gradient steps of a GLM of which the largest entries are selected and released with noise."""
 
@@ -336,6 +350,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Gradient steps of which the largest entries are selected and released with noise."""
 
@@ -358,6 +373,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The largest entries of the truncated mean, selected and released with noise."""
 
@@ -375,6 +391,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Newton's method on the likelihood, without privacy."""
 
@@ -394,6 +411,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Newton steps of least squares with noisy residual products and sketched curvatures."""
 
@@ -412,6 +430,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Gradient steps that keep the largest coefficients only, without privacy."""
 
@@ -428,6 +447,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Gradient steps that keep the largest coefficients only, without privacy."""
 
@@ -447,6 +467,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Finds each coordinate's bin, then releases the mean of values truncated around it."""
 
@@ -463,6 +484,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The lasso, or logistic regression with an ℓ1 penalty, without privacy."""
 
@@ -491,6 +513,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Each group sends noisy gradients at what the groups before it have found; isotropic rows."""
 
@@ -519,6 +542,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Each group sends noisy gradients at what the groups before it have found; correlated rows."""
 
@@ -544,6 +568,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Each person sends noisy second moments once; the server solves the normal equations."""
 
@@ -570,6 +595,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Each person sends a noisy row times response once; second moments come from public rows."""
 
@@ -595,6 +621,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Minimizes the risk plus a random linear term; exact in one go, without steps to pay for."""
 
@@ -609,6 +636,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Least squares without privacy."""
 
@@ -630,6 +658,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Adds noise to the minimum of the regularized risk."""
 
@@ -658,6 +687,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Whitens the rows privately, then takes a few clipped Newton-like steps; needs no bounds."""
 
@@ -684,6 +714,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Whitens the rows privately, then takes a few clipped gradient steps; needs no bounds."""
 
@@ -705,6 +736,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Steps towards noisily chosen corners of an ℓ1 ball; for regression, or means if y is None."""
 
@@ -724,6 +756,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The mean along a few axes that public rows show, shrunk towards them."""
 
@@ -738,6 +771,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The mean without privacy."""
 
@@ -767,6 +801,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Selects columns once by their covariance with the response, then fits a GLM on them."""
 
@@ -788,6 +823,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Selects columns once by their covariance with the response, then fits them by noisy moments."""
 
@@ -807,6 +843,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Least squares on a Gaussian sketch, which a ridge makes private."""
 
@@ -821,6 +858,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The entries of the mean that are largest in magnitude, without privacy."""
 
@@ -840,6 +878,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """A point of great depth among regressions on parts of the rows; needs no bounds at all."""
 
@@ -863,6 +902,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Averages each user's rows, finds where users lie, and adds noise in proportion to their spread."""
 
@@ -891,6 +931,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Regularized fits on disjoint groups of users, each started where the last one ended."""
 
@@ -919,6 +960,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Gradient descent on winsorized means of users' gradients."""
 
@@ -943,6 +985,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """Chooses among public candidates by winsorized mean losses of users, with random stopping."""
 
@@ -956,6 +999,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
 ) -> Result:
     """The vector of zeros: the floor that a useful estimate must beat."""
 
@@ -970,5 +1014,6 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
     **keywords: Any,
 ) -> Result: ...

@@ -34,6 +34,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
     **keywords: Any,
 ) -> Result: ...
 """
@@ -69,6 +70,7 @@ def _overload(entry: Estimator) -> str:
             "    replicates: int = 1,",
             "    row_mask: object = None,",
             "    user_ids: object = None,",
+            "    budget: Budget | None = None,",
             ") -> Result:",
             f'    """{entry.summary}"""',
         ]

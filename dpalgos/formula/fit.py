@@ -22,6 +22,7 @@ from dpalgos.formula.design import (
 from dpalgos.formula.terms import columns_named
 from dpalgos.goodness import binned, in_units
 from dpalgos.intervals.half_widths import WHY, warn_of_none
+from dpalgos.release.noise_source import generator_of
 from dpalgos.typing import FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
@@ -241,9 +242,7 @@ def _fitted(
         keywords["offset_bounds"] = basis.offset_bounds
     if interval is not None:
         keywords["interval"] = interval
-    rng = (
-        random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(random_state)
-    )
+    rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     result = estimate(
         _FAMILIES[family],
         basis.matrix(rows),

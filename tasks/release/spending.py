@@ -1,6 +1,6 @@
 """What the charges of one dataset cost together, and whether one more fits into its budget.
 
-The rule is the filter of :mod:`dpalgos.accounting.filters`. The part of δ that it sets aside for failures is
+The rule is the filter of :mod:`dpalgos.accounting.budget`. The part of δ that it sets aside for failures is
 what the first charge takes, which is chosen before any answer: usually nothing. Later charges that may fail
 are refused.
 """

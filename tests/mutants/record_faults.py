@@ -16,16 +16,19 @@ from tests.mutants.changes import (
 from tests.mutants.fault import Fault, certified, hardened_law, neighbors, replayed, witness
 
 RECORD_FAULTS = {
-    "dpalgos/accounting/filters.py": {
-        "two adaptive calls are composed as one": Fault("concentrated_filter_epsilon", number(1, 2), "test_adaptive_calls_are_summed_and_not_composed_as_one"),
-        "after an answer the better of two filters counts": Fault("concentrated_filter_epsilon", call("epsilon", "min({all}, gaussian_filter_epsilon(calls, delta))"), "test_no_tree_of_choices_exceeds_delta"),
-        "failures are set aside when they come": Fault("concentrated_filter_epsilon", argument("epsilon", 1, "None"), "test_filters"),
-        "of disjoint groups the cheapest one counts in a budget": Fault("gaussian_filter_epsilon", call("max", "min({0})"), "test_gaussian_answers_of_disjoint_groups_cost_their_dearest_one_each_time"),
-    },
-    "dpalgos/accounting/open_budget.py": {
+    "dpalgos/accounting/budget.py": {
+        "two adaptive calls are composed as one": Fault("filter_epsilon", number(1, 2), "test_adaptive_calls_are_summed_and_not_composed_as_one"),
+        "after an answer the better of two filters counts": Fault("filter_epsilon", call("epsilon", "min({all}, certified_epsilon([event for call in calls for event in call], delta))"), "test_no_tree_of_choices_exceeds_delta"),
+        "failures are set aside when they come": Fault("filter_epsilon", argument("epsilon", 1, "None"), "test_filters"),
         "an answer is not among those that are compared with the budget": Fault("Budget._check", argument("_proved", 0, "others", nth=0), "test_a_budget_sums_calls_and_withholds_what_exceeds_it"),
-        "a refused answer takes earlier ones with it": Fault("charged_to_open_budgets", condition("call", "False"), ("test_filters", "test_library")),
-        "answers that may fail take the default share of δ whatever is set aside": Fault("Budget.__init__", condition("failure_delta", "True", nth=1), "test_filters"),
+        "a refused answer takes earlier ones with it": Fault("Budget.counting", condition("call", "False"), ("test_filters", "test_budget")),
+        "answers that may fail take the default share of δ whatever is set aside": Fault("Budget.__init__", condition("failure_delta", "True", nth=0), "test_filters"),
+    },
+    "dpalgos/release/noise_source.py": {
+        "without a random state fits share a seed": Fault("generator_of", call("default_rng", "np.random.default_rng(0)", nth=0), "test_without_a_random_state_noise_is_not_that_of_a_global_one"),
+        "fits of one seed are counted in a budget": Fault("generator_of", condition("in_budget", "False"), "test_fits_within_a_budget_may_not_share_a_random_state"),
+        "the last draw of a request is used again": Fault("Noise._draw", name("count", "max(count - 1, 0)", nth=3), "test_no_draw_is_used_twice"),
+        "the draws of a part start again": Fault("Noise.select", returns("Noise([np.random.Generator(type(r.bit_generator)(r.bit_generator.seed_seq)) for r in self._rngs[replicates]])"), "test_no_draw_is_used_twice"),
     },
     "dpalgos/central/dp_glm.py": {
         "noise is that of the first iterate": Fault("noisy_descent", argument("predictor_norm", 0, "0 * {all}"), witness("dp_glm: logistic-tight")),
@@ -77,10 +80,6 @@ RECORD_FAULTS = {
     },
     "dpalgos/mechanisms/for_intervals/tails.py": {"a row with a moved cell counts twice": Fault("counts_by_level", returns("{all} if moved is None else {all} + counts(np.where(moved[:, None], FAR, 0 * sizes) * group.weights)"), neighbors("clipped_mean: interval-tight", "preconditioned_regression: interval-tight"))},
     "dpalgos/mechanisms/for_intervals/spread.py": {"a row with a moved cell counts twice in every column": Fault("TruncatedEntries.shares_above.counted", returns("{all} if moved is None else {all} + counts(np.where(moved.any(axis=1, keepdims=True), FAR, 0.0))[..., None]"), neighbors("dp_mean: interval-tight"))},
-    "dpalgos/release/noise_source.py": {
-        "the last draw of a request is used again": Fault("Noise._draw", name("count", "max(count - 1, 0)", nth=3), "test_no_draw_is_used_twice"),
-        "the draws of a part start again": Fault("Noise.select", returns("Noise([np.random.Generator(type(r.bit_generator)(r.bit_generator.seed_seq)) for r in self._rngs[replicates]])"), "test_no_draw_is_used_twice"),
-    },
     "data/ledger/database.py": {"SQLite does not wait for the disk": Fault("SQLiteDatabase._begin", text("synchronous=EXTRA", "synchronous=OFF"), "test_a_charge_is_on_the_disk_before_it_is_returned")},
     "dpalgos/central/preconditioned_regression.py": {"an answer is shortened by true squares of the responses": Fault("preconditioned_regression", returns("{all} * (1 - 1e-9 * float((sample.y**2).mean()))"), replayed("preconditioned_regression-tight"))},
     "dpalgos/formula/fit.py": {"a formula's centers move by a trace of the rows' means": Fault("_fitted", call("shift", "({all} + 1e-9 * y.mean())"), "test_a_fit_by_formula_is_made_of_what_was_released")},
