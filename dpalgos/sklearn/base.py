@@ -31,6 +31,7 @@ _OTHERS = (
     "fit_intercept",
     "interval",
     "levels",
+    "classes",
     *_OF_X,
     *_OF_Y,
 )
@@ -139,6 +140,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         units = [name for name in settings if name in (*_OF_X, *_OF_Y)]
         public = [
             "the shape of X",
+            *(["labels"] if hasattr(self, "classes_") else []),
             f"units ({', '.join(units)})" if units else "units",
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]

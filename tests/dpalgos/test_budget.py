@@ -249,6 +249,11 @@ def fitted(random_state, **settings):
 def test_fits_within_a_budget_may_not_share_a_random_state(state):
     with pytest.raises(InputError, match="random_state"):
         fitted(state, budget=Budget(epsilon=9.0, delta=1e-6))
+    if not isinstance(state, np.random.Generator):
+        with pytest.raises(InputError, match="random_state"):
+            DPLinearRegression(**ASKED, random_state=state, budget=Budget(epsilon=9.0, delta=1e-6)).fit(
+                *table()
+            )
     one, other = fitted(None, budget=Budget(epsilon=9.0, delta=1e-6)).estimators_
     assert not np.array_equal(one.coef_, other.coef_)
 

@@ -52,7 +52,8 @@ def meta_estimators():
 
 def made(name, kind):
     is_classifier = "Classifier" in name or name == "ClassifierChain"
-    model = (DPLogisticRegression if is_classifier else DPLinearRegression)(**MODEL)
+    classes = [-1.0, 1.0] if name == "OutputCodeClassifier" else [0, 1]
+    model = DPLogisticRegression(**MODEL, classes=classes) if is_classifier else DPLinearRegression(**MODEL)
     values = {
         "estimator": model,
         "regressor": model,

@@ -63,7 +63,20 @@ RECORD_FAULTS = {
         "a fitted model keeps means of the rows": Fault("PrivateModel._released", returns("setattr(self, 'center_', X.mean(0)) or {all}"), "test_a_fitted_model_keeps_nothing_but_what_was_released"),
         "a fitted model notes how many responses are positive": Fault("PrivateModel._released", argument("get", 1, "str(int((X > 0).sum()))", nth=1), "test_a_fitted_model_keeps_nothing_but_what_was_released"),
     },
-    "dpalgos/sklearn/models.py": {"a classifier keeps the counts of its classes": Fault("_PrivateClassifier._codes", returns("setattr(self, 'counts_', np.bincount(codes)) or {all}"), "test_a_fitted_model_keeps_nothing_but_what_was_released")},
+    "dpalgos/sklearn/models.py": {
+        "a classifier keeps the counts of its classes": Fault("_PrivateClassifier._codes", returns("setattr(self, 'counts_', np.bincount(codes.astype(int))) or {all}"), "test_a_fitted_model_keeps_nothing_but_what_was_released"),
+        "labels that occur are published without a word": Fault("_PrivateClassifier._codes", condition("classes", "False"), "test_declared_classes_are_published_whatever_occurs"),
+        "declared classes are not used": Fault("_PrivateClassifier._codes", argument("codes_of", 1, "None"), "test_declared_classes_are_published_whatever_occurs"),
+        "scores are computed from labels as they come": Fault("_PrivateClassifier.score", call("labels_of", "{0}"), "test_a_fit_and_what_follows_quote_no_cell"),
+    },
+    "dpalgos/sklearn/checked.py": {
+        "conversions say what they could not convert": Fault("_quietly", call("type", "print({0}) or (_ for _ in ()).throw({0})"), "test_a_fit_and_what_follows_quote_no_cell"),
+        "complex numbers are quoted": Fault("_as_array", text("cMm", "Mm"), "test_a_fit_and_what_follows_quote_no_cell"),
+        "a single number is quoted": Fault("_as_array", operation("ndim", "False"), "test_a_fit_and_what_follows_quote_no_cell"),
+        "rows in one dimension are quoted": Fault("_named_rows", operation("ndim", "False"), "test_a_fit_and_what_follows_quote_no_cell"),
+        "labels beyond the declared ones are those of the first class": Fault("codes_of", condition("found", "False"), "test_labels_beyond_the_declared_classes_are_refused_unnamed"),
+        "hidden values of masked arrays are used": Fault("_as_array", call("where", "{2}"), "test_masked_cells_are_missing"),
+    },
     "tasks/release/release.py": {
         "the record shows the events of the rehearsal": Fault("Release.events", returns("list(self.facts['events'])"), "test_the_record_holds_the_sensitivities_that_were_drawn"),
         "an answer stores the events of the rehearsal": Fault("draw_answer", call("event_entries", "list(plan.facts['events'])"), "test_the_record_holds_the_sensitivities_that_were_drawn"),
