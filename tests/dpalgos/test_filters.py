@@ -11,7 +11,7 @@ import pytest
 from scipy.special import log_ndtr, ndtr
 
 from data.errors import BudgetExhausted
-from data.ledger.charges import Charge, Holder, PrivacyCost, Question, TotalBudget
+from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget
 from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import spending
@@ -102,7 +102,7 @@ def ledger_admits(events):
     for event in events:
         cost = PrivacyCost(**vars(spending([event])))
         question = Question("d", "c", "e", {"at": len(charges)}, EPSILON, DELTA)
-        new = Charge(question, 1, cost, "2026-01-01", Holder.here())
+        new = Charge(question, 1, cost, "2026-01-01")
         try:
             room_in(budget)(charges, new)
         except BudgetExhausted:

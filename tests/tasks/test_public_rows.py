@@ -274,7 +274,7 @@ def test_estimators_that_take_no_public_rows_refuse_them_in_a_release(tmp_path, 
     edited(tmp_path / "mine-release.toml", "[columns]", PUBLIC + "[columns]")
     said = refusal(asked, tmp_path, ledger, estimator="adassp")
     assert "for adassp" in said
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
 
 
 def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
@@ -287,14 +287,14 @@ def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
         tmp_path / "mine-release.toml", "[columns]", PUBLIC.replace("public.csv", "link.csv") + "[columns]"
     )
     assert "public.data must be another file" in refusal(asked, tmp_path, ledger)
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
 
 
 def test_rows_in_the_settings_are_refused_since_nothing_says_why_they_are_public(tmp_path, ledger):
     study(tmp_path)
     edited(tmp_path / "mine-release.toml", "[params]", "[params]\npublic_X = [[0.0, 1.0]]")
     assert "params.public_X must be" in refusal(asked, tmp_path, ledger)
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
 
 
 def test_a_replayed_record_names_the_public_table_of_the_answer(tmp_path, ledger):

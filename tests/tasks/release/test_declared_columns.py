@@ -249,7 +249,7 @@ def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new,
     with pytest.raises((SpecError, DataError, InputError)) as refused:
         asked(tmp_path, ledger)
     assert sentence in str(refused.value)
-    assert not ledger.charges("mine")
+    assert not ledger.account("mine").charges
 
 
 def with_gaps():
@@ -346,7 +346,7 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     with pytest.raises(DataError, match="only regressions"):
         asked(tmp_path, ledger, "dp_mean")
-    assert not ledger.charges("mine")
+    assert not ledger.account("mine").charges
     edited(file, "upper = 120", "upper = 120\nimpute = 60.0")
     assert asked(tmp_path, ledger, "dp_mean").estimate
 
@@ -373,7 +373,7 @@ def test_whole_users_are_released_as_declared(tmp_path, ledger):
     (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
     answer = asked(tmp_path, ledger, "user_level_mean")
     assert answer.estimate["age"] == pytest.approx(table["age"].mean(), abs=2)
-    assert ledger.charges("mine")[0].cost.unit == "user by person"
+    assert ledger.account("mine").charges[0].cost.unit == "user by person"
     edited(tmp_path / "mine-release.toml", 'user_id = "person"', 'user_id = "nobody"')
     with pytest.raises(SpecError, match="'person', got 'nobody'"):
         asked(tmp_path, ledger, "user_level_mean")
@@ -391,7 +391,7 @@ def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_conse
     assert status == 2
     assert "coefficient" in err
     assert "--yes" in err
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
     assert command_line(*asked, "--yes")[0] == 0
-    assert len(ledger.charges("mine")) == 1
+    assert len(ledger.account("mine").charges) == 1
     assert command_line(*asked)[0] == 0  # the stored answer costs nothing
