@@ -74,13 +74,13 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         dataset=config.dataset.name,
         content=rows.content,
         estimator=name,
-        parameters=_canonical(_parameters(request, rows), drawing.params, rows),
+        parameters=_canonical(_declared(request, rows), drawing.params, rows),
         epsilon=request.epsilon,
         delta=request.delta,
         exact=rows.exact,
     )
     if rows.former_content:
-        stated = _parameters(request, rows)
+        stated = {**_declared(request, rows), **config.bounds, **config.params}
         former = replace(question, content=rows.former_content, parameters=stated, exact="")
         question = replace(question, former=former)
     return PlannedRelease(
@@ -94,31 +94,29 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     )
 
 
-def _parameters(request: ReleaseRequest, rows: ReleaseRows) -> dict[str, Any]:
-    """Return what decides the answer next to rows, estimator and budget."""
-    columns, config = request.config.columns, request.config
+def _declared(request: ReleaseRequest, rows: ReleaseRows) -> dict[str, Any]:
+    """Return what decides the answer next to rows, estimator with its settings, and budget."""
+    columns = request.config.columns
     return {
         "x": list(columns.x),
         "y": columns.y,
         **({"user_id": columns.user_id} if columns.user_id else {}),
         **rows.units.declared,
         **({OFFSET: request.offset_bounds} if request.offset_bounds else {}),
-        **config.bounds,
-        **config.params,
         **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),
     }
 
 
 def _canonical(stated: dict[str, Any], params: Params, rows: ReleaseRows) -> dict[str, Any]:
     """Return one form for all ways to state a question: an order, a default and a repetition do not count."""
-    settings = {item.name: item for item in fields(params)}
-    asked = {name: value for name, value in stated.items() if name not in settings}
-    for name, item in settings.items():
-        value = getattr(params, name)
-        if name not in _ELSEWHERE and not (item.default is not MISSING and value == item.default):
+    asked, settings = dict(stated), {}
+    for item in fields(params):
+        value = getattr(params, item.name)
+        if item.name not in _ELSEWHERE and not (item.default is not MISSING and value == item.default):
             if item.metadata.get("per_column"):
                 value = value[0] if len(set(value)) == 1 else dict(zip(rows.units.names, value, strict=True))
-            asked[name] = value
+            settings[item.name] = value
+    asked["settings"] = settings
     if OFFSET in stated:
         asked[OFFSET] = [rows.units.names[0], *stated[OFFSET]]
     for name in ("x", "terms", "levels_before_markers"):

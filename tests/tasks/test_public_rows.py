@@ -265,7 +265,15 @@ def test_a_release_without_a_study_takes_public_numbers_also_where_rows_are_stre
     np.testing.assert_array_equal(given[np.argsort(given[:, 0])], table[["a", "b"]][3000:].sort_values("a"))
     edited(config, '"b"]', '"c"]')
     table.rename(columns={"b": "c"})[:3000].to_csv(tmp_path / "other.csv", index=False)
-    said = refusal(release, ledger, "preconditioned_regression", tmp_path / "other.csv", config, **budget)
+    said = refusal(
+        release,
+        ledger,
+        "preconditioned_regression",
+        tmp_path / "other.csv",
+        config,
+        allow_new_content=True,
+        **budget,
+    )
     assert "public.csv has no column 'c'" in said
 
 

@@ -171,7 +171,7 @@ def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path
     edited(file, old, new)
     other = asked(tmp_path, ledger)
     assert not other.replayed
-    assert len(other.charges) == len(first.charges) + 1
+    assert len(other.account.charges) == len(first.account.charges) + 1
 
 
 def test_another_constant_for_missing_cells_is_another_question(tmp_path, ledger):
