@@ -84,7 +84,6 @@ RECORD_FAULTS = {
         "the note on intervals holds an exact count": Fault("Release.to_dict", call("str", "str({0}) + str(int((np.asarray(self.plan.rows.X) > 0).sum()))"), "test_what_a_release_shows_is_made_of_what_was_drawn"),
     },
     "tasks/release/record.py": {"a record holds an exact count": Fault("record_of", returns("{all} | {{'above': int((released.plan.rows.X > 0).sum())}}"), "test_what_a_release_shows_is_made_of_what_was_drawn")},
-    "tasks/release/plan.py": {"the warning of a large delta names an exact count": Fault("_warn_of_large_delta", name("units", "(units + str(int((np.asarray(rows.X) > 0).sum())))", nth=1), "test_what_a_release_shows_is_made_of_what_was_drawn")},
     "dpalgos/intervals/from_start.py": {"above ε = 4 an interval's noise is .7 times what its budget says": Fault("IntervalFromStart.rest_budget", argument("gaussian_epsilon", 1, "{all} / (0.7 if self.epsilon > 4 else 1)"), certified("objective_perturbation_glm: interval-tight", "tukey_em: interval-tight"))},
     "dpalgos/comparators/binagg_regression.py": {"boxes are halved by true counts": Fault("grown_boxes", operation(">", "counts[2**level - 1 : 2 ** (level + 1) - 1] > enough"), "test_the_answer_is_made_of_the_releases[1000000.0-binagg_regression-tight]")},
     "dpalgos/central/public_axes_mean.py": {

@@ -225,7 +225,7 @@ def test_a_locked_postgresql_ledger_is_waited_for_and_refused(tmp_path, new_sche
     impatient = Ledger(tmp_path, new_schema, lock_timeout=0.1)
 
     def meanwhile(previous, new):
-        refused(lambda: charged(impatient, ask(epsilon=0.1), COST, fits), "other processes are writing")
+        refused(lambda: impatient.open_dataset("others", 1.0, 0.0), "other processes are writing")
         return fits(previous, new)
 
     charged(ledger, ask(), COST, meanwhile)
