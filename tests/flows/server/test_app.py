@@ -54,6 +54,13 @@ def test_a_request_has_to_call_the_server_by_one_of_its_names(ask, base, status)
     assert ask("/api/health", base).status_code == status
 
 
+def test_no_browser_keeps_a_report(ask):
+    for path in ("/reports/", "/reports/housing/report.html", "/reports/missing"):
+        answer = ask(path, **KNOWN)
+        assert answer.headers["cache-control"] == "no-store"
+    assert "no-store" not in ask("/api/health").headers.get("cache-control", "")
+
+
 def test_pages_load_nothing_from_elsewhere(ask):
     policy = ask("/").headers["content-security-policy"]
     sources = {word for rule in policy.split(";") for word in rule.split()[1:]}
