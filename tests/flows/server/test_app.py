@@ -95,6 +95,20 @@ def browser(reports):
     )
 
 
+def test_a_cookie_of_another_password_shows_nothing(browser, reports):
+    page = "/reports/housing/report.html"
+    browser.post("/sign-in", data={"password": "right"})
+    cookie = browser.cookies[app.COOKIE]
+    for authentication in ("dpcost:changed", "other:right", "dpcost:right "):
+        other = TestClient(
+            app.guarded_app(PlainTextResponse("yes"), reports, authentication, HOSTS),
+            base_url="http://127.0.0.1:4200",
+        )
+        other.cookies.set(app.COOKIE, cookie)
+        assert other.get(page).status_code == 401
+    assert browser.get(page).status_code == 200
+
+
 @pytest.mark.parametrize("password", ["right", "dpcost:right"])
 def test_who_signs_in_gets_a_cookie_that_shows_reports_and_that_other_sites_cannot_use(browser, password):
     page = "/reports/housing/report.html"

@@ -351,6 +351,21 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     assert asked(tmp_path, ledger, "dp_mean").estimate
 
 
+@pytest.mark.parametrize(
+    ("estimator", "response"), [("user_level_mean", ""), ("user_level_regression", "cost")]
+)
+def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, estimator, response):
+    table = people().assign(person=np.arange(4000) // 2)
+    table.loc[5, "age"] = np.nan
+    file = study(tmp_path, table, user_id="person", **({"response": response} if response else {}))
+    text = (tmp_path / "mine-release.toml").read_text()
+    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    with pytest.raises(DataError, match="only regressions on rows"):
+        asked(tmp_path, ledger, estimator)
+    assert ledger.account("mine").charges == []
+
+
 def test_columns_that_are_named_are_the_only_ones(tmp_path, ledger):
     study(tmp_path, response="cost")
     edited(tmp_path / "mine-release.toml", '# x = ["age", "region", "smoker"]', 'x = ["age"]')
