@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.open_budget import charged_to_open_budgets
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
 from dpalgos.coefficients import (
@@ -250,6 +250,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
     **keywords: Any,
 ) -> Result:
     """Run an estimator of the catalog.
@@ -273,6 +274,9 @@ def estimate(
     user_ids : (n,) array_like, optional
         The user of every row, for estimators whose unit of privacy is the user: whole numbers or text; ``7``,
         ``7.0`` and ``"007"`` are one user, and so is a name in either Unicode form.
+    budget : Budget, optional
+        Counts this answer among others, and withholds what would exceed it; answers of one budget never share
+        noise.
     **keywords
         ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
         estimators; ``interval`` (e.g. .95) of those that have intervals; public bounds and settings as in
@@ -285,8 +289,7 @@ def estimate(
     Raises
     ------
     InputError
-        If an argument is wrong, or an open :class:`dpalgos.Budget` would be exceeded; no value of the data is
-        ever printed.
+        If an argument is wrong, or the budget would be exceeded; no value of the data is ever printed.
 
     Warns
     -----
@@ -302,8 +305,11 @@ def estimate(
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
+    counted = budget if estimator.private else None
+    if counted is not None:
+        generators = [_generator_within(counted, generators)]
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
-    with charged_to_open_budgets(transcript.events, replicates) if estimator.private else nullcontext():
+    with nullcontext() if counted is None else counted.counting(transcript.events):
         released = run_estimator(estimator, sample, params, transcript)
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
@@ -312,6 +318,19 @@ def estimate(
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
+
+
+def _generator_within(budget: object, generators: Sequence[np.random.Generator]) -> np.random.Generator:
+    """Return the generator of one answer that counts in a budget."""
+    if not isinstance(budget, Budget):
+        raise InputError(
+            f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
+        )
+    if len(generators) != 1:
+        raise InputError(
+            f"replicates must be 1 with a budget, got {len(generators)}: each would be another release"
+        )
+    return budget.own_generator(generators[0])
 
 
 def result_of(

@@ -194,6 +194,19 @@ def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str]
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
 
 
+def n_rows_stated(source: Source) -> int | None:
+    """Return how many rows Parquet files say that they have; None where they must be read."""
+    if is_address(source) or not (is_folder(source) or str(source).lower().endswith(".parquet")):
+        return None
+    try:
+        return sum(
+            int(pq.read_metadata(each).num_rows)
+            for each in (files_of(source) if is_folder(source) else [source])
+        )
+    except (OSError, pa.ArrowException):
+        return None  # reading it says what is wrong
+
+
 def is_address(source: Source) -> bool:
     return "://" in str(source)
 

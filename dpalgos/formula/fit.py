@@ -16,6 +16,7 @@ from dpalgos.formula.design import INTERCEPT, CategoryColumn, FormulaDesign, Num
 from dpalgos.goodness import binned, in_units
 from dpalgos.intervals.half_widths import WHY, warn_of_none
 from dpalgos.release.checks import unmasked
+from dpalgos.release.noise_source import generator_of
 from dpalgos.typing import FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}
@@ -166,9 +167,7 @@ def _fitted(
         **({} if interval is None else {"interval": interval}),
         **options,
     }
-    rng = (
-        random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(random_state)
-    )
+    rng = generator_of(random_state, in_budget=options.get("budget") is not None)
     y = (response.values(rows) - units[0]) / units[1]
     found = estimate(_FAMILIES[family], design.matrix(rows), y, rng=rng, **keywords)
     result = FormulaResult(**vars(found), design=design, response_units=units)

@@ -67,7 +67,7 @@ def record_of(released: Release) -> dict[str, Any]:
             "epsilon_spent": shown["spent_epsilon"],
             "epsilon_budget": shown["budget_epsilon"],
             "delta_budget": shown["budget_delta"],
-            "head": released.head,
+            "head": released.account.head,
         },
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",

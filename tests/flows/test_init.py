@@ -11,6 +11,7 @@ import statsmodels.formula.api as smf
 
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
+from flows.studies.steps import StudySteps
 from reports.analysis.results import SIGNS
 from reports.pages.study import render_study
 from tasks.ingest import analyst_parquet
@@ -22,6 +23,8 @@ from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block
 from tasks.run.headline import headline_block
+from tasks.run_options import RunOptions
+from tests.plain_tasks import PlainTasks
 from tests.tasks.analyst_tables import (
     completed,
     computed,
@@ -441,6 +444,18 @@ def test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own(tmp
     table = analyst_parquet(spec.name, spec.analyst_table)
     assert Path(table.path).is_relative_to(home / "store")
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o701])
+def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_path, home, mode):
+    for folder in (tmp_path / "mine", tmp_path / "housing"):
+        folder.mkdir()
+        folder.chmod(mode)
+    own = find_study(str(study(tmp_path, response="cost")))
+    for spec in (own, find_study("housing")):
+        StudySteps(spec, tmp_path, RunOptions(study=spec.name), PlainTasks()).clear_folders()
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == mode & 0o700
+    assert (tmp_path / "housing").stat().st_mode & 0o777 == mode
 
 
 def test_init_overwrites_nothing(tmp_path):

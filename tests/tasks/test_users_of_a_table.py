@@ -197,7 +197,7 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
         interval=0.95,
     )
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    asked = ledger.charges("mine")[0].question.parameters
+    asked = ledger.account("mine").charges[0].question.parameters["settings"]
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
     assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
 

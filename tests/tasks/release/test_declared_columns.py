@@ -185,7 +185,7 @@ def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path
     edited(file, old, new)
     other = asked(tmp_path, ledger)
     assert not other.replayed
-    assert len(other.charges) == len(first.charges) + 1
+    assert len(other.account.charges) == len(first.account.charges) + 1
 
 
 def test_another_constant_for_missing_cells_is_another_question(tmp_path, ledger):
@@ -263,7 +263,7 @@ def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new,
     with pytest.raises((SpecError, DataError, InputError)) as refused:
         asked(tmp_path, ledger)
     assert sentence in str(refused.value)
-    assert not ledger.charges("mine")
+    assert not ledger.account("mine").charges
 
 
 def with_gaps():
@@ -360,9 +360,24 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     with pytest.raises(DataError, match="only regressions"):
         asked(tmp_path, ledger, "dp_mean")
-    assert not ledger.charges("mine")
+    assert not ledger.account("mine").charges
     edited(file, "upper = 120", "upper = 120\nimpute = 60.0")
     assert asked(tmp_path, ledger, "dp_mean").estimate
+
+
+@pytest.mark.parametrize(
+    ("estimator", "response"), [("user_level_mean", ""), ("user_level_regression", "cost")]
+)
+def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, estimator, response):
+    table = people().assign(person=np.arange(4000) // 2)
+    table.loc[5, "age"] = np.nan
+    file = study(tmp_path, table, user_id="person", **({"response": response} if response else {}))
+    text = (tmp_path / "mine-release.toml").read_text()
+    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    with pytest.raises(DataError, match="only regressions on rows"):
+        asked(tmp_path, ledger, estimator)
+    assert ledger.account("mine").charges == []
 
 
 def test_columns_that_are_named_are_the_only_ones(tmp_path, ledger):
@@ -387,7 +402,7 @@ def test_whole_users_are_released_as_declared(tmp_path, ledger):
     (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
     answer = asked(tmp_path, ledger, "user_level_mean")
     assert answer.estimate["age"] == pytest.approx(table["age"].mean(), abs=2)
-    assert ledger.charges("mine")[0].cost.unit == "user by person"
+    assert ledger.account("mine").charges[0].cost.unit == "user by person"
     edited(tmp_path / "mine-release.toml", 'user_id = "person"', 'user_id = "nobody"')
     with pytest.raises(SpecError, match="'person', got 'nobody'"):
         asked(tmp_path, ledger, "user_level_mean")
@@ -405,7 +420,7 @@ def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_conse
     assert status == 2
     assert "coefficient" in err
     assert "--yes" in err
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
     assert command_line(*asked, "--yes")[0] == 0
-    assert len(ledger.charges("mine")) == 1
+    assert len(ledger.account("mine").charges) == 1
     assert command_line(*asked)[0] == 0  # the stored answer costs nothing
