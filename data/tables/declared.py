@@ -23,7 +23,7 @@ from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.formats.canonical import NUMBER, Cells, canonical_cells
 from data.store.folders import atomic_file, sha256_file, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
-from data.tables.reading import Watch, cells_of, opened_table, require_columns
+from data.tables.reading import Watch, cells_of, opened_table, refuse_unclear, require_columns
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 ColumnType = Literal["number", "whole number", "text", "empty"]
@@ -113,7 +113,10 @@ def table_schema(path: Path, marks: Marks = PLAIN) -> tuple[dict[str, ColumnType
         for batch in batches:
             n_rows += batch.num_rows
             for name in names:
-                type_here = _type_of(cells_of(path, batch, name, repr(name)))
+                cells = cells_of(path, batch, name, repr(name))
+                if marks == PLAIN:
+                    refuse_unclear(path, cells)
+                type_here = _type_of(cells)
                 types[name] = max(types[name], type_here, key=_TYPES.index)
     return types, n_rows
 
@@ -278,6 +281,8 @@ def _values(
                 ids.add(batch)
             for column in columns:
                 cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
+                if marks == PLAIN and not column.categories:
+                    refuse_unclear(path, cells)
                 found = _codes(cells, column) if column.categories else _numbers(cells)
                 for marked in _each_of(column.missing, cells):
                     found[marked] = _MISSING if column.categories else np.nan

@@ -34,7 +34,8 @@ UNNAMED = "Unnamed"  # an index: the first column of a CSV file, where it has no
 _MARKED = r"^\s*[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*$"
 _EITHER = r"^\s*[+-]?[1-9]\d{0,2}[.,]\d{3}\s*$"  # its mark is a decimal one, or stands between thousands
 # No plain number, but one with marks between thousands or a decimal comma, maybe of a currency.
-_GROUPED = r"^[^\d.,]{0,4}(\d{1,3}([.,'’ \x{a0}\x{202f}]\d{3})+([.,]\d*)?|\d*,\d+)[^\d.,]{0,4}$"
+_GROUPS = r"\d{1,3}([.,'’ \x{a0}\x{202f}]\d{3})+([.,]\d*)?|\d{1,2}(,\d\d)+,\d{3}|\d*,\d+"
+_GROUPED = rf"^[^\d.,]{{0,4}}({_GROUPS})[^\d.,]{{0,4}}$"
 
 Watch = Callable[[pa.RecordBatch], None]
 """Is shown every piece of a file, with all columns and as the file has them, e.g. to fingerprint it."""
@@ -79,6 +80,7 @@ def pieces_of_numbers(
             piece = {}
             for name in wanted:
                 cells = cells_of(path, batch, name, shown[name])
+                refuse_unclear(path, cells)
                 faults[f"text in number column {shown[name]}"] |= bool((cells.texts >= 0).any())
                 faults[f"blank or NaN in column {shown[name]}"] |= bool(cells.missing.any())
                 faults[f"infinity in column {shown[name]}"] |= bool(np.isinf(cells.numbers).any())
@@ -157,13 +159,15 @@ def cells_of(
     path: Source, batch: pa.RecordBatch, name: str, shown: str, levels: Collection[str] = ()
 ) -> Cells:
     try:
-        cells = canonical_cells(batch.column(name), levels)
+        return canonical_cells(batch.column(name), levels)
     except TypeError:
         raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
-    texts = pa.array([text for text in cells.values if text not in levels], pa.string())
-    if pc.any(pc.match_substring_regex(texts, _GROUPED)).as_py():
+
+
+def refuse_unclear(path: Source, cells: Cells) -> None:
+    """Refuse a column of numbers some of which are text for their marks."""
+    if pc.any(pc.match_substring_regex(pa.array(cells.values, pa.string()), _GROUPED)).as_py():
         raise unclear_marks(path)
-    return cells
 
 
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:

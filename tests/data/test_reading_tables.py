@@ -9,7 +9,7 @@ import pytest
 
 from data.dataset import Declaration, DeclaredColumn, Marks
 from data.errors import DataError
-from data.tables.declared import read_declared, table_schema
+from data.tables.declared import count_users, read_declared, table_schema
 from data.tables.reading import PartitionedTable, load_numbers, opened_table
 
 SENTINEL = "123456.789"
@@ -146,6 +146,7 @@ UNCLEAR = [
     ('x,y\n"$1,234.50",1\n2,2\n', {}),
     ("x,y\n1 234 €,1\n2,2\n", {}),
     ('x,y\n"0,5",1\n2,2\n', {}),
+    ('x,y\n"12,34,567",1\n2,2\n', {}),
     ("x\ty\n0,5\t1\n2\t2\n", {}),
     ("x;y\n12.5;1\n1.234;1\n7;1\n", {"decimal": ",", "thousands": "."}),  # not as declared
 ]
@@ -178,6 +179,14 @@ def test_numbers_whose_marks_are_not_clear_are_refused_with_what_to_declare(tmp_
 )
 def test_three_decimals_are_no_thousands_where_another_number_shows_it(tmp_path, text):
     assert max(load_numbers(csv(tmp_path, text), ["x"])["x"]) < 3
+
+
+def test_ids_with_groups_are_text_where_marks_are_declared(tmp_path):
+    file = csv(tmp_path, "x,who\n1.5,192.168.100.200\n2,123 456\n")
+    with pytest.raises(DataError, match="decimal"):
+        table_schema(file)
+    assert table_schema(file, Marks("."))[0] == {"x": "number", "who": "text"}
+    assert count_users(file, "who") == 2
 
 
 def test_a_code_with_groups_may_be_a_declared_category(tmp_path):
