@@ -17,6 +17,7 @@ from reports.analysis.cost import (
     useful_elsewhere,
 )
 from reports.analysis.ranking import (
+    PopulationError,
     Ranking,
     clearly_above,
     clearly_below,
@@ -124,7 +125,7 @@ def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
     )
 
 
-def _with_error(point: Point) -> str:
+def _with_error(point: Point | PopulationError) -> str:
     if not (math.isfinite(point.se) and point.se > 0):
         return num(point.mean)
     return f"{num(point.mean)} (standard error {error_bar(point.se, point.mean)})"
@@ -149,9 +150,10 @@ def _details(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     )
 
 
-def _chance_of_most(view: View, m: float) -> float | None:
-    """Return the error without privacy about a large population, where m rows are most of all; else None."""
-    return population_error(view, m) if m >= view.page.population[0] / 2 else None
+def _chance_of_most(view: View, m: float) -> str:
+    """Write the error without privacy about a large population, where m rows are most of all; else ""."""
+    chance = population_error(view, m) if m >= view.page.population[0] / 2 else None
+    return _with_error(chance) if chance else ""
 
 
 def best_by_size(view: View, series: Sequence[Series]) -> str:
