@@ -20,7 +20,7 @@ from dpalgos.formula.design import (
     design_of,
 )
 from dpalgos.formula.terms import columns_named
-from dpalgos.goodness import binned, in_units
+from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.intervals.half_widths import WHY, warn_of_none
 from dpalgos.typing import FloatArray
 
@@ -88,15 +88,18 @@ class FormulaResult:
             raise AttributeError(
                 "rsquared was not released: only linear regressions with enough rows have it"
             )
-        return found["r_squared"]
+        return float(found["r_squared"])
 
     def _series(self, values: FloatArray, name: str) -> Any:
         return series_of(self.coefficients.terms, values, name)
 
     @property
-    def _goodness(self) -> dict[str, float]:
-        ones = len(self.basis.columns) if self.basis.constant else None
-        return in_units(self.result.goodness(ones), self.response_units[1])
+    def _goodness(self) -> dict[str, Any]:
+        response = self.design.response
+        if not self.basis.constant or response is None:
+            return in_units(self.result.goodness(), self.response_units[1])
+        reach = [*farthest(self.basis.columns), 1.0, *farthest([response])]
+        return in_units(self.result.goodness(len(self.basis.columns), reach), self.response_units[1])
 
     def table(self) -> Any:
         """Return the coefficients as a data frame, a row per term; see :meth:`dpalgos.Result.table`.
@@ -143,7 +146,7 @@ class FormulaResult:
     def _facts(self) -> list[str]:
         references = "; ".join(f"{name} against {level}" for name, level in self.design.references.items())
         found, fit = [f"n = {self.result.about.n:,}"], self._goodness
-        if fit:
+        if "r_squared" in fit:
             found.append(
                 f"R² = {fit['r_squared']:.3f} [{fit['r_squared_low']:.3f}, {fit['r_squared_high']:.3f}]"
             )
@@ -153,6 +156,7 @@ class FormulaResult:
             "; ".join(found),
             self.result.promise,
             shown,
+            *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
             *([f"Reference levels: {references}."] if references else []),
         ]
 

@@ -122,6 +122,8 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
     for name, title in (("r_squared", "R²"), ("residual_std", "residual standard deviation")):
         if fit := shown["fit"]:
             yield f"{title}: {fit[name]:.4g}, from {fit[f'{name}_low']:.4g} to {fit[f'{name}_high']:.4g}"
+    if shown["fit_note"]:
+        yield f"There is {shown['fit_note']}."
     if shown["public_shape"] is not None:
         yield f"the shape of the public rows was {'' if shown['public_shape'] else 'not '}used"
     yield f"{shown['n']:,} {shown['unit']}s. {shown['missing_cells']}"

@@ -1,10 +1,10 @@
 """Ranking of estimators at one size; measured error curves; the cost of privacy next to sampling error.
 
 A subsample of m of N rows, drawn without return, misses their answer by e(m) on average. Rows drawn from a
-large population miss its answer by more, s(m) = e(m) / √(1 − m/N). Where m is most of N that is false, as far as
-few rows decide the answer and hardly ever are the ones left out: beyond N/4, s falls from there with the root of m.
-A private estimate of error E adds p = √(E² − e²): privacy's part of it, which is compared with s as an ε and as a
-number of rows.
+large population miss its answer by more, s(m) = e(m) / √(1 − m/N). Where m is most of N that is false, as far
+as few rows decide the answer and hardly ever are the ones left out: beyond N/4, s falls from there with the
+root of m. A private estimate of error E adds p = √(E² − e²): privacy's part of it, which is compared with s
+as an ε and as a number of rows.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class PopulationError:
 def population_error(view: View, m: float) -> PopulationError | None:
     """Return the error of the best non-private estimate on m rows of a large population.
 
-    It is e(k) / √(1 − k/N) √(k/m) at the largest size k below m and N/4. Its standard error counts repetitions,
-    and what is off by more than these from the next smaller size. None where errors are not distances to the
-    answer of all rows, or no two sizes are small enough.
+    It is e(k) / √(1 − k/N) √(k/m) at the largest size k below m and N/4. Its standard error counts
+    repetitions, and what is off by more than these from the next smaller size. None where errors are not
+    distances to the answer of all rows, or no two sizes are small enough.
     """
     population = view.page.population[0]
     best = rank(view.series(view.headline), m).non_private

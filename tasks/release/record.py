@@ -55,6 +55,7 @@ def record_of(released: Release) -> dict[str, Any]:
         "covers": shown["covers"],
         "interval_note": shown["interval_note"],
         "fit": shown["fit"],
+        "fit_note": shown["fit_note"],
         "binned_fit": shown["binned_fit"],
         "public_shape": shown["public_shape"],
         "events": events,

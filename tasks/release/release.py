@@ -115,6 +115,7 @@ class Release:
             "interval_note": str(self.answer.get("interval_note", "")),
             "risk": self.facts["risk"],
             "fit": dict(self.answer.get("fit", {})),
+            "fit_note": str(self.answer.get("fit_note", "")),
             "binned_fit": dict(self.answer.get("binned_fit", {})),
             "public_shape": self.answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
         }
@@ -207,10 +208,12 @@ def _fit(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
     has_intercept = names[-1] == AT_CENTERS
     unit, center = (plan.rows.units.factor[-1], plan.rows.units.offset[-1]) if has_intercept else (1.0, 0.0)
     ones = len(names) - 1 if has_intercept else None
-    released = drawn.goodness(ones)
+    released = drawn.goodness(ones, plan.rows.units.reach)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}
+    note = {"fit_note": released.pop("fit_note")} if "fit_note" in released else {}
     return {
+        **note,
         **({"fit": in_units(released, float(unit))} if released else {}),
         **({"binned_fit": plain} if plain else {}),
     }

@@ -39,6 +39,7 @@ class _Release(BaseModel):
     level: Annotated[float, Field(gt=0, lt=1)] | None
     answer: Annotated[tuple[_Coefficient, ...], Field(min_length=1)]
     fit: dict[str, Number] = {}
+    fit_note: str = ""
     model: _About = _About()
     covers: str = ""
 
@@ -113,6 +114,7 @@ def _model(record: Mapping[str, Any]) -> Model:
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
     more = [about.get("missing_cells", ""), f"Reference levels: {against}." if against else ""]
+    more += [f"There is {release['fit_note']}."] if release.get("fit_note") else []
     facts = {
         "response": about.get("response", ""),
         f"{unit}s": f"{about['n']:,}" if "n" in about else "",

@@ -183,7 +183,7 @@ def population_view(results, page, errors, n_rows):
 
 
 def test_rows_of_a_large_population_err_as_a_bootstrap_says(results, page):
-    """California housing: 20,000 rows drawn with replacement err by .0507 ± .0018; .97 of all rows tell .038."""
+    """California housing: 20,000 rows drawn with replacement err by .0507 ± .0018."""
     (X, y), rng = housing_in_standard_deviations(), np.random.default_rng(4)
     full = np.linalg.lstsq(X, y, rcond=None)[0]
 

@@ -133,10 +133,18 @@ def test_means_and_labels_of_text_are_released_without_another_line(
 
 
 def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
-    study(tmp_path, response="cost")
+    frame = people(40_000)
+    study(tmp_path, frame, response="cost")
+    for old, new in (
+        ("lower = -5000", "lower = 1000"),
+        ("upper = 10000", "upper = 4700"),
+        ("lower = 0", "lower = 20"),
+        ("upper = 120", "upper = 100"),
+    ):
+        edited(tmp_path / "mine.toml", old, new)
+    edited(tmp_path / "mine.toml", 'outside = "refuse"', 'outside = "clip"')
     edited(tmp_path / "mine-release.toml", "[params]", "[params]\ndiagnostics = 0.1")
     released = asked(tmp_path, ledger, interval=0.95)
-    frame = people()
     exact = smf.ols("cost ~ age + region + smoker", frame).fit()
     found = record_of(released)["release"]
     assert found["fit"]["r_squared_low"] < exact.rsquared < found["fit"]["r_squared_high"]
