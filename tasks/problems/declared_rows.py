@@ -32,6 +32,7 @@ class Guesses(Strict):
     # Share of the response's variance that the covariates explain; on the scale of the linear predictor for
     # logistic, Poisson and multinomial regressions.
     explained: Annotated[Number, Field(gt=0, lt=1)] = 0.5
+    skewed: bool = False  # a linear response has a long upper tail
     within_users: Share = 0.5  # correlation of the rows of one user
     # By column, where center and scale of its units are no guess of them. Of a column of categories, a level
     # ("mi=yes") or a list of all levels in their order: how frequent they are, as in `shares`.
@@ -129,6 +130,7 @@ _STATED_EFFECT = 0.35  # of the effects' root mean square
 _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
+_SKEWED = 1.0  # least standard deviation of a skewed response's logarithm
 _FAR = 2.0  # by which factor a scale may miss the standard deviation
 
 
@@ -186,7 +188,8 @@ class DeclaredRows:
             codes = self._codes(name, 1 + len(indicators), next(latent), rng)
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
         if self.response is not None:
-            position = _POSITION_OF_RESPONSE.get(self.family, _POSITION)
+            law = "poisson" if self.guesses.skewed else self.family
+            position = _POSITION_OF_RESPONSE.get(law, _POSITION)
             if self.family == "logistic" and rng.random() < _RARE_EVENTS:
                 position = _POSITION_OF_RARE_EVENT
             moments = self._moments(self.response, position, care, rng)
@@ -303,7 +306,11 @@ class DeclaredRows:
                 rates *= rng.gamma(1 / beyond, beyond, len(u))
             return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float)
         noise = _noise(1, len(u), users, self.guesses.within_users, rng)[0]
-        y = mean + std * (np.sqrt(share) * index + np.sqrt(1 - share) * noise)
+        z = np.sqrt(share) * index + np.sqrt(1 - share) * noise
+        y = mean + std * z
+        if self.guesses.skewed:
+            spread = max(np.sqrt(np.log1p((std / (mean - column.lower)) ** 2)), _SKEWED)
+            y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
         return np.asarray(np.clip(y, column.lower, column.upper))
 
 

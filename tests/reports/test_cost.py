@@ -201,7 +201,7 @@ def test_rows_of_a_large_population_err_as_a_bootstrap_says(results, page):
 
 @pytest.mark.parametrize("sizes", [(6000, 9000), (2000, 9000), (9000,)])
 def test_an_error_about_a_population_that_no_two_small_sizes_tell_is_not_stated(results, page, sizes):
-    view = population_view(results, page, dict.fromkeys(sizes, [0.1, 0.2]), 10_000)
+    view = population_view(results, page, {m: [0.1, 0.2] for m in sizes}, 10_000)
     assert population_error(view, 9000) is None
 
 
