@@ -128,7 +128,7 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
         yield f"There is {shown['fit_note']}."
     if shown["public_shape"] is not None:
         yield f"the shape of the public rows was {'' if shown['public_shape'] else 'not '}used"
-    yield f"{shown['n']:,} {shown['unit']}s. {shown['missing_cells']}"
+    yield f"{shown['n']:,} {shown['unit']}s. {shown['preparation']}"
     how = "the stored answer to this request, at no cost" if shown["replayed"] else "drawn now and charged"
     yield f"\n({shown['epsilon']:g}, {shown['delta']:g})-differentially private; {how}"
     yield str(shown["risk"]["sentence"])

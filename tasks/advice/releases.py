@@ -103,7 +103,7 @@ def forecast_release(
 def chance_of_none(spec: StudySpec, asked: AskedRelease) -> float:
     """Return the share of made-up tables on which no covariate has an interval.
 
-    Where least squares' coefficients are covered, responses have a long tail: that is when they are wanted.
+    Where least squares' coefficients are covered, positive responses have a long tail: then they are wanted.
     """
     if asked.params.get("interval_target", ROBUST) != ROBUST:
         spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})

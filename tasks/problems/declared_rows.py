@@ -32,7 +32,7 @@ class Guesses(Strict):
     # Share of the response's variance that the covariates explain; on the scale of the linear predictor for
     # logistic, Poisson and multinomial regressions.
     explained: Annotated[Number, Field(gt=0, lt=1)] = 0.5
-    skewed: bool = False  # a linear response has a long upper tail
+    skewed: bool = False  # a positive response has a long upper tail
     within_users: Share = 0.5  # correlation of the rows of one user
     # By column, where center and scale of its units are no guess of them. Of a column of categories, a level
     # ("mi=yes") or a list of all levels in their order: how frequent they are, as in `shares`.
@@ -131,6 +131,7 @@ _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
 _SKEWED = 1.0  # least standard deviation of a skewed response's logarithm
+_NEAR_ZERO = 0.1  # of the upper bound
 _FAR = 2.0  # by which factor a scale may miss the standard deviation
 
 
@@ -145,6 +146,12 @@ class DeclaredRows:
     family: str  # of a generalized linear model; empty for others
     guesses: Guesses
     offset: str = ""  # the covariate of which the linear predictor has once its value
+
+    @property
+    def _is_skewed(self) -> bool:
+        """Whether a linear response has a long upper tail: stated, on a wide range of positive numbers."""
+        column = self.response
+        return bool(self.guesses.skewed and column and 0 <= column.lower <= _NEAR_ZERO * column.upper)
 
     def left_open(self) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""
@@ -188,7 +195,7 @@ class DeclaredRows:
             codes = self._codes(name, 1 + len(indicators), next(latent), rng)
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
         if self.response is not None:
-            law = "poisson" if self.guesses.skewed else self.family
+            law = "poisson" if self._is_skewed else self.family
             position = _POSITION_OF_RESPONSE.get(law, _POSITION)
             if self.family == "logistic" and rng.random() < _RARE_EVENTS:
                 position = _POSITION_OF_RARE_EVENT
@@ -308,7 +315,7 @@ class DeclaredRows:
         noise = _noise(1, len(u), users, self.guesses.within_users, rng)[0]
         z = np.sqrt(share) * index + np.sqrt(1 - share) * noise
         y = mean + std * z
-        if self.guesses.skewed:
+        if self._is_skewed:
             spread = max(np.sqrt(np.log1p((std / (mean - column.lower)) ** 2)), _SKEWED)
             y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
         return np.asarray(np.clip(y, column.lower, column.upper))

@@ -22,6 +22,7 @@ from dpalgos.typing import FloatArray
 from tasks.problems.file_units import AT_CENTERS
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
+from tasks.release.preparation import preparation_of
 from tasks.release.request import ReleaseRequest
 from tasks.release.spending import room_in, spent_epsilon, why_another
 from tasks.release.table import read_rows
@@ -103,7 +104,7 @@ class Release:
             "replayed": self.replayed,
             "n": self.plan.rows.n_units,
             "unit": self.plan.request.estimator.unit_of_privacy,
-            "missing_cells": self.plan.request.missing_cells,
+            "preparation": preparation_of(self.plan.request),
             "charge": self.charge.id,
             "spent_epsilon": spent_epsilon(self.charges, self.budget.delta),
             "budget_epsilon": self.budget.epsilon,

@@ -16,6 +16,7 @@ from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
+NO_METHODS = "This record is of version 1.1 or earlier, and has no paragraph for a methods section."
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -30,7 +31,8 @@ class _About(BaseModel):
     n: int | None = None
     family: str = ""
     response: str = ""
-    missing_cells: str = ""
+    preparation: str = ""
+    missing_cells: str = ""  # instead of it, up to version 1.1
     references: dict[str, str] = {}
 
 
@@ -113,7 +115,10 @@ def _model(record: Mapping[str, Any]) -> Model:
         intercept=next((name for name in INTERCEPTS if name in names), ""),
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
-    more = [about.get("missing_cells", ""), f"Reference levels: {against}." if against else ""]
+    more = [
+        about.get("preparation") or about.get("missing_cells", ""),
+        f"Reference levels: {against}." if against else "",
+    ]
     more += [f"There is {release['fit_note']}."] if release.get("fit_note") else []
     facts = {
         "response": about.get("response", ""),
