@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
 from dpalgos.formula.expressions import (
     ValueRange,
@@ -403,8 +404,9 @@ def unit_of_level(n_levels: int) -> tuple[float, float]:
 
 
 def _middle(bounds: ValueRange) -> tuple[float, float]:
-    """Return the middle and a quarter of bounds."""
-    return (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 4 or 1.0
+    """Return the unit of bounds, or 1 where they are one number."""
+    middle, quarter = unit_of_bounds(bounds.lower, bounds.upper)
+    return middle, quarter or 1.0
 
 
 def _merge_one(codings: list[dict[str, bool]]) -> bool:

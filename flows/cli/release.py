@@ -230,8 +230,12 @@ def _is_confirmed(question: str) -> bool:
 
 def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
     """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
+    from dpalgos.coefficients import covered
+
     factors = dict(zip(plan.rows.units.names, plan.rows.units.factor, strict=True))
     yield "expected from public declarations, on made-up tables:"
+    if target := str(getattr(plan.drawing.params, "interval_target", "")):
+        yield covered(target, str(plan.keywords.get("family", "")))
     is_sure = bool(plan.request.study and plan.request.study.guesses.std)
     for name, half_width, ends in zip(foreseen.names, foreseen.half_widths, foreseen.ends.T, strict=True):
         low, expected, high = (each * factors.get(name, 1.0) for each in (ends[0], half_width, ends[1]))

@@ -17,6 +17,7 @@ import scipy
 from pydantic import Field
 
 from data.dataset import Column
+from dpalgos.declared_units import unit_of_bounds
 from tasks.file_schema import Number, Strict
 
 Share = Annotated[Number, Field(ge=0, lt=1)]
@@ -232,10 +233,7 @@ class DeclaredRows:
             not is_event
             and column.name != self.offset
             and (column.center, column.scale)
-            not in (
-                (None, None),
-                (low + width / 2, width / 4),
-            )
+            not in ((None, None), unit_of_bounds(column.lower, column.upper))
         )
         mean = told.means.get(column.name, column.center if has_units else None)
         std = told.std.get(column.name, column.scale if has_units else None)
