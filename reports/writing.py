@@ -26,6 +26,19 @@ def num(value: float) -> str:
     return _significant(value, 3 if abs(value) >= 0.0995 else 2)
 
 
+def num_in(value: float, low: float, high: float) -> str:
+    """Write a number of an interval, or an end of it, with the digits that show two of its width."""
+    largest, width = max(map(abs, (value, low, high))), high - low
+    if not (math.isfinite(largest) and width > 0):
+        return num(value)
+    digits = 2 + math.floor(math.log10(largest)) - math.floor(math.log10(width))
+    if digits <= (3 if largest >= 0.0995 else 2):
+        return num(value)
+    if not 1e-4 <= largest < 1e6:
+        return scientific(value, digits - 1)
+    return f"{value:,.{max(0, 1 - math.floor(math.log10(width)))}f}".replace("-", "−")
+
+
 def short(value: float) -> str:
     """Write a number with two significant digits and no trailing zero: 0.5, 2, 0.035, 12."""
     if not math.isfinite(value) or value == 0 or abs(value) < 1e-4:

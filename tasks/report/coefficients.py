@@ -11,7 +11,7 @@ from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
-from reports.writing import num
+from reports.writing import num_in
 from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
 
@@ -144,4 +144,5 @@ def _model(record: Mapping[str, Any]) -> Model:
 def _with_ends(fit: Mapping[str, float], name: str) -> str:
     if name not in fit:
         return ""
-    return f"{num(fit[name])} [{num(fit[f'{name}_low'])}, {num(fit[f'{name}_high'])}]"
+    low, high = fit[f"{name}_low"], fit[f"{name}_high"]
+    return f"{num_in(fit[name], low, high)} [{num_in(low, low, high)}, {num_in(high, low, high)}]"
