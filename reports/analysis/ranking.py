@@ -284,7 +284,7 @@ def enough_epsilon(view: View) -> str:
         added=added,
         unsure=math.isfinite(deviation) and chance.mean - added <= 2 * math.hypot(deviation, chance.se),
         deviation=error_bar(deviation, added),
-        ratio=added / chance.mean,
+        ratio=math.hypot(added, chance.mean) / chance.mean,
         last=last,
         needed=first_below(
             chance.mean,

@@ -274,14 +274,14 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
     tiles, ranking, where = [], cost.ranking, ""
     best, other = ranking.best, ranking.non_private
     if best is not None:
-        tiles.append(
-            Tile(num(best[1].mean), f"best private error: {best[0].full}", "best", best[0].info.order)
-        )
+        useless = "" if cost.beats_zero else ", no better than answering zero"
+        caption = f"best private error{useless}: {best[0].full}"
+        tiles.append(Tile(num(best[1].mean), caption, "best", best[0].info.order))
     if other is not None:
         if not math.isclose(cost.without, other[1].mean):
             where = ", about a large population"
         tiles.append(Tile(num(cost.without), f"without privacy{where}: {other[0].full}", "nonprivate"))
-    if math.isfinite(cost.factor):
+    if math.isfinite(cost.factor) and cost.beats_zero:
         limits = between(cost.factors, times)
         unsure = "" if limits == times(cost.factor) else f" ({limits})"
         tiles.append(Tile(times(cost.factor), f"times the error without privacy{where}{unsure}", "cost"))
@@ -293,7 +293,7 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
 def _arithmetic(view: View, cost: CostOfPrivacy, x: float) -> str:
     """Say how the tiles go together: errors add in squares, and rounded numbers have other quotients."""
     best, other = cost.ranking.best, cost.ranking.non_private
-    if best is None or other is None or not math.isfinite(cost.factor):
+    if best is None or other is None or not math.isfinite(cost.factor) or not cost.beats_zero:
         return ""
     return render_sentence(
         "arithmetic_of_tiles",

@@ -12,12 +12,14 @@ from data.datasets.housing import parse_cal_housing_tgz
 from data.fetch.raw_files import EMBEDDED
 from dpalgos.accounting.events import Relation
 from reports.analysis.cost import cost_at
-from reports.analysis.ranking import MOST_LINES, first_lines, population_error
+from reports.analysis.ranking import MOST_LINES, enough_epsilon, first_lines, population_error
 from reports.analysis.results import SIGNS, summarize
 from reports.analysis.series import View
 from reports.charts.study_charts import has_one_size
 from reports.page import Axis
+from reports.pages.index import relative_errors
 from reports.words.headline import build_headline
+from reports.writing import times
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
 
@@ -212,3 +214,19 @@ def test_the_error_of_the_extrapolation_counts_what_the_root_of_the_rows_misses(
     slower = {m: [error * m**0.2 for error in errors] for m, errors in exact.items()}
     chance = population_error(population_view(results, page, slower, 10_000), 9000)
     assert chance.deviation == pytest.approx(0.2 * math.log(2.5))
+
+
+@pytest.mark.parametrize(("error", "useless"), [(0.9115, True), (5.0, True), (0.1, False)])
+def test_tiles_of_a_useless_answer_say_so(results, page, error, useless):
+    view = view_of(results, page, error=error, spread=0.01)
+    best, *others = build_headline(view).tiles
+    assert ("no better than answering zero" in best.caption) == useless
+    assert any("times the error" in tile.caption for tile in others) != useless
+    assert ("nothing" in build_headline(view).good_for) == useless
+
+
+def test_the_factor_at_the_largest_epsilon_is_the_same_on_every_page(results, page):
+    view = population_view(results, page, {m: [1 / m**0.5] for m in (1000, 2000, 5000, 20_000)}, 20_640)
+    factors = {epsilon: factor for epsilon, factor, _ in relative_errors(view)}
+    said = re.search(r"at ε = (\S+) the error is (\S+) times", enough_epsilon(view))
+    assert said[2] == times(factors[float(said[1])])
