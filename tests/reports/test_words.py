@@ -342,10 +342,12 @@ def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page
 
 
 def test_cells_that_are_moved_to_a_bound_are_no_rows_that_are_dropped():
-    assert repaired([]) == "nothing was dropped or repaired"
-    assert repaired([("left out: blank in age", 3)]) == "3 rows dropped or repaired"
-    moved = [("moved to the nearer bound: age", 2682), ("moved to the nearer bound: income", 2668)]
+    assert repaired([]) == "nothing was left out or changed"
+    blank = {"reason": "moved to the nearer bound", "count": 3}  # a reason is never parsed
+    assert repaired([blank]) == "3 rows left out"
+    same = {"what": "value", "done": "moved to the nearer bound"}
+    moved = [{"reason": name, "count": count, **same} for name, count in (("age", 2682), ("income", 2668))]
     assert repaired(moved) == "5,350 values moved to the nearer bound"
-    assert repaired([("left out: blank in age", 1), *moved]) == (
-        "1 row dropped or repaired and 5,350 values moved to the nearer bound"
+    assert repaired([{**blank, "count": 1}, *moved]) == (
+        "1 row left out and 5,350 values moved to the nearer bound"
     )
