@@ -23,6 +23,7 @@ from tasks.study.spec import StudySpec
 _ROWS_OF_RELEASES = 10_000
 _OF_NONE = 60  # made-up tables that tell the chance of no interval
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
+_NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
 _WIDER = 1.25  # half-widths of made-up tables over real ones where no spread is stated, a median of 83
 
 
@@ -31,7 +32,7 @@ class ReleaseForecast:
     """What intervals a release on all rows will have, on made-up tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
-    ``ends`` (2, k) are their 90 % range. ``intervals`` and ``signs`` are how many
+    ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many
     coefficients will have an interval, and one on one side of zero: (expected, least, most).
     """
 
@@ -84,8 +85,7 @@ def forecast_release(
     last = first + len(names) if names else None
     ends = np.array(found)[:, :, first:last]  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
-    if not spec.guesses.std:
-        widths = widths / _WIDER
+    widths, narrower = (widths, 1.0) if spec.guesses.std else (widths / _WIDER, _NARROWER)
     signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
     is_known = np.isfinite(widths)
     has_most = 2 * is_known.sum(axis=0) > len(widths)
@@ -94,7 +94,8 @@ def forecast_release(
     return ReleaseForecast(
         names=names,
         half_widths=middle,
-        ends=np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1),
+        ends=np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
+        / [[narrower], [1]],
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
     )

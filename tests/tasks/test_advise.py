@@ -424,3 +424,23 @@ def test_the_chance_of_no_interval_is_that_of_releases_of_a_skewed_response(
     params = {"interval": 0.95, "interval_target": target}
     asked = AskedRelease(estimator="preconditioned_regression", epsilon=1.0, delta=1e-8, params=params)
     assert least <= chance_of_none(spec, asked) <= most
+
+
+def test_a_guess_about_any_column_serves_forecasts_of_fewer_columns(tmp_path, home):
+    table = pd.DataFrame({name: np.arange(400.0) for name in ("a", "b", "c", "last", "y")})
+    file = initialized(tmp_path, table, bounds=(0, 400), response="y")
+    spec = find_study(str(file))
+    guesses = Guesses(
+        mean={"last": 100.0}, std={"c": 50.0}, effects={"last": 1.0}, correlations=[("a", "last", 0.5)]
+    )
+    spec = spec.model_copy(update={"guesses": guesses})
+    asked = AskedRelease(
+        estimator="preconditioned_regression",
+        epsilon=1.0,
+        delta=1e-6,
+        params={"interval": 0.95},
+        columns=("a", "b", "c", "last"),
+    )
+    assert "2 of the 4 columns" in what_would_help(spec, asked)
+    with pytest.raises(ValueError, match="absent"):
+        forecast_release(spec.model_copy(update={"guesses": Guesses(mean={"absent": 1.0})}), asked)
