@@ -151,7 +151,7 @@ class Result:
             raise AttributeError(
                 "rsquared was not released: only linear regressions with enough rows have it"
             )
-        return found["r_squared"]
+        return float(found["r_squared"])
 
     def _series(self, name: str, values: str) -> Any:
         table = self.coefficients()
@@ -161,11 +161,16 @@ class Result:
         """Return the coefficients with their facts, what was promised, and what the intervals cover."""
         table, fit = self.coefficients(), self.goodness()
         remarks = [f"n = {self.about.n:,}"]
-        if fit:
+        if "r_squared" in fit:
             remarks[0] += "; R² = {r_squared:.3f} [{r_squared_low:.3f}, {r_squared_high:.3f}]".format(**fit)
         shown = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
         return Summary(
-            title=self.about.estimator, coefficients=table, remarks=[*remarks, self.promise, f"{shown}."]
+            title=self.about.estimator,
+            coefficients=table,
+            remarks=[
+                *(*remarks, self.promise, f"{shown}."),
+                *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
+            ],
         )
 
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
@@ -183,17 +188,20 @@ class Result:
             return np.full((len(self.estimate), 2), np.nan)
         return np.asarray(self.interval.T)
 
-    def glance(self, intercept: int | None = None) -> Any:
+    def glance(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> Any:
         """Return the facts of the answer as a data frame of one row.
 
         Of a linear regression also R² and the residual standard deviation with intervals, where the answer
-        released second moments. ``intercept`` is the position of a column of ones; without, R² is around 0.
+        released second moments and what was clipped cannot matter, else a ``fit_note``. ``intercept`` is the
+        position of the column of ones, ``reach`` (d + 1,) the largest absolute values of columns and
+        response, by public bounds.
         """
-        return frame_of([{**self.facts, **self.goodness(intercept)}])
+        return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 
-    def goodness(self, intercept: int | None = None) -> dict[str, float]:
+    def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
         """Return R² and the residual standard deviation, as :meth:`glance` shows them."""
-        return goodness(self.diagnostics, self.estimate, self.about.n, self.about.level, intercept)
+        about = self.about
+        return goodness(self.diagnostics, self.estimate, about.n, about.level, intercept, reach)
 
     def binned_fit(self) -> Any:
         """Return calibration and residuals by tenths of the predictions, which ``diagnostics`` paid for.

@@ -165,8 +165,8 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         n_rows=arrow.num_rows,
         rows_read=len(read.kept),
         repairs=(
-            *(replace(repair, reason=f"left out: {repair.reason}") for repair in read.repairs),
-            *(replace(repair, reason=f"moved to the nearer bound: {repair.reason}") for repair in read.moved),
+            *read.repairs,
+            *(replace(one, what="value", done="moved to the nearer bound") for one in read.moved),
         ),
         **counted,
     )

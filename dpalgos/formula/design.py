@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 
 from dpalgos.coefficients import frame_of
+from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import Reading, call_of, read_formula
 from dpalgos.typing import FloatArray
@@ -44,7 +45,7 @@ class NumberColumn:
     @property
     def unit(self) -> tuple[float, float]:
         """Center and scale: by default the middle and a quarter of the bounds."""
-        middle, quarter = (self.lower + self.upper) / 2, (self.upper - self.lower) / 4
+        middle, quarter = unit_of_bounds(self.lower, self.upper)
         return middle if self.center is None else self.center, self.scale or quarter
 
     def values(self, u: FloatArray) -> FloatArray:
@@ -325,7 +326,8 @@ def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, An
         return SideColumn(shown, one.lower, one.upper, *one.unit, column, made)
     if all(isinstance(each, NumberColumn) and None not in (each.center, each.scale) for each in used):
         return SideColumn(shown, lower, upper, float(values.mean()), float(values.std()) or 1.0, code=made)
-    return SideColumn(shown, lower, upper, (lower + upper) / 2, (upper - lower) / 4 or 1.0, code=made)
+    center, scale = unit_of_bounds(lower, upper)
+    return SideColumn(shown, lower, upper, center, scale or 1.0, code=made)
 
 
 def _category(code: str, reading: Reading, declared: Declared) -> bool:

@@ -12,8 +12,15 @@ from dpalgos.api import Result, estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
-from dpalgos.formula.design import INTERCEPT, CategoryColumn, FormulaDesign, NumberColumn, design_of
-from dpalgos.goodness import binned, in_units
+from dpalgos.formula.design import (
+    INTERCEPT,
+    CategoryColumn,
+    FormulaDesign,
+    NumberColumn,
+    design_of,
+    public_rows,
+)
+from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.intervals.half_widths import WHY, warn_of_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
@@ -50,12 +57,17 @@ class FormulaResult(Result):
         """Return the ends of intervals as a data frame (d, 2) by term, NaN where there is none."""
         return self.coefficients().conf_int()
 
-    def goodness(self, intercept: int | None = None) -> dict[str, float]:
-        """Return R² and the residual standard deviation in the units of the response."""
-        ones = len(self.design.names) if self.design.constant else None
-        return in_units(super().goodness(ones), self.response_units[1])
+    def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
+        """Return R² and the residual standard deviation in the units of the response, or a note."""
+        design, unit = self.design, self.response_units[1]
+        if not design.constant or design.response is None:
+            return in_units(super().goodness(), unit)
+        farthest_rows = np.abs(design.matrix(public_rows(design.declared, 1024))).max(axis=0)
+        return in_units(
+            super().goodness(len(design.names), [*farthest_rows, *farthest([design.response])]), unit
+        )
 
-    def glance(self, intercept: int | None = None) -> Any:
+    def glance(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> Any:
         """Return the facts of the fit as a data frame of one row; see :meth:`dpalgos.Result.glance`."""
         return super().glance().assign(formula=self.design.formula)
 

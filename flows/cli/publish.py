@@ -124,15 +124,21 @@ def table(
         Path | None,
         typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
     ] = None,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Print a paragraph for a methods section instead.")
+    ] = False,
     force: given.Force = False,
 ) -> None:
     """Set the coefficients of releases into a table for publication, several side by side."""
-    from tasks.report.coefficients import read_record, table_format, text_of, write_table
+    from tasks.report.coefficients import NO_METHODS, read_record, table_format, text_of, write_table
 
     if out:
         table_format(out, "--out")
     with output_files("table", [out], inputs=records, force=force):
         contents = [read_record(record) for record in records]
+        if methods:
+            typer.echo("\n\n".join(each["release"].get("methods", NO_METHODS) for each in contents))
+            return
         if out:
             write_table(contents, out)
     typer.echo(str(out) if out else text_of(contents), nl=bool(out))

@@ -38,9 +38,12 @@ def run(
 @with_options(typed, "profile", "reps", "workers", "offline")
 def plan(study: given.StudyArgument, as_json: given.AsJson = False, **options: Any) -> None:
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
-    from flows.studies.plan import described, plan_study
+    from flows.studies.find_study import SCORECARD, with_evidence
+    from flows.studies.plan import described, plan_study, together
 
-    planned = plan_study(RunOptions(study=study, **options))
+    studies = [name for name in with_evidence([study]) if name != SCORECARD]
+    plans = [plan_study(RunOptions(study=name, **options)) for name in studies]
+    planned = plans[0] if study in studies else together(study, plans)
     typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
 
 

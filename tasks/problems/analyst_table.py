@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
 from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks
+from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.design import FormulaDesign, public_rows
 from tasks.file_schema import Number, Strict
 
@@ -146,8 +147,9 @@ class AnalystColumn(Strict):
             )
             return (*indicators, codes)
         low, high = self._in_units
-        center = (low + high) / 2 if self.center is None else self.center
-        scale = (high - low) / 4 if self.scale is None else self.scale
+        middle, quarter = unit_of_bounds(low, high)
+        center = middle if self.center is None else self.center
+        scale = quarter if self.scale is None else self.scale
         (name,) = self.declared.table_columns
         unit = f"log {self.unit}".strip() if self.transform else self.unit
         return (Column(name, "float64", unit, low, high, self.source, center, scale),)

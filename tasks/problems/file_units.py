@@ -24,6 +24,7 @@ class FileUnits:
     declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
+    reach: tuple[float, ...] | None = None  # largest absolute values of columns and response, by their bounds
 
     @classmethod
     def unchanged(cls, names: Sequence[str]) -> "FileUnits":

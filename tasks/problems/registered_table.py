@@ -342,7 +342,8 @@ class RegisteredTable(DatasetSource, ABC):
         indicators = [*categories, *(name for group in categories.values() for name in group)]
         levels = {column.name: column.categories for column in declared if column.categories}
         guesses = guesses.by_column(levels)
-        guesses.check_names({*covariates, *levels, *indicators, *([self.response] if self.response else [])})
+        others = {name for column in declared for name in (column.name, *column.declared.table_columns)}
+        guesses.check_names({*covariates, *others, *([self.response] if self.response else [])})
         return DeclaredRows(
             numbers=tuple(self.about.column(name) for name in covariates if name not in indicators),
             categories=categories,

@@ -20,7 +20,7 @@ from data.fetch.raw_files import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg, label_people
 from data.formats.plink import open_plink
 from data.store.folders import mirror_from_environment
-from data.store.references import ref_from_dict
+from data.store.references import Repair, ref_from_dict
 
 SENTINEL = "rs987654321"
 TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
@@ -134,7 +134,8 @@ def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes
     expected = [decoded(bed, files.dataset.n_rows, int(p), int(s)) for p, s in zip(people, snps, strict=True)]
     np.testing.assert_array_equal(genotypes.calls[people, snps], expected)
     assert len(set(expected)) >= 3
-    assert (ref.data_source, ref.repairs, ref.rows_read) == ("real", (), files.dataset.n_rows)
+    assert (ref.data_source, ref.rows_read) == ("real", files.dataset.n_rows)
+    assert not any(each.done == "left out" for each in ref.repairs)
     assert len(ref.companion_sha256) == 3
     known = {"snp_hapmap3": ((191, 247), 20_548), "snp_penncath": ((933, 468), 143_662)}
     if real:
@@ -144,7 +145,11 @@ def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes
     assert (genotypes.calls == MISSING).sum() == ref.missing_calls
     if real and ref.name == "snp_hapmap3":
         assert (genotypes.group == NO_GROUP).sum() == 519
-        assert "1 people are listed" in ref.notes[1]
+        joined = [(each.count, each.what, each.done) for each in ref.repairs]
+        assert joined == [
+            (344, "person", "passed over"),
+            (1, "person", "joined by the individual identifier alone"),
+        ]
 
 
 def test_every_call_label_and_count_arrives(files, tmp_path):
@@ -269,7 +274,7 @@ def test_a_panel_may_list_people_without_genotypes(tmp_path):
     panel = made_up(tmp_path / "panel", "snp_hapmap3")
     rewrite(panel.path(LABELS), lambda payload: payload + b"77\t77\t0\t0\t1\t0\tCEU\n")
     ref = to_parquet(panel.dataset, panel.raw, home=tmp_path)
-    assert ref.notes == ("1 listed people have no genotypes.",)
+    assert Repair("listed without genotypes", 1, "person", "passed over") in ref.repairs
 
 
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):

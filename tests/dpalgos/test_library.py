@@ -85,7 +85,7 @@ def test_raw_units_are_warned_about():
 
 def test_means_in_public_units_are_raw():
     X, *_ = raw_table()
-    model = DPMean(**ASKED, value_bound=1.0, bounds=BOUNDS, interval=0.999, random_state=0).fit(X)
+    model = DPMean(**ASKED, value_bound=2.0, bounds=BOUNDS, interval=0.999, random_state=0).fit(X)
     assert ((model.interval_[0] < UNITS["center"]) & (UNITS["center"] < model.interval_[1])).all()
     bounded = DPBoundedMean(**ASKED, lower=BOUNDS[0], upper=BOUNDS[1], interval=0.999, random_state=0).fit(X)
     assert ((bounded.interval_[0] < UNITS["center"]) & (UNITS["center"] < bounded.interval_[1])).all()
@@ -119,8 +119,8 @@ def test_bounds_without_an_intercept_keep_zero_where_it_is():
         epsilon=20.0,
         delta=1e-6,
         sparsity=2,
-        covariate_bound=1.0,
-        response_bound=1.0,
+        covariate_bound=2.0,
+        response_bound=2.0,
         bounds=(0.0, 10.0),
         y_bounds=(-10.0, 30.0),
         random_state=0,
@@ -133,7 +133,7 @@ def test_a_public_scaler_learns_nothing():
     scaler = PublicScaler(**UNITS)
     np.testing.assert_allclose(scaler.fit(X[:2]).transform(X), (X - UNITS["center"]) / UNITS["scale"])
     np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X)
-    assert PublicScaler(bounds=(0.0, 1.0)).fit_transform([[-3.0, 0.5, 7.0]]).tolist() == [[-1.0, 0.0, 1.0]]
+    assert PublicScaler(bounds=(0.0, 1.0)).fit_transform([[-3.0, 0.5, 7.0]]).tolist() == [[-2.0, 0.0, 2.0]]
 
 
 def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not():
