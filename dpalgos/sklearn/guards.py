@@ -67,8 +67,8 @@ def _about(owner: BaseEstimator) -> Iterator[str]:
     elif kinds & _REPEATS_ROWS and getattr(owner, "bootstrap", True):
         raise InputError(
             f"{type(owner).__name__} must not draw rows with replacement: a person whose row is drawn "
-            "several times counts several times, which the noise does not cover; pass bootstrap=False to a Bagging "
-            "class, or fit the private model by itself"
+            "several times counts several times, which the noise does not cover; pass bootstrap=False to a "
+            "Bagging class, or fit the private model by itself"
         )
     elif not kinds & _SAFE:
         yield f"fit is called by {type(owner).__name__}, {_NOT_COVERED}"
