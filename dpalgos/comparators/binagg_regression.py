@@ -126,7 +126,8 @@ def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> W
     """Return rows of a half that is a box or of two, opposite corners for counts, and opposite responses."""
     (low, high), up = (end[None] for end in params.ends(d)), params.response_bound
     middle = (low[0, 0] + high[0, 0]) / 2
-    halves = [(low[0, 0], np.nextafter(middle, low[0, 0])), (middle, high[0, 0])]
+    below = middle - 1e-12 * (high[0, 0] - low[0, 0])
+    halves = [(low[0, 0], below), (middle, high[0, 0])]
 
     def rows(first: float, others: FloatArray) -> FloatArray:
         return np.column_stack([[first], others[:, 1:]])
