@@ -21,6 +21,6 @@ os.environ.update(NO_ANALYTICS)
 
 # The standing server names itself to the runs that it starts, which end with it.
 if _served_by := os.environ.pop("DPCOST_SERVED_BY", ""):
-    from flows.server.interruption import end_with
+    from flows.server.parent import end_with
 
     end_with(int(_served_by))

@@ -25,10 +25,10 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
     if odd := next((name for name, cron in crons.items() if not isinstance(cron, str)), None):
         raise SpecError(f"{schedules}: {odd} must be five fields of cron, got {str(crons[odd])[:60]!r}")
     others = {
-        "ingest": flows.run_ingest,
-        SCORECARD: flows.run_scorecard,
-        "report": flows.run_report,
-        "rerun": flows.run_part,
+        "ingest": flows.ingest,
+        SCORECARD: flows.scorecard,
+        "report": flows.report,
+        "rerun": flows.rerun,
     }
     own = own_studies(schedules)
     if wrong := next((name for name in crons if name not in {*study_names(), *others, *own}), None):
@@ -47,11 +47,11 @@ def deployments(tag: str, schedules: Path = SCHEDULES) -> list[Any]:
     named = [(study.name, study.name, study) for study in readable_studies()]
     of_studies = [
         deployment(
-            flows.run_study,
+            flows.study,
             study.name,
             UNLISTED_AT,
             key,
-            parameters={"study": freeze(file), "profile": "standard"},
+            parameters={"study": freeze(file), "options": {"profile": "standard"}},
             description=f"**{study.title}** {study.question.strip()}",
             tags=[study.name, "standard"],
         )

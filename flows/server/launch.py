@@ -7,31 +7,37 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import copy_context
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
+from uuid import uuid4
 
 from data.errors import StoreError
 from data.store.folders import atomic_write, home, private_folder, read_small, require_own_home
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
+from flows.record import journal
 from flows.record.journal import exclusive_run
-from flows.record.progress import say, show_turn
+from flows.record.progress import say
 from flows.server import Say
-from flows.server.interruption import leave, prompt_end
-from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded, watched
+from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
-from flows.studies.results import folder_of_run, reports_of_scorecard
-from flows.studies.stored import run_from_store
-from tasks.cache import records_folder
+from flows.studies.results import (
+    finished_report,
+    folder_of_run,
+    headline_of,
+    reports_of_scorecard,
+    write_scorecard,
+)
+from tasks.cache import is_any_again
 from tasks.errors import MENDABLE, SpecError
-from tasks.ingest import analyst_parquet
+from tasks.report.write import share_report, write_index
+from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
-from tasks.turns import STOPPED, TURN
 
 ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 
@@ -43,8 +49,6 @@ _AS_GOOD_AS_FULL = 1_000_000
 # over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
 GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
-_STUDIES_AT_ONCE = 3  # the first is drawn while the second computes and the third brings its data
-PATIENCE = 60.0  # seconds that a run goes on while the server's disk is full; without its records it hangs
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 MAX_INDEX = 50_000_000  # bytes
@@ -60,14 +64,6 @@ def check_engine(engine: str) -> None:
         raise SpecError(f"--engine must be {ENGINES}, got {engine!r}")
     if importlib.util.find_spec("distributed") is None:
         raise SpecError(f"--engine {engine} needs the package distributed; install dpcost[dask]")
-
-
-def check_scheduler(engine: str) -> None:
-    """Refuse a standing cluster that does not answer or whose workers cannot share this process's work."""
-    if scheduler := _scheduler(engine):
-        from flows.server.dask_workers import check_workers
-
-        check_workers(scheduler)
 
 
 def check_folder(what: str, folder: Path, space: int, *, private: bool = False) -> None:
@@ -110,38 +106,53 @@ def check_table_is_no_output(table: Path, report: Path) -> None:
         )
 
 
-def launch(
-    studies: Sequence[str], options: dict[str, Any], *, engine: str = "local", command: str = ""
-) -> str:
+def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local", command: str = "") -> Path:
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
-    studies = with_evidence(list(dict.fromkeys(studies)))
+    judged, studies = SCORECARD in studies, with_evidence(list(dict.fromkeys(studies)))
     names = _distinct_names(studies)
-    if SCORECARD in studies:
-        options = options | {"out": reports_of_scorecard(names, options["profile"], options.get("out"))}
-    asked = [RunOptions(study=study, **options) for study in studies]
-    _prepare_folders(asked[0], names)
+    if judged:
+        options = options.model_copy(
+            update={"out": reports_of_scorecard(names, options.profile, options.out)}
+        )
+    _prepare_folders(options, [*names, *([SCORECARD] if judged else [])])
     check_shared_store()
-    check_scheduler(engine)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
-    with _full_disk_told(), prompt_end(), exclusive_run(home()):
-        _check_tables(asked)
-        index, left = _show_stored(asked, command)
-        if left:
-            index = _compute(left, command, engine)
+    end_on_signals()
+    with _full_disk_told(), exclusive_run(home()):
+        for study in studies:
+            _check_table(study, options)
+        if left := _show_stored(studies, options):
+            _compute(left, options, command, engine)
+        if judged:
+            _tell(write_scorecard(options.reports.resolve()))
     if folder := _full_disk():
         say(
             f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
             "may not be; free some space"
         )
-    return index
+    return options.reports.resolve() / "index.html"
+
+
+def end_on_signals() -> None:
+    """Let Ctrl-C, SIGTERM and SIGHUP end this process at once: files are written whole or not at all.
+
+    A signal that is ignored stays ignored.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, _end)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    _leave("interrupted")
 
 
 def _distinct_names(studies: Sequence[str]) -> list[str]:
     """Return the names of studies; refuse two of the same name, whose reports would be one folder."""
-    names = [study if study == SCORECARD else find_study(study).name for study in studies]
+    names = [find_study(study).name for study in studies]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SpecError(
             f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
@@ -160,139 +171,110 @@ def _prepare_folders(options: RunOptions, names: Sequence[str]) -> None:
         claim_report(folder_of_run(options.reports, name, options.profile) / name)
 
 
-def _show_stored(asked: Sequence[RunOptions], command: str) -> tuple[str, Sequence[RunOptions]]:
-    """Show the first studies whose results are all stored; return the index page and the other studies."""
-    index = ""
-    for n_shown, options in enumerate(asked):
-        done = run_from_store(options, command)
-        if not done:
-            return index, asked[n_shown:]
-        _tell(done.shown())
-        index = str(done.index)
-    return index, ()
+def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
+    """Show the first studies of which everything is stored; return the others."""
+    for n_shown, study in enumerate(studies):
+        page = None if is_any_again() else finished_report(study, options)
+        if page is None:
+            return studies[n_shown:]
+        spec, run = find_study(study), str(uuid4())
+        journal.begin(home(), run, study, options.profile, own_data=spec.analyst_table is not None)
+        say("everything is stored")
+        write_index(page.parents[1])
+        share_report(page.parent)
+        _tell(page)
+        journal.end(home(), run)
+    return ()
 
 
-def _compute(asked: Sequence[RunOptions], command: str, engine: str) -> str:
-    """Run studies with a server and with workers; return the index page."""
+def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: str) -> None:
+    """Run studies one after another, with a server and with workers; one that fails stops no other."""
     with (
-        prefect_server(home(), when_lost=_leave, meanwhile=_load),
-        watched("the server's disk", lambda: not _is_full(home() / "prefect"), _leave, PATIENCE),
-        _where_blocks_run(asked[0], engine) as at_once,
+        prefect_server(home(), when_lost=_leave, meanwhile=partial(_load, options)),
+        _cluster(options.workers, engine) as at_once,
     ):
+        from flows.record.dead_runs import end_dead_runs
+        from flows.studies.parameters import TYPED
+
         gc.freeze()  # what is loaded stays
         gc.set_threshold(GARBAGE)
         gc.enable()
         sys.setswitchinterval(SWITCH_INTERVAL)
-        return _run_each(asked, command, at_once)
-
-
-def _tell(outcome: dict[str, str]) -> None:
-    say(f"{outcome['headline']}\nreport: {outcome['report']}")
-
-
-def _where_blocks_run(options: RunOptions, engine: str) -> AbstractContextManager[int]:
-    """Provide what computes blocks, and say how many are to be under way."""
-    if engine != "local":
-        return workers_of(options.workers, engine, _leave)
-    from flows.study import local_workers
-
-    return local_workers(options)
-
-
-def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
-    """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
-    workers = workers or os.cpu_count() or 1
-    from flows.server.dask_workers import own_workers, standing_cluster
-
-    scheduler = _scheduler(engine)
-    return standing_cluster(scheduler, when_lost) if scheduler else own_workers(workers)
-
-
-def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
-    """Run studies, several in threads, and tell of each in order; one that fails stops no other."""
-    from flows.record.dead_runs import end_dead_runs
-    from flows.studies.parameters import TYPED
-
-    TYPED.set(command)
-    end_dead_runs(home_tag(home()), deployed=False)
-    studies = [options for options in asked if options.study != SCORECARD]
-    index, failures = "", dict[str, Exception]()
-    pool = ThreadPoolExecutor(_STUDIES_AT_ONCE, thread_name_prefix="study")
-    try:
-        runs = [
-            pool.submit(copy_context().run, _run_one, options, at_once, turn)
-            for turn, options in enumerate(studies if len(studies) > 1 else ())
-        ]
-        for turn, options in enumerate(asked):
-            if options.study == SCORECARD and failures:
-                break  # it judges what the others found
-            show_turn(turn)
+        TYPED.set(command)
+        end_dead_runs(home_tag(home()), deployed=False)
+        failures = dict[str, Exception]()
+        for study in studies:
             try:
-                outcome = runs[turn].result() if turn < len(runs) else _run_one(options, at_once)
+                _tell(_run_one(study, options, at_once))
             except Exception as error:
-                failures[options.study] = error
-            else:
-                index = _tell_of_run(outcome)
-                _return_memory()
-    except BaseException:
-        STOPPED.set()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-        show_turn(0)
+                failures[study] = error
+            _return_memory()
     for failed in list(failures)[1:]:
         say(f"note: {failed} failed, too; run it alone to see why")
     if failures:
         raise next(iter(failures.values()))
-    return index
 
 
-def _run_one(options: RunOptions, at_once: int, turn: int = 0) -> dict[str, Any]:
+def _run_one(study: str, options: RunOptions, at_once: int) -> Path:
+    """Run a study's flow; return its page once the tasks are on record."""
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 
-    from flows.study import run_scorecard, run_study
+    from flows.study import study as flow
 
-    TURN.set(turn)
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
-    flow = run_scorecard if options.study == SCORECARD else run_study.with_options(task_runner=runner)
-    taken = options.model_dump(include=set(flow.parameters.properties), exclude_none=True)
-    with tags(home_tag(home()), Path(options.study).stem, options.profile):
-        return dict(flow(**taken))
+    with tags(home_tag(home()), Path(study).stem, options.profile):
+        state = flow.with_options(task_runner=runner)(study, options, return_state=True)
+    wait_until_recorded(str(state.state_details.flow_run_id))
+    page: Path = state.result()
+    return page
 
 
-def _tell_of_run(outcome: dict[str, Any]) -> str:
-    """Say what a run found once its tasks are on record, and return the index page."""
-    n_task_runs = outcome["n_task_runs"]
-    n_recorded = wait_until_recorded(outcome["flow_run_id"], n_task_runs)
-    if n_recorded < n_task_runs:
-        say(f"note: the server recorded {n_recorded} of this run's {n_task_runs} task runs")
-    _tell(outcome)
-    return str(outcome["index"])
+def _tell(page: Path) -> None:
+    say(f"{headline_of(page)}\nreport: {page}")
 
 
-def _load() -> None:
+def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
+    """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
+    from tasks.dask_cluster import own_cluster, standing_cluster
+
+    scheduler = engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None
+    return (
+        standing_cluster(scheduler, when_lost) if scheduler else own_cluster(workers or os.cpu_count() or 1)
+    )
+
+
+def _cluster(workers: int | None, engine: str) -> AbstractContextManager[int]:
+    """Provide Dask workers if they are wanted; workers of this machine are each study's own."""
+    if engine == "local":
+        return nullcontext(workers or os.cpu_count() or 1)
+    return workers_of(workers, engine, _leave)
+
+
+def _load(options: RunOptions) -> None:
     """Load what the flows need; a server takes longer to start."""
+    from tasks.workers import start_loading
+
+    if options.profile != "smoke":
+        start_loading()
     import reports.pages.study  # noqa: F401 (what draws, too)
 
 
-def _check_tables(asked: Sequence[RunOptions]) -> None:
-    """Read the analyst's tables, so that their faults are reported at once."""
-    for options in asked:
-        spec = None if options.study == SCORECARD else find_study(options.study)
-        if spec is not None and spec.analyst_table is not None:
-            from data.ledger import open_ledger
-            from tasks.release.table import known_as
+def _check_table(study: str, options: RunOptions) -> None:
+    """Read an analyst's table, so that its faults are reported at once."""
+    spec = find_study(study)
+    if spec.analyst_table is None:
+        return
+    from data.ledger import open_ledger
+    from tasks.release.table import known_as
 
-            reports = options.reports
-            for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
-                check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
-            spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
-            known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
-            if known not in ("", spec.name):
-                say(
-                    f"note: the ledger knows the rows of {spec.name} as {known!r}; releases are charged there"
-                )
+    reports = options.reports
+    for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
+        check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
+    spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
+    known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
+    if known not in ("", spec.name):
+        say(f"note: the ledger knows the rows of {spec.name} as {known!r}; releases are charged there")
 
 
 def _return_memory() -> None:
@@ -317,10 +299,10 @@ def _full_disk_told() -> Iterator[None]:
 
 def _leave(sentence: str) -> NoReturn:
     """End this process at once; with the reason where that is a full disk, which no server says."""
-    if folder := _full_disk():
-        say(f"\ndpcost: {_told(folder)}")
-        os._exit(2)
-    leave(sentence)
+    folder = _full_disk()
+    again = "; finished blocks are stored, run the same command again to go on"
+    os.write(2, f"\ndpcost: {_told(folder) if folder else sentence + again}\n".encode())
+    os._exit(2 if folder else 1)
 
 
 def _told(folder: Path) -> str:
@@ -329,13 +311,9 @@ def _told(folder: Path) -> str:
 
 def _full_disk() -> Path | None:
     """Return a folder of the home on a disk that is almost full, if there is one."""
-    folders = (home(), home() / "prefect", records_folder(home()))  # perhaps disks of their own
+    folders = (home(), home() / "prefect", home() / "cache")  # perhaps disks of their own
     return next((each for each in folders if _is_full(each)), None)
 
 
 def _is_full(folder: Path) -> bool:
     return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
-
-
-def _scheduler(engine: str) -> str | None:
-    return engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None

@@ -18,14 +18,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
 from data.store.folders import PROJECT_ROOT, SITE, home
 from flows.record.journal import locked
 from flows.server import ServerError
-from flows.server.interruption import GRACE, leave
 from flows.server.prefect_server import (
     HOST,
     authentication_file,
@@ -35,6 +34,7 @@ from flows.server.prefect_server import (
 )
 from tasks.errors import MENDABLE
 
+GRACE = 8.0  # seconds in which runs are to end
 _STOPPED = "stopped: server, schedules and runs"
 
 
@@ -123,6 +123,14 @@ async def _run(runner: Any) -> None:
             print(_STOPPED, flush=True)
             os._exit(0)
         raise
+
+
+def leave(sentence: str) -> NoReturn:
+    """Say why, and end this process at once."""
+    try:
+        print(f"dpcost: {sentence}; finished blocks are stored", file=sys.stderr, flush=True)
+    finally:
+        os._exit(1)
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:
