@@ -53,15 +53,12 @@ class Result:
 
     def is_stored(self) -> bool:
         """Whether the file is there and whole, here or in the shared store; note that it is used."""
-        for _ in range(2):
-            if is_whole(self.path):
-                with suppress(OSError):
-                    os.utime(self.path)
-                return True
+        if not is_whole(self.path) and not (bring(self.path) and is_whole(self.path)):
             self.path.unlink(missing_ok=True)
-            if not bring(self.path):
-                return False
-        return False
+            return False
+        with suppress(OSError):
+            os.utime(self.path)
+        return True
 
     def require_same_code(self) -> None:
         """Refuse to compute where other code is installed than where the file was named."""

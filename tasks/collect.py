@@ -19,6 +19,6 @@ def collect(parts: Sequence[Result], audits: Sequence[Result], folder: Path) -> 
     """Write the results table of blocks and audits, unless the folder's manifest says that it has it."""
     made_of = digest([run.__name__], [part.name for part in (*parts, *audits)])
     if (there := results_at(folder, made_of)) and not is_again("collect"):
-        return Completed(name="Cached", data=replace(there, blocks=tuple(parts)))
+        return Completed(name="Cached", data=replace(there, parts=tuple(parts)))
     rows, bounds = ([part.stored_path() for part in those] for those in (parts, audits))
     return StudyResults(folder / run.RESULTS, run.write_results(rows, bounds, folder), made_of, tuple(parts))

@@ -51,7 +51,7 @@ def own_cluster(count: int) -> Iterator[int]:
         dask.config.set(_CONFIG | workspace),
         _distributed.LocalCluster(n_workers=count, **options) as cluster,
         _distributed.Client(cluster, set_as_default=False) as client,
-        opened(_workers_of(client, count)),
+        opened(workers_of(client, count)),
     ):
         yield count
 
@@ -79,13 +79,13 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
     try:
         with _connected(scheduler) as client:
             count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
-            with opened(_workers_of(client, count)):
+            with opened(workers_of(client, count)):
                 yield count
     finally:
         over.set()
 
 
-def _workers_of(client: Any, count: int) -> Workers:
+def workers_of(client: Any, count: int) -> Workers:
     return Workers(lambda: client.get_executor(pure=False), count)
 
 

@@ -19,19 +19,21 @@ def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
     from prefect.futures import as_completed
     from tqdm import tqdm
 
-    n, began, n_stored = len(futures), time.monotonic(), 0
-    bar = tqdm(total=n, unit="block", leave=False, file=sys.stderr, disable=not sys.stderr.isatty())
-    line = counter("done", f"of {blocks(n)}")
+    n, n_stored, is_live = len(futures), 0, sys.stderr.isatty()
+    began = last_line = time.monotonic()
+    bar = tqdm(total=n, unit="block", leave=False, file=sys.stderr, disable=not is_live)
     for n_done, future in enumerate(as_completed([*futures]), 1):
         future.wait()
         n_stored += future.state.name == "Cached"
         bar.update()
-        if bar.disable and n_done < n:
-            line(n_done)
+        now = time.monotonic()
+        if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
+            last_line = now
+            say(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
     bar.close()
-    found = ", all from the cache" if n_stored == n else f" ({n_stored} from the cache)" if n_stored else ""
-    took = "" if n_stored == n else f", {time.monotonic() - began:.0f} s"
-    say(f"{blocks(n)}{found}{took}")
+    found = f" ({n_stored} from the cache)" if n_stored else ""
+    took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"
+    say(f"{blocks(n)}, all from the cache" if n_stored == n else took)
     return [future.result() for future in futures]
 
 

@@ -100,7 +100,7 @@ class StudyResults:
     path: Path
     sha256: str
     made_of: str
-    blocks: tuple[Result, ...] = ()
+    parts: tuple[Result, ...] = ()
 
 
 def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
@@ -145,7 +145,8 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
     again = [study, *(["--out", options.out] if options.out else [])]
     code, cell = spec.modules(), _example_cell(spec, options.profile)
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
-    new = sum(facts_of(part.path).get("at", "") >= run.started for part in results.blocks)
+    made = [str(facts["at"]) for part in results.parts if "at" in (facts := facts_of(part.path))]
+    new = sum(at >= run.started for at in made)
     own = tables.get(spec.name) if spec.analyst_table else None
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
@@ -173,7 +174,7 @@ def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: St
             for (estimator, form), shares in budget_split(spec).items()
         ],
         "not_run": spec.not_run,
-        "blocks": {"computed": new, "stored": len(results.blocks) - new},
+        "blocks": {"computed": new, "stored": len(made) - new},
         "earlier_contents": earlier_contents(results.path.parent, own.name, own.source_sha256) if own else [],
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [

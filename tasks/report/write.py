@@ -32,7 +32,6 @@ from reports.page import StudyPage
 from reports.pages.history import MOST, Entry, render_history
 from reports.pages.index import Card, render_index
 from tasks.cache import digest
-from tasks.errors import guarded
 from tasks.report.build_page import build_page
 from tasks.report.manifest import MANIFEST
 from tasks.study.spec import StudySpec
@@ -44,7 +43,6 @@ _TABLES = ("results.parquet", "timings.parquet")
 _log = logging.getLogger(__name__)
 
 
-@guarded
 def write_report(
     spec: StudySpec, results_path: Path, manifest: dict[str, Any], exhibits: bytes | None = None
 ) -> Path:
