@@ -117,7 +117,7 @@ def test_what_does_not_read_is_not_stored(home, damage, suffix):
         content = json.dumps({"a": 1}).encode()
     made.write(content)
     assert made.is_stored()
-    middle = len(content) // 2
+    middle = 60 if suffix == ".parquet" else len(content) // 2  # within the rows, which have checksums
     flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
     made.path.write_bytes({"cut": content[:-5], "flipped": flipped, "empty": b""}[damage])
     assert not made.is_stored()
