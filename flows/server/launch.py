@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from data.errors import StoreError
-from data.store.folders import atomic_write, home, private_folder, read_small, require_own_home
+from data.store.folders import atomic_write, home, private_folder, read_json, read_small, require_own_home
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from flows.record import journal
 from flows.record.journal import exclusive_run
-from flows.record.progress import say
+from flows.record.progress import blocks, say
 from flows.server import Say
 from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
@@ -35,6 +35,7 @@ from flows.studies.results import (
 )
 from tasks.cache import is_any_again
 from tasks.errors import MENDABLE, SpecError
+from tasks.report.manifest import MANIFEST
 from tasks.report.write import share_report, write_index
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
@@ -179,7 +180,8 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
             return studies[n_shown:]
         spec, run = find_study(study), str(uuid4())
         journal.begin(home(), run, study, options.profile, own_data=spec.analyst_table is not None)
-        say("everything is stored")
+        made = read_json(page.with_name(MANIFEST))["blocks"]
+        say(f"{blocks(sum(made.values()))}, all from the cache")
         write_index(page.parents[1])
         share_report(page.parent)
         _tell(page)

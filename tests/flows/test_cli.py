@@ -151,12 +151,12 @@ def test_columns_of_the_status_stay_apart(dpcost, home):
 
 
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):
-    records = home / "cache" / "records"
-    records.mkdir(parents=True)
-    (records / f"block-{'0' * 32}").write_text("{")
+    (home / "cache" / "blocks").mkdir(parents=True)
+    name = f"block-{'0' * 32}.parquet"
+    (home / "cache" / "blocks" / name).write_text("PAR1")
     status, out, _ = dpcost("cache", "verify", "--json")
     assert status == 1
-    assert [row["name"] for row in json.loads(out)["damaged"]] == [f"block-{'0' * 32}"]
+    assert [row["name"] for row in json.loads(out)["damaged"]] == [name]
     assert dpcost("cache", "prune")[0] == 0
     assert dpcost("cache", "verify")[0] == 0
 
