@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import forkserver, get_context, parent_process
+from multiprocessing import forkserver, get_context, parent_process, resource_tracker
 from typing import Any, NoReturn, TypeVar
 
 from tasks.errors import SpecError
@@ -111,13 +111,20 @@ def local_workers(count: int | None, largest: int = 0, *, in_threads: bool = Fal
 
 
 def start_loading() -> None:
-    """Start the process that workers are forked from; Ctrl-C is for the run's process alone."""
+    """Start the process that workers are forked from; Ctrl-C is for the run's process alone.
+
+    The process that frees what a killed run left is started first, since that lets signals through.
+    """
+    shown_before = os.environ.get("PYTHONWARNINGS", "")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.set_forkserver_preload(_LOADED)
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.environ["PYTHONWARNINGS"] = shown_before
 
 
 def _processes(count: int) -> ProcessPoolExecutor:

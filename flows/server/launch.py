@@ -10,7 +10,9 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -225,8 +227,13 @@ def _run_one(study: str, options: RunOptions, at_once: int) -> Path:
     from flows.study import study as flow
 
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
-    with tags(home_tag(home()), Path(study).stem, options.profile):
-        state = flow.with_options(task_runner=runner)(study, options, return_state=True)
+
+    def run() -> Any:
+        with tags(home_tag(home()), Path(study).stem, options.profile):
+            return flow.with_options(task_runner=runner)(study, options, return_state=True)
+
+    with ThreadPoolExecutor(1) as thread:  # signals are for the main thread, which waits
+        state = thread.submit(copy_context().run, run).result()
     wait_until_recorded(str(state.state_details.flow_run_id))
     page: Path = state.result()
     return page
