@@ -9,9 +9,10 @@ from prefect.artifacts import create_table_artifact
 from prefect.context import TagsContext
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.record.artifacts import attach_budget, attach_report, last_results, show_drift
-from flows.record.dead_runs import start_again
-from flows.record.journal import from_server, recorded
+from data.store.folders import home
+from flows.artifacts import attach_budget, attach_report, last_results, show_drift
+from flows.local_server import from_server
+from flows.lock import exclusive_run
 from flows.record.progress import say
 from flows.studies import parameters as given
 from flows.studies.find_study import SCORECARD, check_cell, find_study
@@ -19,6 +20,7 @@ from flows.studies.prefect_tasks import PrefectTasks
 from flows.studies.results import folder_of_run, judged, rebuild_reports, rerun_options
 from flows.studies.steps import StudySteps, bring_datasets, dropped_rows
 from flows.studies.stored import NotStored, StoredResults
+from flows.unfinished import start_again
 from tasks.errors import guarded
 from tasks.run.resources import run_at_most
 from tasks.run.worker_processes import worker_processes
@@ -64,7 +66,7 @@ def run_study(**options: Any) -> dict[str, Any]:
     # A task with the run's tags would ask the server whether they limit how many run at once, and wait.
     untagged = TagsContext(current_tags=set())
     workers = local_workers(asked) if from_server() else nullcontext()  # a command provides them itself
-    with recorded(asked.study, asked.profile, own_data=spec.analyst_table is not None), untagged, workers:
+    with exclusive_run(home()), untagged, workers:
         try:  # what is all stored needs no task runs: they would be most of the server's history
             done = StudySteps(spec, reports, asked, stored, given.TYPED.get()).run()
             stored.tell()
@@ -104,7 +106,7 @@ def run_report(
 ) -> dict[str, Any]:
     """Write the reports of studies again, of all that have results if none is named; return the index."""
     given.check_studies(*studies)
-    with recorded("report"):
+    with exclusive_run(home()):
         index, rebuilt = rebuild_reports(studies or None, str(given.reports_folder(out)))
     return {"index": str(index), "rebuilt": rebuilt}
 
@@ -119,7 +121,7 @@ def run_scorecard(**options: Any) -> dict[str, Any]:
     ``profile`` and ``seed`` are for the record.
     """
     asked, tasks = RunOptions(study=SCORECARD, **options), PrefectTasks()
-    with recorded(SCORECARD, asked.profile):
+    with exclusive_run(home()):
         done = judged(given.reports_folder(asked.out, SCORECARD), tasks, asked, given.TYPED.get())
     return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
 
@@ -137,7 +139,7 @@ def run_ingest(
 
     With `again` they are fetched anew, whatever is stored; `offline` never uses the network.
     """
-    with recorded("ingest"):
+    with exclusive_run(home()):
         tables = list(bring_datasets(datasets, PrefectTasks().bring, again, offline))
     create_table_artifact(
         key="ingest",

@@ -158,9 +158,9 @@ def compare(
 def status(as_json: given.AsJson = False) -> None:
     """Show the last runs and the stored results."""
     from data.store.folders import totals
-    from flows.record.journal import recent_runs
+    from flows.history import recent_runs
 
-    runs, stored = recent_runs(home()), totals(home())
+    runs, stored = recent_runs(home(), REPORTS), totals(home())
     if as_json:
         typer.echo(json.dumps({"runs": runs, "stored": stored}, indent=1))
         return
@@ -229,8 +229,8 @@ def cache_prune(
     out: str | None,
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
+    from flows.lock import exclusive_run
     from flows.record.inventory import n_bytes, prune, prune_shared
-    from flows.record.journal import exclusive_run
 
     keep = None if keep_size is None else n_bytes(keep_size)
     if store:

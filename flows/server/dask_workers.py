@@ -3,7 +3,7 @@
 import logging
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,8 @@ from data.errors import StoreError
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, close_home, home
 from data.store.shared import VARIABLE, check_shared_store, shared_address
-from flows.server import Say, ServerError
-from flows.server.prefect_server import watched
+from flows import ServerError
+from flows.local_server import watched
 from tasks.errors import MENDABLE, SpecError
 from tasks.run.resources import on_cluster
 
@@ -56,7 +56,7 @@ def own_workers(count: int) -> Iterator[int]:
 
 
 @contextmanager
-def standing_cluster(scheduler: str, when_lost: Say) -> Iterator[int]:
+def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iterator[int]:
     """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
 
     Dask's own client may wait for good for a scheduler that is gone, or for blocks that nobody computes: then

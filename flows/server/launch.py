@@ -8,22 +8,21 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from data.errors import StoreError
 from data.store.folders import atomic_write, home, private_folder, read_small, require_own_home
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
-from flows.record.journal import exclusive_run
+from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
+from flows.lock import exclusive_run
 from flows.record.progress import say, show_turn
-from flows.server import Say
-from flows.server.interruption import leave, prompt_end
-from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded, watched
+from flows.server.interruption import prompt_end
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
 from flows.studies.results import folder_of_run, reports_of_scorecard
 from flows.studies.stored import run_from_store
@@ -38,13 +37,10 @@ ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 # What a run needs at least; a disk that fills up later is told about then.
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
-_AS_GOOD_AS_FULL = 1_000_000
 # Seconds. At .05 two blocks in threads, as at `smoke`, took half as long again as at .005; what this gains
 # over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
-GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
 _STUDIES_AT_ONCE = 3  # the first is drawn while the second computes and the third brings its data
-PATIENCE = 60.0  # seconds that a run goes on while the server's disk is full; without its records it hangs
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 MAX_INDEX = 50_000_000  # bytes
@@ -175,12 +171,9 @@ def _show_stored(asked: Sequence[RunOptions], command: str) -> tuple[str, Sequen
 def _compute(asked: Sequence[RunOptions], command: str, engine: str) -> str:
     """Run studies with a server and with workers; return the index page."""
     with (
-        prefect_server(home(), when_lost=_leave, meanwhile=_load),
-        watched("the server's disk", lambda: not _is_full(home() / "prefect"), _leave, PATIENCE),
+        prefect_server(home(), meanwhile=_load),
         _where_blocks_run(asked[0], engine) as at_once,
     ):
-        gc.freeze()  # what is loaded stays
-        gc.set_threshold(GARBAGE)
         gc.enable()
         sys.setswitchinterval(SWITCH_INTERVAL)
         return _run_each(asked, command, at_once)
@@ -193,13 +186,15 @@ def _tell(outcome: dict[str, str]) -> None:
 def _where_blocks_run(options: RunOptions, engine: str) -> AbstractContextManager[int]:
     """Provide what computes blocks, and say how many are to be under way."""
     if engine != "local":
-        return workers_of(options.workers, engine, _leave)
+        return workers_of(options.workers, engine, leave)
     from flows.study import local_workers
 
     return local_workers(options)
 
 
-def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
+def workers_of(
+    workers: int | None, engine: str, when_lost: Callable[[str], object]
+) -> AbstractContextManager[int]:
     """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
     workers = workers or os.cpu_count() or 1
     from flows.server.dask_workers import own_workers, standing_cluster
@@ -210,11 +205,9 @@ def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractCont
 
 def _run_each(asked: Sequence[RunOptions], command: str, at_once: int) -> str:
     """Run studies, several in threads, and tell of each in order; one that fails stops no other."""
-    from flows.record.dead_runs import end_dead_runs
     from flows.studies.parameters import TYPED
 
     TYPED.set(command)
-    end_dead_runs(home_tag(home()), deployed=False)
     studies = [options for options in asked if options.study != SCORECARD]
     index, failures = "", dict[str, Exception]()
     pool = ThreadPoolExecutor(_STUDIES_AT_ONCE, thread_name_prefix="study")
@@ -315,14 +308,6 @@ def _full_disk_told() -> Iterator[None]:
         raise
 
 
-def _leave(sentence: str) -> NoReturn:
-    """End this process at once; with the reason where that is a full disk, which no server says."""
-    if folder := _full_disk():
-        say(f"\ndpcost: {_told(folder)}")
-        os._exit(2)
-    leave(sentence)
-
-
 def _told(folder: Path) -> str:
     return f"the disk of {folder} is full; free some space and run the same command again"
 
@@ -330,11 +315,7 @@ def _told(folder: Path) -> str:
 def _full_disk() -> Path | None:
     """Return a folder of the home on a disk that is almost full, if there is one."""
     folders = (home(), home() / "prefect", records_folder(home()))  # perhaps disks of their own
-    return next((each for each in folders if _is_full(each)), None)
-
-
-def _is_full(folder: Path) -> bool:
-    return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
+    return next((each for each in folders if full_disk(each)), None)
 
 
 def _scheduler(engine: str) -> str | None:

@@ -18,9 +18,8 @@ from pydantic_core import CoreSchema
 
 from data.datasets import load_registry
 from data.store.folders import REPORTS
-from flows.record.journal import from_server
+from flows.local_server import from_server
 from flows.studies.find_study import SCORECARD, study_names
-from flows.studies.schedules import own_studies
 from tasks.errors import SpecError
 from tasks.run_options import PROFILES, Option, TaskName
 
@@ -93,9 +92,9 @@ def check_studies(*studies: str) -> None:
     if not from_server():
         return
     own = runtime.deployment.name
-    mine = [file for file in own_studies().values() if Path(file).stem == own]
-    allowed = mine or ([own] if own in study_names() else [*study_names(), SCORECARD])
-    if wrong := next((study for study in studies if study not in allowed), None):
+    allowed = [own] if own in study_names() else [*study_names(), SCORECARD]
+    mine = (each for each in studies if own not in study_names() and Path(each).stem == own)
+    if wrong := next((study for study in studies if study not in [*allowed, *mine]), None):
         shown = f"{wrong[:80]!r}"
         raise SpecError(f"study must be one of {', '.join(allowed)}, got {shown}; choose one of them")
 

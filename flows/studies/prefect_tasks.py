@@ -17,7 +17,7 @@ from prefect.futures import PrefectFuture
 from prefect.utilities.annotations import quote
 
 from data.fetch.raw_files import RawFile
-from flows.record.artifacts import ProgressArtifact
+from flows.artifacts import ProgressArtifact
 from flows.record.progress import progress, say
 from flows.studies.steps import Job
 from tasks.cache import Record, at_hand, find_record, shared_record

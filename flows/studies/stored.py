@@ -7,11 +7,9 @@ anew, with a server.
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
-from uuid import uuid4
 
 from data.errors import DataError
 from data.store.folders import home
-from flows.record import journal
 from flows.record.progress import blocks, say
 from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.results import folder_of_run, judged
@@ -79,7 +77,7 @@ def run_from_store(options: RunOptions, command: str = "") -> Outcome | None:
     """
     if os.environ.get("PREFECT_API_URL"):
         return None
-    stored, own_data, reports = StoredResults(), False, options.reports.resolve()
+    stored, reports = StoredResults(), options.reports.resolve()
     try:
         if options.study == SCORECARD:
             outcome = judged(reports, stored, options, command)
@@ -89,11 +87,7 @@ def run_from_store(options: RunOptions, command: str = "") -> Outcome | None:
             if not (reports / spec.name / "manifest.json").exists():  # the last file that a run writes
                 return None
             outcome = StudySteps(spec, reports, options, stored, command).run()
-            own_data = spec.analyst_table is not None
     except NotStored:
         return None
     stored.tell()
-    run = uuid4()
-    journal.begin(home(), run, options.study, options.profile, own_data=own_data)
-    journal.end(home(), run)
     return outcome

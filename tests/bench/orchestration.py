@@ -22,7 +22,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.utilities.annotations import quote
 
 from data.store.folders import PROJECT_ROOT
-from flows.server.prefect_server import authentication_file
+from flows.local_server import authentication_file
 from flows.studies.find_study import find_study
 from flows.studies.prefect_tasks import as_task
 from tasks.cache import CacheKey

@@ -1,9 +1,7 @@
 import json
-import re
 import subprocess
 import sys
 import warnings
-from uuid import uuid4
 
 import pytest
 from small_project import sentence
@@ -136,18 +134,6 @@ def test_an_empty_home_has_nothing_to_show(dpcost, home):
     assert json.loads(dpcost("cache", "list", "--json")[1]) == []
     assert dpcost("cache", "verify")[0] == 0
     assert dpcost("cache", "prune")[0] == 0
-
-
-def test_columns_of_the_status_stay_apart(dpcost, home):
-    from flows.record import journal
-
-    name = "a_study_of_a_name_that_is_longer_than_most"
-    run = str(uuid4())
-    journal.begin(home, run, name, "smoke", own_data=False)
-    journal.end(home, run)
-    line = dpcost("status")[1].splitlines()[0]
-    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d  ", line)
-    assert line.split()[2:] == [name, "smoke", "completed"]
 
 
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from data.errors import DataError, StoreError
-from flows.server import ServerError, launch
+from flows import ServerError
 from flows.server import dask_workers as dask_engine
+from flows.server import launch
 from flows.server.launch import (
     check_engine,
     check_folder,

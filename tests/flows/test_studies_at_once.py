@@ -5,10 +5,9 @@ import re
 import signal
 
 import pytest
+from flows.record.journal import history
 from small_project import DPCOST
 from test_run import blocks, nothing_runs, runs, states, wait_for
-
-from flows.record.journal import history
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 

@@ -18,8 +18,8 @@ import pytest
 from small_project import Standing, processes_of, until
 
 from data.store.folders import PROJECT_ROOT
-from flows.server import serve
-from flows.server.prefect_server import answers, own_authentication
+from flows import serve
+from flows.local_server import answers, own_authentication
 from tests.private_postgres import private_postgres
 
 STUDY = """
@@ -29,7 +29,7 @@ from typing import Literal
 
 from prefect import flow, task
 
-from flows.record.dead_runs import start_again
+from flows.unfinished import start_again
 
 
 @task
@@ -86,7 +86,6 @@ def project(tmp_path):
         shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=ignored)
     write_flow(folder)
     shutil.copy(PROJECT_ROOT / "flows" / "studies" / "housing.toml", folder / "flows" / "studies")
-    (folder / "flows" / "schedules.toml").write_text('housing = "0 3 * * 1"\n')
     return folder
 
 
@@ -233,7 +232,7 @@ def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
         assert serving.request("admin/version", **who)[0] == 401
     assert serving.request("deployments/filter", **asking, **known, Host="example.org")[0] == 400
     assert {"housing", "rerun"} < {each["name"] for each in serving.ask("deployments")}
-    for path in ("openapi.json", "docs", "reports/", "api/openapi.json"):
+    for path in ("reports/", "api/openapi.json"):
         assert serving.request(f"../{path}")[0] == 401, path
     assert serving.request("../reports/", **known)[0] in (200, 404)
     with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as page:  # a browser

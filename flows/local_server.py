@@ -4,34 +4,37 @@ A server in a thread ends with its process, however that ends. Prefect reads its
 imported, so this module imports it only inside functions.
 """
 
-import contextlib
 import hashlib
 import logging
 import os
 import secrets
+import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import httpx
 
-from data.store.folders import REPORTS, atomic_write
-from flows import NO_ANALYTICS
-from flows.record.journal import keep_days
+from data.errors import StoreError
+from data.store.folders import atomic_write
+from flows import NO_ANALYTICS, ServerError
 from flows.record.progress import say
-from flows.server import Say, ServerError
-from flows.server.database import make_database
 
 HOST = "127.0.0.1"
-LOST_AFTER = 90.0
+LOST_AFTER = 60.0  # seconds without an answer, after which a command ends
 START_TIMEOUT = 300.0
+HEARTBEAT = 30  # seconds; Prefect's least
+KEEP_DAYS = "DPCOST_KEEP_DAYS"  # for how long Prefect keeps its history
+_AS_GOOD_AS_FULL = 1_000_000  # bytes of a disk
 
-SERVER_SETTINGS = {
+SETTINGS = {
     # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
     # flow of a thousand tasks waits a minute at its end.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
@@ -40,83 +43,93 @@ SERVER_SETTINGS = {
     # The persister's own batch stays at Prefect's 20: it drops a whole one when the database was locked.
     "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
     "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
-    # There are no work pools.
-    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",  # there are no work pools
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
     "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",  # its pages need none; the default is anyone
     "PREFECT_SERVER_UI_API_URL": "/api",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
-    # Of a library that Prefect uses: it would compile itself with checks of types at each start.
-    "PY_KEY_VALUE_DISABLE_BEARTYPE": "true",
 }
 
-# The database may hold what `make serve` schedules and automates; a server of one command leaves it alone.
-# Nobody opens its pages, and no block of Prefect's is used. Its clients have its version: they need not ask.
+# The database may hold what `make serve` schedules; a server of one command starts none of it.
 OF_ONE_COMMAND = {
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     "PREFECT_SERVER_UI_ENABLED": "false",
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
     "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_CANCELLATION_CLEANUP_ENABLED": "false",
-    "PREFECT_SERVER_SERVICES_REPOSSESSOR_ENABLED": "false",
 }
 
 
-@contextlib.contextmanager
-def prefect_server(
-    home: Path,
-    *,
-    when_lost: Say,
-    listen: Callable[[], socket.socket] | None = None,
-    hosts: Sequence[str] = (HOST, "localhost"),
-    meanwhile: Callable[[], object] = lambda: None,
-    starting: Callable[[], str] = lambda: "",
-) -> Iterator[str]:
+@contextmanager
+def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -> Iterator[str]:
     """Point this process at a Prefect server, and yield the address of its API.
 
-    A server of a command's own listens on any free port; a standing one, with schedules, on the socket that
-    `listen` opens, and is reached by `hosts`. `meanwhile` is called while a server starts; its pages show
-    what `starting` says. `when_lost` gets one sentence, in another thread, when the server is gone for good.
+    `meanwhile` is called while a server starts. The process ends with a sentence when the server is gone.
     """
-    api_url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
-    with contextlib.ExitStack() as stack:
-        if api_url and answers(api_url):
-            set_client(home, api_url, _authentication_at(home, api_url))
-            lives = partial(answers, api_url)
-            stack.enter_context(watched(f"the Prefect server at {api_url}", lives, when_lost))
+    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    if address and answers(address):
+        set_client(home, address, authentication_at(home, address))
+        with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
             meanwhile()
-        else:
-            if api_url:
-                say(f"no Prefect server answers at PREFECT_API_URL={api_url}; starting one here")
-            own = stack.enter_context(listen() if listen else socket.create_server((HOST, 0)))
-            host = _bound_host(own)
-            api_url, hosts = f"http://{host}:{own.getsockname()[1]}/api", [*hosts, host]
-            for name, value in SERVER_SETTINGS.items():
-                os.environ.setdefault(name, value)
-            os.environ.update(server_settings(home) | ({} if listen else OF_ONE_COMMAND))
-            set_client(home, api_url, own_authentication(home), host.strip("[]"))
-            if make_database(home / "prefect"):
-                os.environ["PREFECT_API_DATABASE_MIGRATE_ON_START"] = "false"  # saves loading what migrates
-            stack.enter_context(_in_thread(home, own, hosts, when_lost, starting))
-            meanwhile()
-            _wait_until_up(api_url, home)
-        yield api_url
+            yield address
+        return
+    if address:
+        say(f"no Prefect server answers at PREFECT_API_URL={address}; starting one here")
+    with (
+        socket.create_server((HOST, 0)) as listening,
+        running_server(home, listening, OF_ONE_COMMAND, meanwhile=meanwhile) as address,
+    ):
+        yield address
 
 
-def _bound_host(listening: socket.socket) -> str:
-    """Return the address to reach a socket of this process by, as it stands in a URL."""
+@contextmanager
+def running_server(
+    home: Path,
+    listening: socket.socket,
+    settings: dict[str, str],
+    compose: Callable[[Any], Any] = lambda prefect: prefect,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Iterator[str]:
+    """Run Prefect's server on a socket until the body ends; `compose` may put an application around it."""
     host = str(listening.getsockname()[0])
     host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
-    return f"[{host}]" if ":" in host else host
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/api"
+    _require_loopback(listening, host)
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    os.environ.update(settings_of_home(home) | settings)
+    set_client(home, address, own_authentication(home), host)
+
+    def lives() -> bool:
+        return answers(address) and not full_disk(home / "prefect")
+
+    with _in_thread(home, listening, compose):
+        meanwhile()
+        deadline = time.monotonic() + START_TIMEOUT
+        while not answers(address):
+            if full_disk(home / "prefect") or time.monotonic() > deadline:
+                leave(f"the server was not ready within {START_TIMEOUT:.0f} s; see {_log_file(home)}")
+            time.sleep(0.05)
+        with watched("its own Prefect server", lives, leave):
+            yield address
 
 
-def server_settings(home: Path) -> dict[str, str]:
-    """Return the settings of a server that follow from the home, and for how long history is kept."""
+def _require_loopback(listening: socket.socket, host: str) -> None:
+    """Refuse a machine that cannot reach its own address, as one without a loopback interface."""
+    try:
+        socket.create_connection((host, listening.getsockname()[1]), timeout=5).close()
+    except OSError as error:
+        raise ServerError(
+            f"this machine cannot reach its own address {host} ({error.strerror or error}); bring the "
+            "loopback interface up, for example with: ip link set lo up"
+        ) from None
+    listening.accept()[0].close()
+
+
+def settings_of_home(home: Path) -> dict[str, str]:
+    days = keep_days()
     return {
         "PREFECT_HOME": str(home / "prefect"),
         # SQLite's own temporary files lie in TMPDIR otherwise, however full that is.
@@ -124,24 +137,29 @@ def server_settings(home: Path) -> dict[str, str]:
         # Prefect writes its pages next to its own code otherwise, and serves none if it may not.
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "pages"),
         "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),
-        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(keep_days() * 86_400),
-        "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": f"P{min(keep_days(), 7)}D",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(days * 86_400),
+        "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": f"P{min(days, 7)}D",
     }
 
 
-def set_client(home: Path, api_url: str, authentication: str, *own: str) -> None:
-    """Make this process, and those it starts, clients of a server; all servers find the same results.
+def keep_days() -> int:
+    """Return for how many days history is kept: ``DPCOST_KEEP_DAYS``, or 90."""
+    given = os.environ.get(KEEP_DAYS, "90")
+    if not given.isdigit() or not 1 <= int(given) <= 36_500:
+        raise StoreError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {given!r}; pass e.g. 90")
+    return int(given)
 
-    No proxy is asked for this machine, nor for its `own` addresses.
-    """
+
+def set_client(home: Path, address: str, authentication: str, *own: str) -> None:
+    """Make this process, and those it starts, clients of a server; no proxy is asked for this machine."""
     known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
-    _ignore_unusable_proxies()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     os.environ |= {
-        "PREFECT_API_URL": api_url,
+        "PREFECT_API_URL": address,
         "PREFECT_API_AUTH_STRING": authentication,
         "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "cache" / "records"),
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT),
         # What a server answers while its database starts again.
         "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504",
         "NO_PROXY": direct,
@@ -150,47 +168,26 @@ def set_client(home: Path, api_url: str, authentication: str, *own: str) -> None
     }
 
 
-def _ignore_unusable_proxies() -> None:
-    """Drop proxies that Prefect's client cannot use, since it fails even where it asks none of them."""
-    names = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]
-    for name in sorted(names):
-        proxy = os.environ[name] if "://" in os.environ[name] else f"http://{os.environ[name]}"
-        try:
-            httpx.Client(proxy=proxy, trust_env=False, verify=False).close()
-        except (ImportError, ValueError, httpx.InvalidURL):
-            del os.environ[name]
-            say(f"note: {name} is ignored, since Prefect's client cannot use it; give an http:// address")
-
-
-@contextlib.contextmanager
-def _in_thread(
-    home: Path,
-    listening: socket.socket,
-    hosts: Sequence[str],
-    when_lost: Say,
-    starting: Callable[[], str],
-) -> Iterator[None]:
-    """Run Prefect's server in a thread until the body ends, after its last logs have arrived."""
+@contextmanager
+def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], Any]) -> Iterator[None]:
+    """Run the server in a thread until the body ends, after its last logs have arrived."""
     import uvicorn
     from prefect.server.api.server import create_app
 
-    from flows.server.app import guarded_app
-
-    # `create_app` sets handlers of its own, so that these come after it.
-    application = guarded_app(create_app(), REPORTS, own_authentication(home), hosts, starting=starting)
+    application = compose(create_app())
     log = RotatingFileHandler(_log_file(home), maxBytes=5_000_000, backupCount=1)
     log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    for name in ("prefect.server", "uvicorn", "fastapi", "docket"):
+    for name in ("prefect.server", "uvicorn", "fastapi", "docket"):  # `create_app` has set handlers
         logging.getLogger(name).handlers = [log]
         logging.getLogger(name).propagate = False
     config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1)
     server, ending = uvicorn.Server(config), threading.Event()
 
     def run() -> None:
-        with contextlib.suppress(SystemExit):  # uvicorn's word for a server that did not start
+        with suppress(SystemExit):  # of a server that did not start
             server.run(sockets=[listening])
         if not ending.is_set():
-            when_lost(f"the server has ended; see {_log_file(home)}")
+            leave(f"the server has ended; see {_log_file(home)}")
 
     thread = threading.Thread(target=run, name="Prefect's server", daemon=True)
     thread.start()
@@ -204,26 +201,60 @@ def _in_thread(
         thread.join(10)
 
 
-def _wait_until_up(api_url: str, home: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT
-    while not answers(api_url):
-        if time.monotonic() > deadline:
-            raise ServerError(
-                f"the server was not ready within {START_TIMEOUT:.0f} s; see {_log_file(home)}; if its "
-                f"database is damaged, delete {home / 'prefect'}: that loses no result"
-            )
-        time.sleep(0.05)
-
-
 def _log_file(home: Path) -> Path:
     (home / "prefect").mkdir(parents=True, exist_ok=True)
     return home / "prefect" / "server.log"
 
 
-def answers(api_url: str) -> bool:
+@contextmanager
+def watched(
+    what: str,
+    lives: Callable[[], bool],
+    when_lost: Callable[[str], object],
+    after: float = LOST_AFTER,
+    every: float = 5.0,
+) -> Iterator[None]:
+    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds."""
+    over = threading.Event()
+
+    def watch() -> None:
+        last = time.monotonic()
+        while not over.wait(every):
+            if lives():
+                last = time.monotonic()
+            elif time.monotonic() - last > after and not over.is_set():
+                when_lost(f"{what} has not answered for {after:.0f} s")
+                return
+
+    threading.Thread(target=watch, name=f"watch of {what}", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def leave(sentence: str) -> NoReturn:
+    """Say why, and end this process at once: finished blocks are stored."""
+    from data.store.folders import home
+
+    full = next(filter(full_disk, (home() / "prefect", home())), None)
+    if full:
+        sentence = f"the disk of {full} is full; free some space"
+    try:
+        say(f"\ndpcost: {sentence}; finished blocks are stored, run the same command again to go on")
+    finally:
+        os._exit(2 if full else 1)
+
+
+def full_disk(folder: Path) -> bool:
+    """Return whether the disk of a folder is as good as full: neither Prefect nor its server says so."""
+    return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
+
+
+def answers(address: str) -> bool:
     """Say whether a Prefect server is well at this address, and reaches its database."""
     try:
-        return _get(f"{api_url}/health").is_success and _get(f"{api_url}/ready").status_code != 503
+        return _get(f"{address}/health").is_success and _get(f"{address}/ready").status_code != 503
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return False
 
@@ -250,15 +281,15 @@ def own_authentication(home: Path) -> str:
     return chosen or authentication_file(home).read_text()
 
 
-def _authentication_at(home: Path, api_url: str) -> str:
+def authentication_at(home: Path, address: str) -> str:
     """Return the authentication string for a server that runs already: the user's or, here, the home's."""
-    own = own_authentication(home) if _on_loopback(api_url) else ""
+    own = own_authentication(home) if _on_loopback(address) else ""
     string = os.environ.get("PREFECT_API_AUTH_STRING", own)
     name, _, password = string.partition(":")
-    with contextlib.suppress(httpx.HTTPError):  # it answered a moment ago; `watched` notices if it is gone
-        if _get(f"{api_url}/admin/version", (name, password)).status_code in (401, 403):
+    with suppress(httpx.HTTPError):  # it answered a moment ago; `watched` notices if it is gone
+        if _get(f"{address}/admin/version", (name, password)).status_code in (401, 403):
             raise ServerError(
-                f"the Prefect server at {api_url} needs another authentication string; set "
+                f"the Prefect server at {address} needs another authentication string; set "
                 "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
             )
     return string
@@ -267,6 +298,20 @@ def _authentication_at(home: Path, api_url: str) -> str:
 def home_tag(home: Path) -> str:
     """Return the tag that the server shows at every run started from this home."""
     return "home-" + hashlib.sha256(own_authentication(home).encode()).hexdigest()[:12]
+
+
+def from_server() -> bool:
+    """Say whether this flow run is one of a deployment, and not of the command line."""
+    from prefect import runtime
+
+    return _is_deployed(str(runtime.flow_run.id))
+
+
+@cache
+def _is_deployed(flow_run_id: str) -> bool:
+    from prefect import runtime
+
+    return runtime.deployment.id is not None  # the server is asked each time
 
 
 def wrong_setting(error: Exception) -> str:
@@ -278,29 +323,6 @@ def wrong_setting(error: Exception) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "a value"
     return f"a PREFECT_ variable is wrong: {name}: {first['msg']}; correct or unset it"
-
-
-@contextlib.contextmanager
-def watched(
-    what: str, lives: Callable[[], bool], when_lost: Say, after: float = LOST_AFTER, every: float = 5.0
-) -> Iterator[None]:
-    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds."""
-    over = threading.Event()
-
-    def watch() -> None:
-        last_answer = time.monotonic()
-        while not over.wait(every):
-            if lives():
-                last_answer = time.monotonic()
-            elif time.monotonic() - last_answer > after and not over.is_set():
-                when_lost(f"{what} has not answered for {after:.0f} s")
-                return
-
-    threading.Thread(target=watch, name=f"watch of {what}", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
 
 
 def wait_until_recorded(flow_run_id: str, n_task_runs: int, timeout: float = 30.0) -> int:
@@ -316,7 +338,7 @@ def wait_until_recorded(flow_run_id: str, n_task_runs: int, timeout: float = 30.
     with get_client(sync_client=True) as client:
         n_recorded = 0
         while True:
-            with contextlib.suppress(httpx.HTTPError):  # a server that just died may come back
+            with suppress(httpx.HTTPError):  # a server that just died may come back
                 answer = client.request("POST", "/task_runs/count", json=of_this_run_and_final)
                 n_recorded = int(answer.json())
             if n_recorded >= n_task_runs or time.monotonic() > deadline:
