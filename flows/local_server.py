@@ -93,14 +93,13 @@ def running_server(
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
     """Run Prefect's server on a socket until the body ends; `compose` may put an application around it."""
-    host = str(listening.getsockname()[0])
-    host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/api"
-    _require_loopback(listening, host)
+    host = bound_host(listening)
+    address = f"http://{host}:{listening.getsockname()[1]}/api"
+    _require_loopback(listening, host.strip("[]"))
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
-    set_client(home, address, own_authentication(home), host)
+    set_client(home, address, own_authentication(home), host.strip("[]"))
 
     def lives() -> bool:
         return answers(address) and not full_disk(home / "prefect")
@@ -114,6 +113,13 @@ def running_server(
             time.sleep(0.05)
         with watched("its own Prefect server", lives, leave):
             yield address
+
+
+def bound_host(listening: socket.socket) -> str:
+    """Return the address to reach a socket of this process by, as it stands in a URL."""
+    host = str(listening.getsockname()[0])
+    host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
 
 
 def _require_loopback(listening: socket.socket, host: str) -> None:

@@ -25,6 +25,7 @@ from flows.local_server import (
     HOST,
     answers,
     authentication_file,
+    bound_host,
     home_tag,
     own_authentication,
     prefect_server,
@@ -106,7 +107,7 @@ def _server(home: Path, options: argparse.Namespace) -> AbstractContextManager[s
     from flows.website import with_reports
 
     listening = _listen(options)
-    hosts = [HOST, "localhost", str(listening.getsockname()[0]), *options.known_as]
+    hosts = [HOST, "localhost", bound_host(listening), *options.known_as]
     compose = partial(with_reports, folder=REPORTS, authentication=own_authentication(home), hosts=hosts)
     return running_server(home, listening, {}, compose)
 

@@ -18,13 +18,23 @@ _DEAD = "The process that ran it is gone."
 def start_again(flow: Any, flow_run: Any, state: Any) -> None:
     """End the task runs of a crashed run, and start its deployment again: a hook of Prefect's flows.
 
-    The crashed run stays on record. What it computed comes from the cache.
+    The crashed run stays on record. What it computed comes from the cache. A run with a parameter that its
+    flow lacks, which crashes before it begins, has failed.
     """
     from prefect.client.orchestration import get_client
+    from prefect.states import Failed
 
+    allowed = flow.parameters.properties if flow else flow_run.parameters
+    unknown = sorted(set(flow_run.parameters) - set(allowed))
     starts = next((int(tag.removeprefix(_START)) for tag in flow_run.tags if tag.startswith(_START)), 1)
     with get_client(sync_client=True) as client:
         _end_task_runs(client, {"id": {"any_": [flow_run.id]}})
+        if unknown:
+            reason = (
+                f"parameters must be of {', '.join(allowed)}, got {', '.join(unknown)[:200]}; leave them out"
+            )
+            client.set_flow_run_state(flow_run.id, Failed(message=reason), force=True)
+            return
         if flow_run.deployment_id is None or starts >= MAX_STARTS:
             return
         client.create_flow_run_from_deployment(

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -218,6 +219,7 @@ def test_a_run_whose_process_dies_starts_again_but_not_for_ever(project, start):
     until(lambda: states(serving) == ["CRASHED"] * 3)
     time.sleep(5)
     assert states(serving) == ["CRASHED"] * 3
+    until(lambda: {run["state_type"] for run in serving.ask("task_runs")} == {"CRASHED"})
 
 
 def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
@@ -237,9 +239,61 @@ def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
     assert serving.request("../reports/", **known)[0] in (200, 404)
     with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as page:  # a browser
         assert page.status == 200
-    until(lambda: [run["auto_scheduled"] for run in serving.ask("flow_runs")][:1] == [True])  # Monday's run
-    monday = next(run for run in serving.ask("flow_runs") if run["auto_scheduled"])
-    assert {"housing", "standard"} < set(monday["tags"])
+    wanted = {"housing", "standard"}  # Monday's run
+    until(lambda: [run for run in serving.ask("flow_runs") if wanted < set(run["tags"])])
+
+
+def change_history(serving, statement):
+    with contextlib.closing(sqlite3.connect(serving.home / "prefect" / "prefect.db")) as history, history:
+        return history.execute(statement).rowcount
+
+
+def test_a_study_that_is_gone_keeps_no_schedule_and_of_late_runs_only_the_last_one_runs(project, start):
+    study = project / "flows" / "studies" / "housing.toml"
+    study.write_text(study.read_text().replace("0 3 * * 1", "*/5 * * * *"))
+    shutil.copy(study, study.with_name("gone.toml"))
+    serving = start()
+    until(lambda: {"housing", "gone"} <= {tag for run in serving.ask("flow_runs") for tag in run["tags"]})
+    assert serving.stop() == 0
+    late = "expected_start_time = datetime(expected_start_time, '-1 day')"
+    planned = "next_scheduled_start_time = datetime(next_scheduled_start_time, '-1 day')"
+    assert change_history(serving, f"UPDATE flow_run SET {late}, {planned} WHERE auto_scheduled") > 10
+    study.with_name("gone.toml").unlink()
+    serving = start()
+    assert "gone" not in {each["name"] for each in serving.ask("deployments")}
+
+    def due():
+        runs = [run for run in serving.ask("flow_runs") if "housing" in run["tags"]]
+        return [run for run in runs if run["state_type"] not in ("CANCELLED", "SCHEDULED")]
+
+    until(due)
+    assert len(due()) == 1
+    assert serving.stop() == 0
+
+
+def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
+    serving = start()
+    (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "housing"]
+    about = {"parameters": {"study": "housing", "nonsense": 1}, "enforce_parameter_schema": False}
+    serving.ask(f"deployments/{deployment['id']}/create_flow_run", about)
+    until(lambda: states(serving) == ["FAILED"])
+    (run,) = [run for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
+    assert "nonsense" in run["state"]["message"]
+    time.sleep(5)
+    assert states(serving) == ["FAILED"]
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_was_killed_elsewhere_is_not_running_ten_minutes_later(project, start):
+    write_flow(project, GATE)
+    serving = start()
+    code = "from flows.study import run_study\nrun_study(study='housing')"
+    environment = serving.client | {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=project, env=environment)
+    until(lambda: states(serving) == ["RUNNING"])
+    process.kill()
+    process.wait()
+    until(lambda: states(serving) == ["CRASHED"], timeout=600)
 
 
 AT_ONCE = 4  # as docs/operations.md says
