@@ -227,7 +227,7 @@ def test_another_site_deletes_no_deployment(serving, page, tmp_path, attacker):
     before = len(serving.ask("deployments"))
     with site_of(tmp_path, ATTACK.replace("ADDRESS", own)) as port:
         page.send("Page.navigate", url=f"http://{name}:{port}/")
-        page.wait_for("Missing client ID")  # where the form leads: Prefect's own check
+        page.wait_for("CSRF token")  # where the form leads: Prefect's own check
     assert len(serving.ask("deployments")) == before > 20
     # Even a browser that sent the password with it would be refused.
     token = base64.b64encode(serving.password.encode()).decode()
