@@ -22,7 +22,7 @@ from prefect.events import emit_event
 
 from data.store.folders import REPORTS, read_json
 from flows.local_server import from_server
-from flows.record.progress import say
+from flows.progress import say
 from reports.analysis.results import compare_results
 from tasks.cells import Cell
 from tasks.errors import SpecError

@@ -25,7 +25,7 @@ import httpx
 from data.errors import StoreError
 from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
-from flows.record.progress import say
+from flows.progress import say
 
 HOST = "127.0.0.1"
 LOST_AFTER = 60.0  # seconds without an answer, after which a command ends
@@ -246,10 +246,10 @@ def leave(sentence: str) -> NoReturn:
     full = next(filter(full_disk, (home() / "prefect", home())), None)
     if full:
         sentence = f"the disk of {full} is full; free some space"
-    try:
-        say(f"\ndpcost: {sentence}; finished blocks are stored, run the same command again to go on")
-    finally:
-        os._exit(2 if full else 1)
+    again = "finished blocks are stored, run the same command again to go on"
+    with suppress(OSError):
+        os.write(2, f"\ndpcost: {sentence}; {again}\n".encode())  # also in the middle of printing
+    os._exit(2 if full else 1)
 
 
 def full_disk(folder: Path) -> bool:
@@ -331,22 +331,17 @@ def wrong_setting(error: Exception) -> str:
     return f"a PREFECT_ variable is wrong: {name}: {first['msg']}; correct or unset it"
 
 
-def wait_until_recorded(flow_run_id: str, n_task_runs: int, timeout: float = 30.0) -> int:
-    """Wait until a flow run's task runs are on record with a final state; return how many are."""
+def wait_until_recorded(flow_run_id: str, timeout: float = 30.0) -> None:
+    """Wait until the server has recorded the end of a flow run's last task, and thus of all before it."""
     from prefect.client.orchestration import get_client
-    from prefect.client.schemas.objects import TERMINAL_STATES
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.client.schemas.sorting import TaskRunSort
 
-    of_this_run_and_final = {
-        "flow_runs": {"id": {"any_": [flow_run_id]}},
-        "task_runs": {"state": {"type": {"any_": sorted(TERMINAL_STATES)}}},
-    }
-    deadline = time.monotonic() + timeout
+    this, deadline = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}}), time.monotonic() + timeout
     with get_client(sync_client=True) as client:
-        n_recorded = 0
-        while True:
+        while time.monotonic() < deadline:
             with suppress(httpx.HTTPError):  # a server that just died may come back
-                answer = client.request("POST", "/task_runs/count", json=of_this_run_and_final)
-                n_recorded = int(answer.json())
-            if n_recorded >= n_task_runs or time.monotonic() > deadline:
-                return n_recorded
+                runs = client.read_task_runs(flow_run_filter=this, sort=TaskRunSort.END_TIME_DESC)
+                if runs and all(run.state is not None and run.state.is_final() for run in runs):
+                    return
             time.sleep(0.1)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from data.store.folders import LOCK, account, private_folder, require_local_disk, require_own_home
-from flows.record.progress import say
+from flows.progress import say
 
 _HELD: set[Path] = set()  # the homes whose lock for a run this process holds
 

@@ -136,20 +136,20 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
     studies += [(str(file.resolve()), find_study(str(file))) for file in own]
     of_studies = [
         deployment(
-            flows.run_study,
+            flows.study,
             study.name,
             study.schedule,
-            parameters={"study": freeze(file), "profile": "standard"},
+            parameters={"study": freeze(file), "options": {"profile": "standard"}},
             description=f"**{study.title}** {study.question.strip()}",
             tags=[study.name, "standard"],
         )
         for file, study in studies
     ]
     others = {
-        "ingest": flows.run_ingest,
-        SCORECARD: flows.run_scorecard,
-        "report": flows.run_report,
-        "rerun": flows.run_part,
+        "ingest": flows.ingest,
+        SCORECARD: flows.scorecard,
+        "report": flows.report,
+        "rerun": flows.rerun,
     }
     return of_studies + [
         deployment(flow, name, OTHER_FLOWS_AT.get(name, "")) for name, flow in others.items()

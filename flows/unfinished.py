@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from flows.local_server import HEARTBEAT
-from flows.record.progress import say
+from flows.progress import say
 
 MAX_STARTS = 3
 AUTOMATION = "dpcost: a run without a heartbeat has crashed"

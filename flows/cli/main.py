@@ -25,7 +25,7 @@ from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
 from flows.cli.publish import figure, league, publish, table
 from flows.cli.release import release
-from flows.record.progress import say
+from flows.progress import say
 
 app = typer.Typer(
     help="Measure what privacy costs: private and non-private estimators side by side on real data.",

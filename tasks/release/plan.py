@@ -25,8 +25,8 @@ from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
 from tasks.release.request import ReleaseRequest, public_keywords
 from tasks.release.table import ReleaseRows
-from tasks.run.resources import map_on_cluster
 from tasks.study.panel import OFFSET, check_offset, structure_of
+from tasks.workers import map_on_workers
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)
             if isinstance(table, PartitionedTable):
-                return plan, Sample(PartitionedRows(table.partitions, map_on_cluster))
+                return plan, Sample(PartitionedRows(table.partitions, map_on_workers))
             return plan, Sample(StreamedRows(table, rows.n_rows))
         except StreamRefused:
             if isinstance(table, PartitionedTable):

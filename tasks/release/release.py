@@ -25,7 +25,7 @@ from tasks.release.plan import PlannedRelease, event_entries, plan_release
 from tasks.release.request import ReleaseRequest
 from tasks.release.spending import room_in, spent_epsilon, why_another
 from tasks.release.table import read_rows
-from tasks.run.resources import one_blas_thread
+from tasks.run.threads import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -11,10 +11,10 @@ import pytest
 from flows.studies.find_study import find_study, study_names
 from reports.analysis.results import validate_results
 from tasks.cells import Replicates
-from tasks.ingest import fetch, parquet
 from tasks.problems.kinds import kinds
 from tasks.problems.problem import Block, DatasetSource, Draw
 from tasks.run.block import compute_block
+from tasks.run.tables import fetch, parquet
 
 _STAND_IN_ROWS = 1000
 
@@ -57,7 +57,7 @@ def case(request, tables):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(tables))
         patch.delenv("DPCOST_DATA_MIRROR", raising=False)
-        suffix, content = problem.prepare(_table(problem.source))
+        content, suffix = problem.prepare(_table(problem.source)), problem.file_type
         design = tables / f"{request.param}{suffix}"
         design.write_bytes(content)
         yield problem, n, problem.load(design)

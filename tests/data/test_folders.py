@@ -11,8 +11,7 @@ from data.errors import DataError, StoreError
 from data.ledger import Ledger
 from data.store import folders
 from data.store.folders import require_local_disk, require_own_home
-from flows import lock
-from flows.server import launch
+from flows import launch, lock
 
 
 def failing(number):

@@ -233,12 +233,8 @@ class Project:
         return pd.read_parquet(self.out / "small" / "timings.parquet")
 
     def computed(self):
-        return {path.name: path.stat().st_mtime_ns for path in (self.home / "cache").glob("*/*.parquet")}
-
-    def recorded(self):
-        """Those of the computed files that a next run finds: a worker may write one as the command ends."""
-        names = {path.name for path in (self.home / "cache" / "records").iterdir()}
-        return {name: when for name, when in self.computed().items() if name.partition(".")[0] in names}
+        """Which file each result is in: another one where it was written again."""
+        return {path.name: path.stat().st_ino for path in (self.home / "cache").glob("*/*.parquet")}
 
     def same_results(self, other):
         mine, others = (each.out / "small" / "results.parquet" for each in (self, other))

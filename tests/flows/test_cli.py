@@ -4,10 +4,10 @@ import sys
 import warnings
 
 import pytest
+from flows.launch import launch
 from small_project import sentence
 
 import dpalgos
-from flows.server.launch import launch
 from tasks.errors import SpecError
 
 
@@ -137,12 +137,12 @@ def test_an_empty_home_has_nothing_to_show(dpcost, home):
 
 
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):
-    records = home / "cache" / "records"
-    records.mkdir(parents=True)
-    (records / f"block-{'0' * 32}").write_text("{")
+    (home / "cache" / "blocks").mkdir(parents=True)
+    name = f"block-{'0' * 32}.parquet"
+    (home / "cache" / "blocks" / name).write_text("PAR1")
     status, out, _ = dpcost("cache", "verify", "--json")
     assert status == 1
-    assert [row["name"] for row in json.loads(out)["damaged"]] == [f"block-{'0' * 32}"]
+    assert [row["name"] for row in json.loads(out)["damaged"]] == [name]
     assert dpcost("cache", "prune")[0] == 0
     assert dpcost("cache", "verify")[0] == 0
 
@@ -249,7 +249,7 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
     """Prefect reads them when it is first imported."""
     import subprocess
 
-    modules = ("flows.cli.runs", "flows.server.launch", "flows.studies.results", "flows.studies.find_study")
+    modules = ("flows.cli.runs", "flows.launch", "flows.studies.results", "flows.studies.find_study")
     modules += (
         "tasks.report.write",
         "tasks.report.write",
@@ -281,7 +281,7 @@ def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(tmp
         if what == "--out":
             raise SpecError("far enough")
 
-    monkeypatch.setattr("flows.server.launch.check_folder", check)
+    monkeypatch.setattr("flows.launch.check_folder", check)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
     with pytest.raises(SpecError, match="far enough"):

@@ -13,7 +13,6 @@ from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from reports.analysis.results import SIGNS
 from reports.pages.study import render_study
-from tasks.ingest import analyst_parquet
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request
@@ -22,6 +21,7 @@ from tasks.report.build_page import build_page
 from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block
 from tasks.run.headline import headline_block
+from tasks.run.tables import analyst_parquet
 from tests.tasks.analyst_tables import (
     completed,
     computed,
@@ -158,7 +158,7 @@ def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options,
 
 def exhibited(spec, ref, tmp_path, n):
     problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
-    design.write_bytes(problem.prepare(ref)[1])
+    design.write_bytes(problem.prepare(ref))
     blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == n]
     block = headline_block(blocks, n, spec.headline_cells(blocks))
     run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})

@@ -44,7 +44,7 @@ APPLICATION_FAULTS = {
         "what violates its claim is a rival": Fault("violated", name("found", "()", nth=1), "test_league"),
     },
     "tasks/ingest.py": {"a stand-in is simulated by one thread": Fault("parquet", name("threads_now", "(lambda: 1)"), "test_a_stand_in_is_simulated_by_the_cores_that_no_other_call_uses")},
-    "flows/record/progress.py": {"blocks under way count as nothing": Fault("Progress.within", name("work", "0.0"), "test_progress")},
+    "flows/progress.py": {"blocks under way count as nothing": Fault("Progress.within", name("work", "0.0"), "test_progress")},
     "flows/studies/stored.py": {
         "a table is made before there is a server": Fault("StoredResults.bring", name("stored_parquet", "parquet"), "test_stored"),
         "a damaged result is served from the cache": Fault("StoredResults.run", operation("at_hand", "record is None"), "test_stored"),

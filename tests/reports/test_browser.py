@@ -16,7 +16,6 @@ import uvicorn
 
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.events import Relation
-from flows.server import app
 from reports.charts.explorer import packed
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.history import Entry, render_history

@@ -84,7 +84,7 @@ def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_pat
     spec, table, _ = full_answer(file, tmp_path)
     problem = spec.head_panel.problem
     path = tmp_path / "design.parquet"
-    path.write_bytes(problem.prepare(table)[1])
+    path.write_bytes(problem.prepare(table))
     prepared = problem.load(path)
     frame = visits()
     expected = frame.groupby("patient")[["dose", "weight", "effect"]].mean().mean()

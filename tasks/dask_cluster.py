@@ -1,8 +1,9 @@
 """Dask workers as the place where blocks are computed: a run's own, or those of a standing cluster."""
 
 import logging
-import os
-import secrets
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,15 +14,15 @@ import distributed
 import dpalgos
 from data.errors import StoreError
 from data.store.code_digest import code_digest
-from data.store.folders import atomic_write, close_home, home
+from data.store.folders import close_home, home
 from data.store.shared import VARIABLE, check_shared_store, shared_address
-from flows import ServerError
-from flows.local_server import watched
-from tasks.errors import MENDABLE, SpecError
-from tasks.run.resources import on_cluster
+from tasks.errors import SpecError
+from tasks.workers import Workers, opened
 
 _distributed: Any = distributed  # without types
 _CONNECT_SECONDS = 10
+_LOST_AFTER = 30.0  # seconds without an answer of the scheduler
+AT_LEAST = 32  # blocks that are under way; workers may come later
 
 _CONFIG = {
     # Or workers give each freed array back to the kernel, a third of their time.
@@ -40,7 +41,7 @@ _CONFIG = {
 
 
 @contextmanager
-def own_workers(count: int) -> Iterator[int]:
+def own_cluster(count: int) -> Iterator[int]:
     """Compute on so many worker processes of this machine; give how many blocks to have under way."""
     # Errors arrive here with their blocks; workers need not log them, too.
     options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
@@ -50,7 +51,7 @@ def own_workers(count: int) -> Iterator[int]:
         dask.config.set(_CONFIG | workspace),
         _distributed.LocalCluster(n_workers=count, **options) as cluster,
         _distributed.Client(cluster, set_as_default=False) as client,
-        on_cluster(client),
+        opened(workers_of(client, count)),
     ):
         yield count
 
@@ -59,51 +60,54 @@ def own_workers(count: int) -> Iterator[int]:
 def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iterator[int]:
     """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
 
-    Dask's own client may wait for good for a scheduler that is gone, or for blocks that nobody computes: then
-    `when_lost` gets one sentence, in another thread, and a body that failed of it raises ServerError.
+    Dask's own client may wait for good for a scheduler that is gone: then `when_lost` gets one sentence, in
+    another thread.
     """
-    first = _identity(scheduler)
+    check_workers(scheduler)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
+    over = threading.Event()
 
-    def lives() -> bool:
-        return _identity(scheduler) == first  # one that took its place knows no block
+    def watch() -> None:
+        last_answer = time.monotonic()
+        while not over.wait(5):
+            if _answers(scheduler):
+                last_answer = time.monotonic()
+            elif time.monotonic() - last_answer > _LOST_AFTER:
+                when_lost(f"the Dask scheduler at {scheduler} is gone")
 
-    with (
-        watched(f"the Dask scheduler at {scheduler}", lives, when_lost, after=30.0),
-        _connected(scheduler) as client,
-        on_cluster(client),
-    ):
-        try:
-            # A block waits at each worker while another is computed there; workers may come later.
-            yield max(32, 2 * sum(client.nthreads().values()))
-        except MENDABLE:
-            raise
-        except Exception:
-            if not lives():
-                raise ServerError(
-                    f"the Dask scheduler at {scheduler} is gone; finished blocks are stored, start it and "
-                    "run the same command again to go on"
-                ) from None
-            raise
+    threading.Thread(target=watch, name="watch of the scheduler", daemon=True).start()
+    try:
+        with _connected(scheduler) as client:
+            count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
+            with opened(workers_of(client, count)):
+                yield count
+    finally:
+        over.set()
+
+
+def workers_of(client: Any, count: int) -> Workers:
+    return Workers(lambda: client.get_executor(pure=False), count)
+
+
+def _answers(scheduler: str) -> bool:
+    host, _, port = scheduler.removeprefix("tcp://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def check_workers(scheduler: str) -> None:
     """Refuse a cluster without workers, or with one of other code or that cannot share results."""
-    marker = home() / f".cluster-{os.getpid()}-{secrets.token_hex(4)}"
-    atomic_write(marker, b"")
     try:
         with _connected(scheduler) as client:
-            arguments = (_code(), shared_address(), marker.name)
-            problems = client.run(check_worker, *arguments, on_error="return")
-            if not any(problems.values()):
-                problems = client.run(close_worker_home, on_error="return")
+            problems = client.run(check_worker, _code(), _results_at(), on_error="return")
     except (OSError, OverflowError, ValueError):
         raise SpecError(
             f"--engine must name a Dask scheduler that answers, got {scheduler}; start one with `dask "
             "scheduler`, or use --engine dask"
         ) from None
-    finally:
-        marker.unlink()
     if not problems:
         raise SpecError(
             f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}"
@@ -117,44 +121,31 @@ def check_workers(scheduler: str) -> None:
             raise SpecError(f"the Dask worker {worker} {problem}")
 
 
-def check_worker(code: str, store: str, marker: str) -> str:
+def check_worker(code: str, results_at: str) -> str:
     """Return what keeps this worker from sharing a run's work; empty if nothing does."""
     if _code() != code:
         return "has another version of the code, or of a library that computes; install the same there"
-    if shared_address() != store or not (store or (home() / marker).exists()):
+    if _results_at() != results_at:
         return (
-            f"cannot share results with this run: {VARIABLE} is {shared_address() or 'not set'} there and "
-            f"{store or 'not set'} here, and the homes are not one folder; set {VARIABLE} to one address "
-            "that all can reach"
+            f"cannot share results with this run: {VARIABLE} is {shared_address() or 'not set'} there, and "
+            f"the run's results are at {results_at}; set {VARIABLE} to one address that all can reach"
         )
     try:
         check_shared_store()
-    except StoreError as fault:
-        return f"cannot use the shared store: {fault}"
-    return ""
-
-
-def close_worker_home() -> str:
-    """Close this worker's home to other accounts; return why that fails, or nothing."""
-    try:
         close_home()
     except StoreError as fault:
-        return f"cannot use its home: {fault}"
+        return f"cannot use the shared store or its home: {fault}"
     return ""
+
+
+def _results_at() -> str:
+    """Return where a process's results are found by others: a shared store, or a home on one machine."""
+    return shared_address() or f"{home()} on {socket.gethostname()}"
 
 
 def _code() -> str:
     estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
     return code_digest(["tasks.run.block", "tasks.run.headline", *estimators])
-
-
-def _identity(scheduler: str) -> str:
-    """Return the identity of the scheduler at an address; empty if none answers."""
-    try:
-        with _connected(scheduler) as client:
-            return str(client.scheduler_info()["id"])
-    except (OSError, RuntimeError):
-        return ""
 
 
 def _connected(scheduler: str) -> Any:

@@ -1,1 +1,0 @@
-"""How commands start studies, and Dask workers."""
