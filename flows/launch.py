@@ -224,7 +224,9 @@ def _tell(page: Path) -> None:
     say(f"{headline_of(page)}\nreport: {page}")
 
 
-def workers_of(workers: int | None, engine: str, when_lost: Callable[[str], object]) -> AbstractContextManager[int]:
+def workers_of(
+    workers: int | None, engine: str, when_lost: Callable[[str], object]
+) -> AbstractContextManager[int]:
     """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
     from tasks.dask_cluster import own_cluster, standing_cluster
 

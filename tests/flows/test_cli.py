@@ -4,10 +4,10 @@ import sys
 import warnings
 
 import pytest
-from flows.launch import launch
 from small_project import sentence
 
 import dpalgos
+from flows.launch import launch
 from tasks.errors import SpecError
 
 
@@ -127,7 +127,8 @@ def test_catalogs_are_one_json_document_and_lines_for_people(dpcost, what):
     assert out.count("\n") == len(rows)
 
 
-def test_an_empty_home_has_nothing_to_show(dpcost, home):
+def test_an_empty_home_has_nothing_to_show(dpcost, home, tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.cli.runs.REPORTS", tmp_path / "reports")
     assert json.loads(dpcost("status", "--json")[1])["runs"] == []
     assert "dpcost run housing" in dpcost("status")[1]
     assert dpcost("cache", "list") == (0, f"nothing is stored in {home}\n", "")

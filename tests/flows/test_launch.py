@@ -5,15 +5,15 @@ from unittest.mock import Mock
 import numpy as np
 import pandas as pd
 import pytest
+
+from data.errors import DataError, StoreError
+from flows import ServerError, launch
 from flows.launch import (
     check_engine,
     check_folder,
     check_index,
     check_table_is_no_output,
 )
-
-from data.errors import DataError, StoreError
-from flows import ServerError, launch
 from tasks import dask_cluster as dask_engine
 from tasks.dask_cluster import check_workers
 from tasks.errors import SpecError

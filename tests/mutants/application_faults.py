@@ -32,7 +32,6 @@ APPLICATION_FAULTS = {
     "data/tables/reading.py": {"a file that changes between charge and draw is not noticed": Fault("StreamedTable._pieces", condition("_checked", "False"), "test_streamed_rows")},
     "flows/artifacts.py": {"the report of an analyst's table goes to the server": Fault("attach_report", condition("analyst_table", "False"), "test_artifacts")},
     "flows/lock.py": {"a run under way is not seen": Fault("holder", returns('""'), "test_lock")},
-    "flows/record/inventory.py": {"what another machine is writing to the shared store is pruned": Fault("prune_shared", condition("_ON_ITS_WAY", "True"), "test_inventory")},
     "flows/league/scale.py": {"an answer that is no number counts as perfect": Fault("RegressionScale.error", argument("nan_to_num", "nan", "0.0"), "test_league")},
     "flows/league/run.py": {"a result that two machines have counts twice": Fault("merged", condition("known", "True"), "test_league")},
     "flows/league/method_run.py": {"a fit that is known is done again": Fault("MethodRun._fitted", condition("known", "False"), "test_league")},
