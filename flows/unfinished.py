@@ -78,11 +78,11 @@ def end_unfinished(tag: str, served: Collection[UUID], *, commands: bool) -> Non
                     skipped: Any = Cancelled(message="Skipped: a later run of the same schedule is due.")
                     client.set_flow_run_state(earlier.id, skipped, force=True)
                 next_due[run.deployment_id] = run
-        if client.find_automation(AUTOMATION) is None:
-            client.create_automation(_automation())
+        if client.find_automation(f"{AUTOMATION} ({tag})") is None:
+            client.create_automation(_automation(tag))
 
 
-def _automation() -> Any:
+def _automation(tag: str) -> Any:
     """Return Prefect's documented automation for runs whose heartbeats stop: they are marked as crashed."""
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
@@ -91,11 +91,14 @@ def _automation() -> Any:
 
     ended = ("Completed", "Failed", "Cancelled", "Crashed", "Suspended", "Paused")
     return AutomationCore(
-        name=AUTOMATION,
+        name=f"{AUTOMATION} ({tag})",
         trigger=EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
+            after={"prefect.flow-run.Running", "prefect.flow-run.heartbeat"},
             expect={"prefect.flow-run.heartbeat", *(f"prefect.flow-run.{state}" for state in ended)},
             match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            match_related=ResourceSpecification(
+                {"prefect.resource.role": "tag", "prefect.resource.id": f"prefect.tag.{tag}"}
+            ),
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,
             threshold=1,

@@ -26,11 +26,11 @@ from tests.private_postgres import private_postgres
 STUDY = """
 import time
 from pathlib import Path
-from typing import Literal
 
 from prefect import flow, task
 
 from flows.unfinished import start_again
+from tasks.run_options import RunOptions
 
 
 @task
@@ -39,19 +39,14 @@ def one(number: int) -> int:
     return number
 
 
-@flow(name="study", on_crashed=[start_again])
-def run_study(
-    study: str,
-    profile: Literal["smoke", "standard", "paper"] = "standard",
-    reps: int | None = None,
-    seed: int = 0,
-) -> int:
-    total = sum(one.map(range(reps or 3)).result())
-    Path("report.txt").write_text(f"{study} {profile} {total}")
+@flow(on_crashed=[start_again])
+def study(study: str, options: RunOptions = RunOptions()) -> int:
+    total = sum(one.map(range(options.reps or 3)).result())
+    Path("report.txt").write_text(f"{study} {options.profile} {total}")
     return total
 
 
-run_ingest = run_part = run_report = run_scorecard = run_study
+ingest = rerun = report = scorecard = study
 """
 GATE = "while not Path('gate').exists():\n        time.sleep(0.1)"
 
@@ -125,7 +120,7 @@ def database(request):
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, database):
     for profile in ("standard", "smoke"):
         serving = start(**database)
-        done = serving.run_deployment("study/housing", "--watch", profile=profile)
+        done = serving.run_deployment("study/housing", "--watch", options={"profile": profile})
         assert done.returncode == 0, done.stdout + done.stderr
         assert (project / "report.txt").read_text() == f"housing {profile} 3"
         assert serving.stop() == 0
@@ -214,6 +209,7 @@ def test_a_run_whose_process_dies_starts_again_but_not_for_ever(project, start):
     assert serving.run_deployment().returncode == 0
     for n_crashed in range(3):
         until(lambda n=n_crashed: states(serving) == ["CRASHED"] * n + ["RUNNING"], timeout=120)
+        until(lambda: "RUNNING" in {run["state_type"] for run in serving.ask("task_runs")})
         for each in serving.runs_under_way():
             each.kill()
     until(lambda: states(serving) == ["CRASHED"] * 3)
@@ -287,7 +283,14 @@ def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
 def test_a_run_whose_process_was_killed_elsewhere_is_not_running_ten_minutes_later(project, start):
     write_flow(project, GATE)
     serving = start()
-    code = "from flows.study import run_study\nrun_study(study='housing')"
+    code = f"""
+from pathlib import Path
+from prefect import tags
+from flows.local_server import home_tag
+from flows.study import study
+with tags(home_tag(Path({str(serving.home)!r}))):
+    study("housing")
+"""
     environment = serving.client | {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
     process = subprocess.Popen([sys.executable, "-c", code], cwd=project, env=environment)
     until(lambda: states(serving) == ["RUNNING"])
@@ -303,7 +306,7 @@ AT_ONCE = 4  # as docs/operations.md says
 def test_no_request_of_two_hundred_runs_fails(project, start, database):
     serving = start(PREFECT_API_LOG_RETRYABLE_ERRORS="true", **database)
     runs = 200 // AT_ONCE
-    code = f"from flows.study import run_study\nfor _ in range({runs}): run_study(study='housing', reps=5)"
+    code = f"from flows.study import study\nfor _ in range({runs}): study('housing', dict(reps=5))"
     running = [
         subprocess.Popen([sys.executable, "-c", code], cwd=project, env=serving.client)
         for _ in range(AT_ONCE)

@@ -123,7 +123,8 @@ def page(serving, tmp_path):
 
 def test_prefects_pages_work_with_sign_in_and_load_nothing_from_elsewhere(serving, page):
     own = f"http://127.0.0.1:{serving.port}"
-    assert serving.run_deployment("study/user_level", "--watch", profile="smoke", reps=2).returncode == 0
+    options = {"profile": "smoke", "reps": 2}
+    assert serving.run_deployment("study/user_level", "--watch", options=options).returncode == 0
     for path, word in {
         "/deployments": "user_level",
         "/runs": "Completed",
