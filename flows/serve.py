@@ -175,17 +175,8 @@ def _refuse(holder: str) -> None:
 
 def _explained(error: Exception) -> str:
     """Return one sentence about why the server ended; the traceback of an error that nobody foresaw."""
-    from httpx import HTTPError
-    from sqlalchemy.engine import make_url
-
-    if isinstance(error, ExceptionGroup):
-        return _explained(error.exceptions[0])
     if isinstance(error, (ServerError, OSError, *MENDABLE)):
         return str(error)
-    if isinstance(error, HTTPError):
-        database = os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL", "")
-        where = make_url(database).render_as_string(hide_password=True) if database else "its database"
-        return f"the Prefect server does not answer ({type(error).__name__}); look after {where}"
     if sentence := wrong_setting(error):
         return sentence
     raise error

@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -108,8 +109,6 @@ def database(request):
     if request.param == "sqlite":
         yield {}
         return
-    import tempfile
-
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         with private_postgres(Path(name)) as address:
@@ -277,6 +276,20 @@ def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
     assert "nonsense" in run["state"]["message"]
     time.sleep(5)
     assert states(serving) == ["FAILED"]
+
+
+@pytest.mark.slow
+def test_without_its_database_it_ends_with_a_sentence_that_names_it(start):
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as database:
+        Path(name).chmod(0o755)
+        address = database.enter_context(private_postgres(Path(name)))
+        asynchronous = address.replace("postgresql", "postgresql+asyncpg")
+        serving = start(PREFECT_API_DATABASE_CONNECTION_URL=asynchronous)
+        database.close()
+    said = serving.process.communicate(timeout=240)[0]
+    assert serving.process.returncode == 1  # systemd starts it again
+    assert "Traceback" not in said
+    assert "its database postgresql+asyncpg://" in said
 
 
 @pytest.mark.slow
