@@ -11,13 +11,14 @@ from prefect.artifacts import create_table_artifact
 from prefect.context import TagsContext
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.record.artifacts import attach_budget, attach_report, last_results, show_drift
-from flows.record.dead_runs import start_again
-from flows.record.journal import recorded
-from flows.record.progress import finished, say
+from data.store.folders import home
+from flows.artifacts import attach_budget, attach_report, last_results, show_drift
+from flows.lock import exclusive_run
+from flows.progress import finished, say
 from flows.studies import parameters as given
 from flows.studies.find_study import SCORECARD, find_study
 from flows.studies.results import headline_of, rebuild_reports, rerun_options, write_scorecard
+from flows.unfinished import start_again
 from tasks.audit import audits_of, exhibits_of, limits_of
 from tasks.blocks import run_blocks
 from tasks.cache import computed_again
@@ -70,12 +71,12 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
 
 @contextmanager
 def shown(spec: StudySpec, run: RunOfStudy, folder: Path) -> Iterator[None]:
-    """Keep a run of a study in the journal, and show what it found on the server's pages."""
-    profile, is_own = run.options.profile, spec.analyst_table is not None
+    """Hold the home's lock for a run of a study, and show what it found on the server's pages."""
+    profile = run.options.profile
     last = last_results(folder, run.options.recorded())
     # A task with the run's tags would ask the server whether they limit how many run at once, and wait.
     untagged = TagsContext(current_tags=set())
-    with recorded(run.study, profile, own_data=is_own), untagged:
+    with exclusive_run(home()), untagged:
         yield
         write_index(folder.parent)
         share_report(folder)
@@ -109,7 +110,7 @@ def rerun(
 def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  # noqa: B006 (of the form)
     """Write the reports of studies again, of all that have results if none is named; return the index."""
     given.check_studies(*studies)
-    with recorded("report"):
+    with exclusive_run(home()):
         return rebuild_reports(studies or None, given.reports_folder(out))[0]
 
 
@@ -117,7 +118,7 @@ def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  #
 @guarded
 def scorecard(out: given.Folder = None) -> Path:
     """Judge every claim on the results in a folder of reports, and return the path of the scorecard."""
-    with recorded(SCORECARD):
+    with exclusive_run(home()):
         return write_scorecard(given.reports_folder(out, SCORECARD))
 
 
@@ -129,7 +130,7 @@ def ingest(
     offline: bool = False,
 ) -> list[Path]:
     """Fetch datasets into the store, all if none is named, and return the paths of their tables."""
-    with recorded("ingest"):
+    with exclusive_run(home()):
         tables = list(bring_datasets(datasets, again=again, offline=offline))
     rows = [
         {

@@ -35,7 +35,7 @@ from dpalgos.accounting.events import Relation
 from dpalgos.models.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.release.transcript import Transcript
-from flows.server.deployments import deployments
+from flows.serve import deployments
 from flows.studies.find_study import study_names
 from flows.studies.results import headline_of
 from data.store.folders import REPORTS

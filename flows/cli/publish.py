@@ -11,7 +11,7 @@ from data.store.folders import REPORTS, atomic_write, home
 from data.store.output_files import claim_report, files_named_by, output_files
 from flows.cli import options as given
 from flows.cli.options import whole_number
-from flows.record.progress import say
+from flows.progress import say
 
 
 def _inches(text: str) -> float:
@@ -153,10 +153,10 @@ def league(
     out: given.Out = None,
 ) -> None:
     """Compare private regressions and means of many libraries on public tables."""
+    from flows.launch import check_index
     from flows.league.run import league as measured
     from flows.league.run import merged
     from flows.league.stored import read_league
-    from flows.server.launch import check_index
     from reports.pages.league import NAME
 
     folder = Path(out or REPORTS).resolve()

@@ -65,7 +65,7 @@ def release(
     """
     from data.ledger import open_ledger
     from data.tables.reading import is_address
-    from flows.record.progress import counter
+    from flows.progress import counter
     from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
@@ -136,7 +136,7 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
     if engine == "local":
         return nullcontext()
     from data.tables.reading import is_folder
-    from flows.server.launch import check_engine, workers_of
+    from flows.launch import check_engine, workers_of
     from tasks.errors import SpecError
 
     check_engine(engine)
@@ -150,7 +150,7 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
 
 def _leave_release(sentence: str) -> NoReturn:
     """End a release that waits for a scheduler which is gone."""
-    from flows.record.progress import say
+    from flows.progress import say
 
     say(f"dpcost: {sentence}; dpcost ledger show says whether the release was charged, --again repeats it")
     os._exit(1)
@@ -158,7 +158,7 @@ def _leave_release(sentence: str) -> NoReturn:
 
 def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations whose units matter; with intervals, which to expect, and ask."""
-    from flows.record.progress import say
+    from flows.progress import say
     from tasks.advice.units import numbers_of, units_sentence
 
     request = plan.request
@@ -173,7 +173,7 @@ def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> No
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
-    from flows.record.progress import say
+    from flows.progress import say
     from tasks.advice.releases import AskedRelease, forecast_release, what_would_help
     from tasks.errors import SpecError
 

@@ -15,7 +15,7 @@ import typer
 from data.store.folders import REPORTS, atomic_write, home
 from data.store.output_files import output_files
 from flows.cli import options as given
-from flows.record.progress import say
+from flows.progress import say
 from tasks.run_options import DAYS, TASKS, RunOptions
 
 
@@ -33,7 +33,7 @@ def run(
     """Run studies, ingest to report."""
     gc.disable()  # until all is loaded: looking for garbage takes a fifth of that time, and there is none
     given.use_plugins(plugins or [], engine)
-    from flows.server.launch import launch
+    from flows.launch import launch
 
     options = RunOptions(profile=profile, reps=reps, seed=seed, workers=workers, out=out, offline=offline)
     typer.echo(launch(studies, options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]])))
@@ -68,7 +68,7 @@ def rerun(
     offline: given.Offline = False,
 ) -> None:
     """Run one task, or the block of one cell, again; everything else comes from the cache."""
-    from flows.server.launch import launch
+    from flows.launch import launch
     from flows.studies.results import rerun_options
     from tasks.cache import computed_again
 
@@ -90,7 +90,7 @@ def reproduce(
     ] = False,
 ) -> None:
     """Measure again what README, guides and gallery show; list differences with their errors."""
-    from flows.server.launch import launch
+    from flows.launch import launch
     from flows.studies.reproduction import reproduce
 
     def run_studies(studies: Sequence[str]) -> None:
@@ -129,7 +129,7 @@ def report(
     out: given.Out = None,
 ) -> None:
     """Rebuild reports from stored results; computes no estimator."""
-    from flows.server.launch import check_index
+    from flows.launch import check_index
     from flows.studies.results import rebuild_reports
 
     check_index(Path(out or REPORTS))
@@ -174,9 +174,9 @@ def compare(
 def status(as_json: given.AsJson = False) -> None:
     """Show the last runs and the stored results."""
     from data.store.folders import totals
-    from flows.record.journal import recent_runs
+    from flows.history import recent_runs
 
-    runs, stored = recent_runs(home()), totals(home())
+    runs, stored = recent_runs(home(), REPORTS), totals(home())
     if as_json:
         typer.echo(json.dumps({"runs": runs, "stored": stored}, indent=1))
         return
@@ -246,7 +246,7 @@ def cache_prune(
     out: given.Out = None,
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
-    from flows.record.journal import exclusive_run
+    from flows.lock import exclusive_run
     from tasks.cache import n_bytes, prune, prune_shared
 
     keep = None if keep_size is None else n_bytes(keep_size)

@@ -13,11 +13,10 @@ from pydantic import Field
 
 from data.datasets import load_registry
 from data.store.folders import REPORTS, home, private_folder
-from flows.record.journal import from_server
-from flows.record.progress import say
+from flows.local_server import from_server
+from flows.progress import say
 from flows.studies.find_study import SCORECARD, study_names
 from flows.studies.results import folder_of_run
-from flows.studies.schedules import own_studies
 from tasks.cache import clear_leftovers
 from tasks.errors import SpecError
 from tasks.report.manifest import RunOfStudy
@@ -81,9 +80,9 @@ def check_studies(*studies: str) -> None:
     if not from_server():
         return
     own = runtime.deployment.name
-    mine = [file for file in own_studies().values() if Path(file).stem == own]
-    allowed = mine or ([own] if own in _STUDIES else [*_STUDIES, SCORECARD])
-    if wrong := next((study for study in studies if study not in allowed), None):
+    allowed = [own] if own in _STUDIES else [*_STUDIES, SCORECARD]
+    mine = (each for each in studies if own not in _STUDIES and Path(each).stem == own)
+    if wrong := next((study for study in studies if study not in [*allowed, *mine]), None):
         shown = f"{wrong[:80]!r}"
         raise SpecError(f"study must be one of {', '.join(allowed)}, got {shown}; choose one of them")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import REPORTS, read_json, sha256_file
-from flows.record.progress import say
+from flows.progress import say
 from flows.studies.find_study import (
     SCORECARD,
     check_cell,

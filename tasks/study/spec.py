@@ -38,6 +38,7 @@ from tasks.study.panel import (
     with_structure,
 )
 
+_CRON = r"^(\S+( \S+){4})?$"  # five fields
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 
 
@@ -92,6 +93,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
+    schedule: Annotated[str, Field(pattern=_CRON)] = ""  # when `make serve` runs it, UTC
     analyst_table: AnalystTable | None = None
     formula: str = ""  # of the analyst's table: the response and the covariates of panels that name none
     public: PublicTable | None = None

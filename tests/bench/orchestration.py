@@ -21,7 +21,7 @@ from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import PROJECT_ROOT
-from flows.server.prefect_server import authentication_file
+from flows.local_server import authentication_file
 from flows.studies.find_study import find_study
 from tasks.problems.problem import Block
 from tasks.workers import compute, local_workers
@@ -104,7 +104,7 @@ def running_server(home: Path) -> Iterator[dict[str, str]]:
     """Run ``make serve``, and return how runs reach it."""
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "flows.server.serve", "--port", str(port)],
+        [sys.executable, "-m", "flows.serve", "--port", str(port)],
         cwd=PROJECT_ROOT,
         env=os.environ | {"DPCOST_HOME": str(home)},
         stdout=subprocess.PIPE,

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from data.errors import DataError, StoreError
-from flows.server import ServerError, launch
-from flows.server.launch import (
+from flows import ServerError, launch
+from flows.launch import (
     check_engine,
     check_folder,
     check_index,

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from flows.record import progress
-from flows.record.progress import counter, finished, say
+from flows import progress
+from flows.progress import counter, finished, say
 
 
 class Clock:

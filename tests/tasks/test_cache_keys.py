@@ -94,7 +94,7 @@ reports/templates/style.css | housing page, scorecard page | housing ols, result
 tasks/scorecard/judging.py | scorecard page | housing ols
 tasks/report/build_page.py | housing page | housing ols
 flows/claims.toml | scorecard page | housing ols
-flows/server/serve.py | | housing page, housing ols
+flows/serve.py | | housing page, housing ols
 """
 
 

@@ -1,7 +1,6 @@
 import contextlib
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -11,24 +10,20 @@ import httpx
 import pytest
 from small_project import PROJECT, processes_of, until
 
-from flows.record.journal import KEEP_DAYS
-from flows.server import ServerError, database
-from flows.server import prefect_server as client
-from flows.server.database import DATABASE, make_database, migrated, script
-from flows.server.prefect_server import (
+from data.errors import StoreError
+from flows import ServerError
+from flows import local_server as client
+from flows.local_server import (
+    KEEP_DAYS,
     OF_ONE_COMMAND,
-    SERVER_SETTINGS,
-    server_settings,
+    SETTINGS,
+    settings_of_home,
     wait_until_recorded,
     watched,
 )
 
-PREFECTS = {
-    name: value for name, value in (SERVER_SETTINGS | OF_ONE_COMMAND).items() if name.startswith("PREFECT_")
-}
 
-
-@pytest.mark.parametrize(("name", "value"), PREFECTS.items())
+@pytest.mark.parametrize(("name", "value"), (SETTINGS | OF_ONE_COMMAND).items())
 def test_what_a_server_is_set_to_prefect_knows(monkeypatch, name, value):
     import prefect.settings
 
@@ -42,7 +37,7 @@ def test_events_are_written_in_batches_of_prefects_own_size(home, monkeypatch):
     """A batch whose writing met a locked database is lost as a whole, and few are lost with a small one."""
     import prefect.settings
 
-    for name, value in (SERVER_SETTINGS | server_settings(home)).items():
+    for name, value in (SETTINGS | settings_of_home(home)).items():
         monkeypatch.setenv(name, value)
     assert prefect.settings.Settings().server.services.event_persister.batch_size == 20
 
@@ -51,7 +46,7 @@ def test_history_is_kept_for_as_many_days_as_the_one_setting_says(home, monkeypa
     import prefect.settings
 
     monkeypatch.setenv(KEEP_DAYS, "30")
-    for name, value in (SERVER_SETTINGS | server_settings(home)).items():
+    for name, value in (SETTINGS | settings_of_home(home)).items():
         monkeypatch.setenv(name, value)
     server = prefect.settings.Settings().server
     assert server.services.db_vacuum.enabled == {"events", "flow_runs"}
@@ -98,7 +93,7 @@ def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(
     a_server_that_says, status, tmp_path
 ):
     with pytest.raises(ServerError, match="PREFECT_API_AUTH_STRING") as refused:
-        client._authentication_at(tmp_path, a_server_that_says(status))
+        client.authentication_at(tmp_path, a_server_that_says(status))
     assert client.own_authentication(tmp_path) not in str(refused.value)
 
 
@@ -111,10 +106,10 @@ def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_mach
     assert len(string) > 30
     assert client.authentication_file(tmp_path / "home").stat().st_mode & 0o777 == 0o600
     monkeypatch.setattr(client, "_get", lambda url, auth: httpx.Response(200))
-    assert client._authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == string
-    assert client._authentication_at(tmp_path / "home", "https://prefect.example.org/api") == ""
+    assert client.authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == string
+    assert client.authentication_at(tmp_path / "home", "https://prefect.example.org/api") == ""
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "chosen")
-    assert client._authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == "chosen"
+    assert client.authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == "chosen"
 
 
 def test_what_is_lost_is_told_once_and_what_answers_is_not():
@@ -128,8 +123,8 @@ def test_what_is_lost_is_told_once_and_what_answers_is_not():
 OWNER = """
 import logging, sys
 from pathlib import Path
-from flows.server.prefect_server import prefect_server
-with prefect_server(Path(sys.argv[1]), when_lost=print) as url:
+from flows.local_server import prefect_server
+with prefect_server(Path(sys.argv[1])) as url:
     print(url, flush=True)
     logging.getLogger("prefect.server.api.server").error("a fault of the server")
     sys.stdin.readline()
@@ -183,44 +178,17 @@ def test_a_run_waits_until_its_task_runs_are_on_record(monkeypatch):
     assert wait_until_recorded("the run", 3, timeout=0.3) == 2
 
 
-@pytest.mark.server
-@pytest.mark.slow
-def test_a_new_database_is_what_the_migrations_of_the_pinned_prefect_leave(tmp_path):
-    make_database(tmp_path)
-    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as made:
-        dumped = "\n".join(made.iterdump())
-
-    def lines(statements):  # a table's constraints come in any order
-        return sorted(line.strip(" ,\t") for line in statements.splitlines())
-
-    assert lines(dumped) == lines(migrated())
+@pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
+def test_a_wrong_number_of_days_is_refused(monkeypatch, days):
+    monkeypatch.setenv(KEEP_DAYS, days)
+    with pytest.raises(StoreError, match=KEEP_DAYS):
+        client.keep_days()
 
 
-@pytest.mark.parametrize("there", ["a database", "a setting"])
-def test_no_database_is_made_where_there_is_one_or_a_setting_names_another(tmp_path, monkeypatch, there):
-    if there == "a setting":
-        monkeypatch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", "postgresql+asyncpg://here/prefect")
-    else:
-        (tmp_path / DATABASE).write_bytes(b"mine")
-    before = sorted(tmp_path.iterdir())
-    assert not make_database(tmp_path)
-    assert sorted(tmp_path.iterdir()) == before
-    assert there == "a setting" or (tmp_path / DATABASE).read_bytes() == b"mine"
+def test_a_machine_that_cannot_reach_itself_is_told_at_once(home, monkeypatch):
+    def unreachable(*_, **__):
+        raise OSError(101, "Network is unreachable")
 
-
-def test_no_database_is_made_for_another_version_of_prefect(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "version", lambda package: "3.8.7")
-    make_database(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_database_of_another_schema_is_left_to_be_migrated(tmp_path):
-    assert make_database(tmp_path)
-    assert make_database(tmp_path)
-    with contextlib.closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'earlier'")
-    assert not make_database(tmp_path)
-
-
-def test_the_statements_are_those_of_the_pinned_version():
-    assert script().exists(), "run: python -m flows.server.database"
+    monkeypatch.setattr(client.socket, "create_connection", unreachable)
+    with pytest.raises(ServerError, match="loopback"), client.prefect_server(home):
+        pass

@@ -21,8 +21,8 @@ from prefect.artifacts import (
 from prefect.events import emit_event
 
 from data.store.folders import REPORTS, read_json
-from flows.record.journal import from_server
-from flows.record.progress import say
+from flows.local_server import from_server
+from flows.progress import say
 from reports.analysis.results import compare_results
 from tasks.cells import Cell
 from tasks.errors import SpecError

@@ -9,24 +9,21 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
-from uuid import uuid4
 
 from data.errors import StoreError
 from data.store.folders import atomic_write, home, private_folder, read_json, read_small, require_own_home
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
-from flows.record import journal
-from flows.record.journal import exclusive_run
-from flows.record.progress import blocks, say
-from flows.server import Say
-from flows.server.prefect_server import home_tag, prefect_server, wait_until_recorded
+from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
+from flows.lock import exclusive_run
+from flows.progress import blocks, say
 from flows.studies.find_study import SCORECARD, find_study, with_evidence
 from flows.studies.results import (
     finished_report,
@@ -47,11 +44,9 @@ ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
 # What a run needs at least; a disk that fills up later is told about then.
 SPACE_FOR_HOME = 50_000_000
 SPACE_FOR_REPORTS = 5_000_000
-_AS_GOOD_AS_FULL = 1_000_000
 # Seconds. At .05 two blocks in threads, as at `smoke`, took half as long again as at .005; what this gains
 # over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
-GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 MAX_INDEX = 50_000_000  # bytes
@@ -150,7 +145,7 @@ def end_on_signals() -> None:
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    _leave("interrupted")
+    leave("interrupted")
 
 
 def _distinct_names(studies: Sequence[str]) -> list[str]:
@@ -180,32 +175,25 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
         page = None if is_any_again() else finished_report(study, options)
         if page is None:
             return studies[n_shown:]
-        spec, run = find_study(study), str(uuid4())
-        journal.begin(home(), run, study, options.profile, own_data=spec.analyst_table is not None)
         made = read_json(page.with_name(MANIFEST))["blocks"]
         say(f"{blocks(sum(made.values()))}, all from the cache")
         write_index(page.parents[1])
         share_report(page.parent)
         _tell(page)
-        journal.end(home(), run)
     return ()
 
 
 def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: str) -> None:
     """Run studies one after another, with a server and with workers; one that fails stops no other."""
     with (
-        prefect_server(home(), when_lost=_leave, meanwhile=partial(_load, options)),
+        prefect_server(home(), meanwhile=partial(_load, options)),
         _cluster(options.workers, engine) as at_once,
     ):
-        from flows.record.dead_runs import end_dead_runs
         from flows.studies.parameters import TYPED
 
-        gc.freeze()  # what is loaded stays
-        gc.set_threshold(GARBAGE)
         gc.enable()
         sys.setswitchinterval(SWITCH_INTERVAL)
         TYPED.set(command)
-        end_dead_runs(home_tag(home()), deployed=False)
         failures = dict[str, Exception]()
         for study in studies:
             try:
@@ -243,7 +231,9 @@ def _tell(page: Path) -> None:
     say(f"{headline_of(page)}\nreport: {page}")
 
 
-def workers_of(workers: int | None, engine: str, when_lost: Say) -> AbstractContextManager[int]:
+def workers_of(
+    workers: int | None, engine: str, when_lost: Callable[[str], object]
+) -> AbstractContextManager[int]:
     """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
     from tasks.dask_cluster import own_cluster, standing_cluster
 
@@ -257,7 +247,7 @@ def _cluster(workers: int | None, engine: str) -> AbstractContextManager[int]:
     """Provide Dask workers if they are wanted; workers of this machine are each study's own."""
     if engine == "local":
         return nullcontext(workers or os.cpu_count() or 1)
-    return workers_of(workers, engine, _leave)
+    return workers_of(workers, engine, leave)
 
 
 def _load(options: RunOptions) -> None:
@@ -266,6 +256,7 @@ def _load(options: RunOptions) -> None:
 
     if options.profile != "smoke":
         start_loading()
+    import flows.study  # noqa: F401
     import reports.pages.study  # noqa: F401 (what draws, too)
 
 
@@ -306,14 +297,6 @@ def _full_disk_told() -> Iterator[None]:
         raise
 
 
-def _leave(sentence: str) -> NoReturn:
-    """End this process at once; with the reason where that is a full disk, which no server says."""
-    folder = _full_disk()
-    again = "; finished blocks are stored, run the same command again to go on"
-    os.write(2, f"\ndpcost: {_told(folder) if folder else sentence + again}\n".encode())
-    os._exit(2 if folder else 1)
-
-
 def _told(folder: Path) -> str:
     return f"the disk of {folder} is full; free some space and run the same command again"
 
@@ -321,8 +304,4 @@ def _told(folder: Path) -> str:
 def _full_disk() -> Path | None:
     """Return a folder of the home on a disk that is almost full, if there is one."""
     folders = (home(), home() / "prefect", home() / "cache")  # perhaps disks of their own
-    return next((each for each in folders if _is_full(each)), None)
-
-
-def _is_full(folder: Path) -> bool:
-    return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
+    return next((each for each in folders if full_disk(each)), None)
