@@ -30,7 +30,7 @@ from tasks.report.manifest import RunOfStudy
 from tasks.report.write import share_report, write_index
 from tasks.reporting import render
 from tasks.run.tables import dropped_rows, notes_on
-from tasks.run_options import RunOptions
+from tasks.run_options import RunOptions, TaskName
 from tasks.study.grid import expand
 from tasks.study.spec import StudySpec
 from tasks.workers import local_workers
@@ -44,7 +44,9 @@ _STARTED_AGAIN: Any = {"on_crashed": [start_again]}
 def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
     """Run one study from ingest to report, and return the path of the report.
 
-    From the command line `study` may also be the path of a study's file and `out` any folder.
+    Args:
+        study: The study; from the command line also the path of a study's file.
+        options: How much to compute, and where.
     """
     spec, run = find_study(study), given.run_of(study, options)
     folder = given.report_folder(spec, options)
@@ -93,11 +95,19 @@ _study = study
 @guarded
 def rerun(
     study: given.StudyName,
-    task: given.Task,
+    task: TaskName,
     cell: given.CellKey = None,
     options: given.RerunOptions = given.AS_LAST,
 ) -> Path:
-    """Repeat the last run of a study but for one task, or for the block of one cell."""
+    """Repeat the last run of a study but for one task, or for the block of one cell.
+
+    Args:
+        study: The study.
+        task: The task to run again; all that depends on it follows.
+        cell: Of the task run_block, the one cell whose block to run again: the column cell of summary.csv
+            lists them; all blocks by default.
+        options: What is not given is the last run's.
+    """
     given.check_studies(study)
     asked, command = rerun_options(study, task, cell, options.model_dump(), given.reports_folder(options.out))
     given.TYPED.set(command)
@@ -108,7 +118,12 @@ def rerun(
 @flow(name="report")
 @guarded
 def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  # noqa: B006 (of the form)
-    """Write the reports of studies again, of all that have results if none is named; return the index."""
+    """Write the reports of studies again from stored results, and return the index.
+
+    Args:
+        studies: The studies; all that have results by default.
+        out: The folder below reports/out that has them; reports/out by default.
+    """
     given.check_studies(*studies)
     with exclusive_run(home()):
         return rebuild_reports(studies or None, given.reports_folder(out))[0]
@@ -117,7 +132,11 @@ def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  #
 @flow(name=SCORECARD)
 @guarded
 def scorecard(out: given.Folder = None) -> Path:
-    """Judge every claim on the results in a folder of reports, and return the path of the scorecard."""
+    """Judge every claim on the results in a folder of reports, and return the path of the scorecard.
+
+    Args:
+        out: The folder below reports/out that has them; reports/out by default.
+    """
     with exclusive_run(home()):
         return write_scorecard(given.reports_folder(out, SCORECARD))
 
@@ -126,10 +145,16 @@ def scorecard(out: given.Folder = None) -> Path:
 @guarded
 def ingest(
     datasets: given.Datasets = [],  # noqa: B006 (of the form)
-    again: given.Again = False,
+    again: bool = False,
     offline: bool = False,
 ) -> list[Path]:
-    """Fetch datasets into the store, all if none is named, and return the paths of their tables."""
+    """Fetch datasets into the store, and return the paths of their tables.
+
+    Args:
+        datasets: The datasets; all by default.
+        again: Fetch and convert anew, whatever is stored; that stays if nothing else is found.
+        offline: Never use the network.
+    """
     with exclusive_run(home()):
         tables = list(bring_datasets(datasets, again=again, offline=offline))
     rows = [

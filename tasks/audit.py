@@ -11,7 +11,7 @@ from prefect.states import Completed
 
 import dpalgos
 from data.store.references import DatasetRef
-from tasks.cache import Result, digest, is_again, result
+from tasks.cache import CachedFile, digest, is_again, result
 from tasks.cells import Cell
 from tasks.problems.problem import Block, modules_of
 from tasks.run import headline
@@ -21,7 +21,7 @@ from tasks.study.spec import StudySpec
 from tasks.workers import compute
 
 
-def audits_of(spec: StudySpec, blocks: list[Block], options: RunOptions) -> list[Result]:
+def audits_of(spec: StudySpec, blocks: list[Block], options: RunOptions) -> list[CachedFile]:
     """Try to break the private estimators at the headline's setting, where the profile has audits."""
     if options.profile not in spec.audit_trials:
         return []
@@ -32,7 +32,7 @@ def audits_of(spec: StudySpec, blocks: list[Block], options: RunOptions) -> list
     return [future.result() for future in futures]
 
 
-def limits_of(spec: StudySpec, blocks: list[Block], designs: Mapping[str, Result]) -> list[Result]:
+def limits_of(spec: StudySpec, blocks: list[Block], designs: Mapping[str, CachedFile]) -> list[CachedFile]:
     """Compute how far each dataset moves an answer by itself, where a study deletes rows."""
     return [
         data_limit.submit(block, designs[block.replicates.panel], spec.deleted_rows).result()
@@ -43,15 +43,15 @@ def limits_of(spec: StudySpec, blocks: list[Block], designs: Mapping[str, Result
 def exhibits_of(
     spec: StudySpec,
     tables: Mapping[str, DatasetRef],
-    designs: Mapping[str, Result],
+    designs: Mapping[str, CachedFile],
     blocks: list[Block],
-    parts: Sequence[Result],
-) -> Result:
+    parts: Sequence[CachedFile],
+) -> CachedFile:
     """Write what the report shows next to the results of the headline's panel."""
     head, block = spec.head_panel, headline_block(spec, blocks)
     of_panel = [part for b, part in zip(blocks, parts, strict=True) if b.replicates.panel == head.name]
     table, design = tables.get(head.problem.source), designs.get(head.name)
-    shown: Result = exhibit.submit(block, table, design, of_panel).result()
+    shown: CachedFile = exhibit.submit(block, table, design, of_panel).result()
     return shown
 
 
@@ -67,7 +67,7 @@ def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
 
 
 @task(task_run_name="data_limit {block.problem.source}", cache_policy=NO_CACHE)
-def data_limit(block: Block, design: Result, n_deleted: Sequence[int]) -> Any:
+def data_limit(block: Block, design: CachedFile, n_deleted: Sequence[int]) -> Any:
     """Compute how far deleting influential rows moves an answer of a block's panel, unless it is stored."""
     code, drawn = [headline.__name__, *modules_of(block.problem)], block.replicates
     limit = result("limit", code, drawn.study, drawn.panel, block.data_source, design.name, list(n_deleted))
@@ -78,7 +78,9 @@ def data_limit(block: Block, design: Result, n_deleted: Sequence[int]) -> Any:
 
 
 @task(task_run_name="exhibits of {block.replicates.study}", cache_policy=NO_CACHE)
-def exhibit(block: Block, table: DatasetRef | None, design: Result | None, parts: Sequence[Result]) -> Any:
+def exhibit(
+    block: Block, table: DatasetRef | None, design: CachedFile | None, parts: Sequence[CachedFile]
+) -> Any:
     """Write what a report shows next to the results of the headline's panel, unless it is stored."""
     code = modules_of(block.problem, {cell.estimator for cell in block.cells})
     made_of = [block.described(), table and table.sha256, design and design.name, [p.name for p in parts]]

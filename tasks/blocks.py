@@ -9,7 +9,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
-from tasks.cache import Result, is_again, result
+from tasks.cache import CachedFile, is_again, result
 from tasks.problems.problem import Block, modules_of
 from tasks.run import block as run
 from tasks.workers import WorkerKilled, compute
@@ -20,7 +20,7 @@ def _worker_was_killed(task: Any, task_run: Any, state: Any) -> bool:
 
 
 @task(task_run_name="{block.title}", retries=1, retry_condition_fn=_worker_was_killed, cache_policy=NO_CACHE)
-def run_block(block: Block, design: Result | None) -> Any:
+def run_block(block: Block, design: CachedFile | None) -> Any:
     """Compute a block, unless it is stored; where its worker was killed, once more, alone."""
     rows, is_last_try = rows_of(block, design), (runtime.task_run.run_count or 1) > 1
     if rows.is_stored() and not is_again("run_block", [cell.key for cell in block.cells]):
@@ -35,7 +35,9 @@ def run_block(block: Block, design: Result | None) -> Any:
     return rows
 
 
-def run_blocks(blocks: Sequence[Block], designs: Mapping[str, Result]) -> list["PrefectFuture[Result]"]:
+def run_blocks(
+    blocks: Sequence[Block], designs: Mapping[str, CachedFile]
+) -> list["PrefectFuture[CachedFile]"]:
     """Submit blocks, the longest first; return their futures in the order of the blocks."""
     futures = {}
     for index in sorted(range(len(blocks)), key=lambda index: -blocks[index].work):
@@ -44,7 +46,7 @@ def run_blocks(blocks: Sequence[Block], designs: Mapping[str, Result]) -> list["
     return [futures[index] for index in range(len(blocks))]
 
 
-def rows_of(block: Block, design: Result | None) -> Result:
+def rows_of(block: Block, design: CachedFile | None) -> CachedFile:
     """Return the file of a block's rows."""
     code = modules_of(block.problem, {cell.estimator for cell in block.cells})
     return result("block", [run.__name__, *code], block.described(), design.name if design else None)

@@ -40,7 +40,7 @@ _DAY = 86_400.0
 
 
 @dataclass(frozen=True)
-class Result:
+class CachedFile:
     """The file of a result, which may be there or not."""
 
     name: str  # below the home, e.g. cache/blocks/block-0123….parquet
@@ -82,11 +82,11 @@ class Result:
         return self.path
 
 
-def result(kind: str, modules: Iterable[str], *inputs: Any, suffix: str = ".parquet") -> Result:
+def result(kind: str, modules: Iterable[str], *inputs: Any, suffix: str = ".parquet") -> CachedFile:
     """Return the file of a result: of its kind, the code that some modules lead to, and plain inputs."""
     roots = tuple(sorted(set(modules)))
     name = f"{FOLDER}/{kind}s/{kind}-{digest(roots, kind, *inputs)}{suffix}"
-    return Result(name, roots, code_digest(roots))
+    return CachedFile(name, roots, code_digest(roots))
 
 
 def digest(modules: Iterable[str], *inputs: Any, of_page: bool = False) -> str:

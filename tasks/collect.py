@@ -9,13 +9,13 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
-from tasks.cache import Result, digest, is_again
+from tasks.cache import CachedFile, digest, is_again
 from tasks.report.manifest import StudyResults, results_at
 from tasks.run import collect as run
 
 
 @task(task_run_name="collect results", cache_policy=NO_CACHE)
-def collect(parts: Sequence[Result], audits: Sequence[Result], folder: Path) -> Any:
+def collect(parts: Sequence[CachedFile], audits: Sequence[CachedFile], folder: Path) -> Any:
     """Write the results table of blocks and audits, unless the folder's manifest says that it has it."""
     made_of = digest([run.__name__], [part.name for part in (*parts, *audits)])
     if (there := results_at(folder, made_of)) and not is_again("collect"):

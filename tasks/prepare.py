@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
 from data.store.references import DatasetRef
-from tasks.cache import Result, is_again, result
+from tasks.cache import CachedFile, is_again, result
 from tasks.problems.problem import DatasetSource, modules_of
 from tasks.run import block
 
@@ -23,7 +23,7 @@ def prepare(problem: DatasetSource, table: DatasetRef) -> Any:
     return design
 
 
-def design_of(problem: DatasetSource, table: DatasetRef) -> Result:
+def design_of(problem: DatasetSource, table: DatasetRef) -> CachedFile:
     """Return the file of a problem's prepared dataset."""
     columns = [asdict(column) for column in problem.columns()]
     code = [block.__name__, *modules_of(problem)]

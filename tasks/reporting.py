@@ -6,7 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
-from tasks.cache import Result, is_again
+from tasks.cache import CachedFile, is_again
 from tasks.errors import guarded
 from tasks.report.manifest import RunOfStudy, StudyResults, build_manifest, report_at
 from tasks.report.write import write_report as write
@@ -16,7 +16,9 @@ from tasks.study.spec import StudySpec
 
 @task(task_run_name="render {spec.name}", cache_policy=NO_CACHE)
 @guarded
-def render(spec: StudySpec, run: RunOfStudy, tables: Tables, results: StudyResults, exhibits: Result) -> Any:
+def render(
+    spec: StudySpec, run: RunOfStudy, tables: Tables, results: StudyResults, exhibits: CachedFile
+) -> Any:
     """Write the page and its files next to the results, unless the manifest says that they are there."""
     folder = results.path.parent
     if (page := report_at(folder, spec, run.options, tables)) and not is_again("render"):

@@ -6,7 +6,7 @@ here, and its reports stay below ``reports/out``.
 
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from prefect import runtime
 from pydantic import Field
@@ -20,45 +20,25 @@ from flows.studies.results import folder_of_run
 from tasks.cache import clear_leftovers
 from tasks.errors import SpecError
 from tasks.report.manifest import RunOfStudy
-from tasks.run_options import BELOW_REPORTS, Profile, RunOptions, TaskName
+from tasks.run_options import BELOW_REPORTS, Profile, RunOptions
 from tasks.study.spec import StudySpec
 
 _STUDIES = study_names()
-StudyName = Annotated[str, Field(description="The study.", json_schema_extra={"enum": _STUDIES})]
-StudyNames = Annotated[
-    list[str],
-    Field(
-        description="Studies whose reports to write again from stored results; empty: all that have results.",
-        json_schema_extra={"items": {"type": "string", "enum": [*_STUDIES, SCORECARD]}, "uniqueItems": True},
-    ),
-]
-Datasets = Annotated[
-    list[str],
-    Field(
-        description="The datasets to bring; empty: all.",
-        json_schema_extra={"items": {"type": "string", "enum": sorted(load_registry())}, "uniqueItems": True},
-    ),
-]
-Again = Annotated[
-    bool,
-    Field(description="Fetch and convert anew, whatever is stored; that stays if nothing else is found."),
-]
-Task = Annotated[TaskName, Field(description="The task to run again; all that depends on it follows.")]
-CellKey = Annotated[
-    str | None,
-    Field(
-        max_length=300,
-        description="Of the task run_block, the one cell whose block to run again: the column cell of "
-        "summary.csv lists them; all blocks by default.",
-    ),
-]
-Folder = Annotated[
-    str | None,
-    Field(
-        description="A folder below reports/out, e.g. trial; reports/out by default.",
-        json_schema_extra={"pattern": BELOW_REPORTS},
-    ),
-]
+
+
+def _one_of(names: list[str]) -> Any:
+    return Field(json_schema_extra={"enum": [*names]})
+
+
+def _several_of(names: list[str]) -> Any:
+    return Field(json_schema_extra={"items": {"type": "string", "enum": [*names]}, "uniqueItems": True})
+
+
+StudyName = Annotated[str, _one_of(_STUDIES)]
+StudyNames = Annotated[list[str], _several_of([*_STUDIES, SCORECARD])]
+Datasets = Annotated[list[str], _several_of(sorted(load_registry()))]
+CellKey = Annotated[str | None, Field(max_length=300)]
+Folder = Annotated[str | None, Field(json_schema_extra={"pattern": BELOW_REPORTS})]
 
 
 class RerunOptions(RunOptions):

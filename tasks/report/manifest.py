@@ -19,7 +19,7 @@ from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
 from reports.charts.picture import can_draw
-from tasks.cache import Result, digest, facts_of
+from tasks.cache import CachedFile, digest, facts_of
 from tasks.problems.problem import BringsPublicRows
 from tasks.run.tables import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
@@ -100,7 +100,7 @@ class StudyResults:
     path: Path
     sha256: str
     made_of: str
-    parts: tuple[Result, ...] = ()
+    parts: tuple[CachedFile, ...] = ()
 
 
 def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:

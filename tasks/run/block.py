@@ -19,7 +19,7 @@ import dpalgos
 from data.store.references import DatasetRef
 from dpalgos.accounting.amplification import CENTRAL_NOTES
 from reports.analysis.results import validate_results
-from tasks.cache import FACTS, Result
+from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DatasetSource, Draw, Problem
@@ -192,7 +192,7 @@ def _labels(cell: Cell, block: Block) -> dict[str, Any]:
 
 
 @guarded
-def write_block(result: Result, block: Block, design: Result | None) -> None:
+def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> None:
     """Compute a block and write its file, in whatever process or machine."""
     one_blas_thread()
     result.require_same_code()
@@ -220,12 +220,12 @@ def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
 
 
 @guarded
-def write_design(result: Result, problem: DatasetSource, table: DatasetRef) -> None:
+def write_design(result: CachedFile, problem: DatasetSource, table: DatasetRef) -> None:
     """Prepare a panel's dataset, and write the file."""
     result.write(problem.prepare(table))
 
 
-def load_prepared(problem: Problem, design: Result | None) -> Any:
+def load_prepared(problem: Problem, design: CachedFile | None) -> Any:
     """Return what `write_design` stored, as the problem draws from it; None for simulated data."""
     if design is None:
         return None

@@ -10,7 +10,7 @@ import pandas as pd
 
 from data.store.references import DatasetRef
 from reports.analysis.results import COLUMNS, DELETION_SHIFT, validate_results
-from tasks.cache import Result, facts_of
+from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DeletesRows, HeadlineRun
@@ -28,7 +28,7 @@ _WITHOUT_PRIVACY = {
 
 
 @guarded
-def write_limit(result: Result, block: Block, design: Result, n_deleted: Sequence[int]) -> None:
+def write_limit(result: CachedFile, block: Block, design: CachedFile, n_deleted: Sequence[int]) -> None:
     """Write how far deleting the most influential rows moves the non-private answer."""
     one_blas_thread()
     rows = validate_results(deletion_limit(block, load_prepared(block.problem, design), n_deleted))
@@ -58,7 +58,11 @@ def deletion_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.
 
 @guarded
 def write_exhibits(
-    result: Result, block: Block, table: DatasetRef | None, design: Result | None, parts: Sequence[Result]
+    result: CachedFile,
+    block: Block,
+    table: DatasetRef | None,
+    design: CachedFile | None,
+    parts: Sequence[CachedFile],
 ) -> None:
     """Write the exhibits of a block's problem; ``parts`` are the files of the panel's blocks."""
     one_blas_thread()
@@ -72,7 +76,7 @@ def write_exhibits(
     result.write(json.dumps(block.problem.exhibits(run), sort_keys=True).encode())
 
 
-def _selected(parts: Sequence[Result]) -> dict[str, dict[str, int]]:
+def _selected(parts: Sequence[CachedFile]) -> dict[str, dict[str, int]]:
     total: dict[str, Counter[str]] = defaultdict(Counter)
     for part in parts:
         for cell, counts in facts_of(part.path).get("selected", {}).items():
@@ -81,7 +85,7 @@ def _selected(parts: Sequence[Result]) -> dict[str, dict[str, int]]:
 
 
 @guarded
-def write_audit(result: Result, cell: Cell, n_features: int, n_trials: int, seed: int) -> None:
+def write_audit(result: CachedFile, cell: Cell, n_features: int, n_trials: int, seed: int) -> None:
     """Write a lower bound on the ε of a cell's estimator, from data of the audit's own."""
     from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
 

@@ -107,14 +107,17 @@ def bring_datasets(
     offline: bool,
 ) -> Iterator[DatasetRef]:
     """Bring datasets by name, or all; with `again`, what is stored stays if nothing else is to be had."""
-    for name in [get_dataset(name).name for name in names or sorted(load_registry())]:
+
+    def brought(name: str) -> DatasetRef:
         try:
             raw = fetch(name, offline, again=again)
         except Unreachable:
             if not again:
                 raise
             raw = fetch(name, offline)
-        yield parquet(raw, None, again)
+        return parquet(raw, None, again)
+
+    return map(brought, [get_dataset(name).name for name in names or sorted(load_registry())])
 
 
 def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:

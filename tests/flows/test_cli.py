@@ -9,6 +9,7 @@ from small_project import sentence
 import dpalgos
 from flows.launch import launch
 from tasks.errors import SpecError
+from tasks.run_options import RunOptions
 
 
 @pytest.fixture
@@ -285,8 +286,9 @@ def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(tmp
     monkeypatch.setattr("flows.launch.check_folder", check)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
+    options = RunOptions(profile="smoke", workers=1, out=str(tmp_path))
     with pytest.raises(SpecError, match="far enough"):
-        launch(["housing", "scorecard"], {"profile": "smoke", "workers": 1, "out": str(tmp_path)})
+        launch(["housing", "scorecard"], options)
     assert folders[-1] == ("--out", tmp_path / "smoke")
 
 

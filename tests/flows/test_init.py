@@ -18,10 +18,9 @@ from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request
 from tasks.release.table import known_as
 from tasks.report.build_page import build_page
-from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block
-from tasks.run.headline import headline_block
-from tasks.run.tables import analyst_parquet
+from tasks.run.tables import analyst_parquet, earlier_contents
+from tasks.study.grid import headline_block
 from tests.tasks.analyst_tables import (
     completed,
     computed,
@@ -118,7 +117,7 @@ def test_columns_of_categories_are_of_order_one_and_never_beyond_the_bounds_of_n
 
 def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     spec, table, results = computed(study(tmp_path, response="cost"), tmp_path)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     assert set(rows["status"]) == {"ok"}
     error = rows[rows["metric"] == "l2_error"].groupby(["estimator", "n"])["value"].mean()
     assert error["ols", 180] < error["preconditioned_regression", 180] < 2
@@ -147,7 +146,7 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
 )
 def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options, private):
     spec, _, results = computed(study(tmp_path, **options), tmp_path)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     assert set(rows["status"]) == {"ok"}
     at = rows[(rows["metric"] == "l2_error") & (rows["n"] == 180)]
     error = at.groupby("estimator")["value"].mean()
@@ -160,7 +159,7 @@ def exhibited(spec, ref, tmp_path, n):
     problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
     design.write_bytes(problem.prepare(ref))
     blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == n]
-    block = headline_block(blocks, n, spec.headline_cells(blocks))
+    block = headline_block(spec, blocks)
     run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})
     return problem, design, problem.exhibits(run)
 
@@ -173,7 +172,7 @@ def test_the_page_shows_the_coefficients_of_classes_with_their_signs(tmp_path, h
     by_column = rows.groupby(rows["name"].str.split(", class ").str[0])[["private", "exact"]].sum()
     assert by_column.to_numpy() == pytest.approx(0, abs=1e-9)  # known up to a common number
     assert rows["low"].isna().all()
-    every = pd.read_parquet(results["path"])
+    every = pd.read_parquet(results.path)
     markdown = render_study(every, build_page(spec, every, manifest_of(spec, ref, results), shown))[
         "report.md"
     ]
@@ -218,7 +217,7 @@ def test_the_page_of_a_formula_shows_its_terms_however_the_model_is_written(tmp_
         own = shown["own_table"]
         assert "least squares" in own["covers"] or all(row[2] is None for row in own["rows"])
         found[name] = {row[0]: row[1:] for row in own["rows"]}
-        counted = pd.read_parquet(results["path"])
+        counted = pd.read_parquet(results.path)
         found[name, "signs"] = counted[counted["metric"] == SIGNS].groupby("estimator")["value"].max()
     exact = smf.ols("cost ~ age*smoker + region", table).fit().params
     assert set(found["plain"]) == set(exact.index)

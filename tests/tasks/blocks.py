@@ -8,7 +8,7 @@ import dpalgos
 from data.store.code_digest import code_digest
 from flows.studies.find_study import STUDIES, find_study
 from reports.analysis.results import COLUMNS
-from tasks.cache import Result
+from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds
 from tasks.problems.problem import Block, DatasetSource
@@ -67,7 +67,7 @@ def prepared_data(problem, table, folder):
 def result_at(path, *modules):
     """Return a result whose file lies at any path."""
     roots = modules or ("tasks.run.block",)
-    return Result(str(path), roots, code_digest(roots))
+    return CachedFile(str(path), roots, code_digest(roots))
 
 
 def made_results(parts, folder, audits=()):

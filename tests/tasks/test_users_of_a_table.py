@@ -37,7 +37,7 @@ study = study_of(visits, bounds=BOUNDS, user_id="patient")
 
 def full_answer(file, folder):
     spec, table, results = computed(file, folder, replicates=3)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     return spec, table, rows[rows["metric"] == "l2_error"]
 
 

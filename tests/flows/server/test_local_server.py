@@ -5,6 +5,8 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest.mock import Mock
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -163,19 +165,22 @@ def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process
 
 
 def test_a_run_waits_until_its_task_runs_are_on_record(monkeypatch):
-    counts = iter([0, httpx.ReadTimeout("late"), 1, 3])
+    ended, running = Mock(), Mock()
+    ended.state.is_final.return_value, running.state.is_final.return_value = True, False
+    answers = iter([[], httpx.ReadTimeout("late"), [running, ended], [ended, ended]])
 
     class Client(contextlib.nullcontext):
-        def request(self, *_, **__):
-            count = next(counts)
-            if isinstance(count, Exception):
-                raise count
-            return httpx.Response(200, text=str(count))
+        def read_task_runs(self, **_):
+            answer = next(answers)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
     monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: Client(Client()))
-    assert wait_until_recorded("the run", 3) == 3
-    counts = iter([2] * 1000)
-    assert wait_until_recorded("the run", 3, timeout=0.3) == 2
+    wait_until_recorded(str(uuid4()))
+    assert list(answers) == []
+    answers = iter([[running]] * 1000)
+    wait_until_recorded(str(uuid4()), timeout=0.3)
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
