@@ -51,7 +51,6 @@ APPLICATION_FAULTS = {
     },
     "data/prepare/genotype_groups.py": {"genotypes are flipped": Fault("group_difference", operation("CENTER", "-({all})", nth=0), "test_genotype_groups")},
     "data/store/code_digest.py": {"a plugin that was edited keeps its digest": Fault("_code_digest", call("_with_imports", "()"), "test_cache_keys"), "what an estimator takes from another one is forgotten": Fault("_imported_plugins", condition("PLUGINS", "False"), "test_cache_keys")},
-    "flows/studies/steps.py": {"a report folder that was there stays open": Fault("StudySteps.clear_folders", call("closed_folder", "{0}"), "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own")},
     "data/store/folders.py": {"a folder is not closed": Fault("closed_folder", argument("chmod", 0, "mode"), "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own"), "a home that other accounts can enter stays open": Fault("closed_folder", condition("chmod", "False"), "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own")},
     "data/store/shared.py": {"content of the shared store is not checked": Fault("bring", condition("hexdigest", "False"), "test_shared_store")},
     "data/tables/declared.py": {
@@ -81,6 +80,7 @@ APPLICATION_FAULTS = {
         "a result that is to be made again is served from the cache": Fault("StoredResults.run", name("again", "False"), "test_stored"),
         "a stand-in is served where the data may be had by now": Fault("StoredResults.bring", condition("by_now", "False"), "test_stored"),
     },
+    "flows/studies/parameters.py": {"a report folder that was there stays open": Fault("report_folder", call("closed_folder", "{0}"), "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own")},
     "flows/website.py": {"the reports are shown to anyone": Fault("_knows", returns("True"), "test_website"), "browsers keep reports": Fault("with_reports.application.send_with_policy", text("no-store", "private"), "test_no_browser_keeps_a_report")},
     "reports/analysis/results.py": {"the standard error is the standard deviation": Fault("summarize", operation("std", "{left}"), "tests/reports/test_results.py")},
     "reports/analysis/series.py": {"public rows alone pass for the answer without privacy": Fault("with_roles", text("public", "nonprivate"), "test_public_rows_alone_are_not_taken_for_the_answer_without_privacy")},
