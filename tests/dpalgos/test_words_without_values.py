@@ -131,6 +131,12 @@ def test_a_fit_and_what_follows_quote_no_cell(name):
         assert_no_secret(lambda column=column: model_of(name).fit(X, good, sample_weight=column))
 
 
+@pytest.mark.parametrize("cells", sorted({*CELLS} - {"other columns", "fewer rows", "wider"}))
+def test_rows_that_are_no_numbers_are_refused(cells):
+    with pytest.raises((ValueError, TypeError)):
+        model_of("DPMean").fit(CELLS[cells])
+
+
 def test_a_public_scaler_quotes_no_cell():
     scaler = PublicScaler(center=0.5, scale=2.0)
     scaler.fit(np.zeros((N, 3)))

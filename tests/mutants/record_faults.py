@@ -79,7 +79,7 @@ RECORD_FAULTS = {
     },
     "dpalgos/sklearn/checked.py": {
         "conversions say what they could not convert": Fault("_quietly", call("type", "print({0}) or (_ for _ in ()).throw({0})"), "test_a_fit_and_what_follows_quote_no_cell"),
-        "complex numbers are quoted": Fault("_as_array", text("cMm", "Mm"), "test_a_fit_and_what_follows_quote_no_cell"),
+        "complex numbers are quoted": Fault("_as_array", text("cMm", "Mm"), "test_words_without_values"),
         "a single number is quoted": Fault("_as_array", operation("ndim", "False"), "test_a_fit_and_what_follows_quote_no_cell"),
         "rows in one dimension are quoted": Fault("_named_rows", operation("ndim", "False"), "test_a_fit_and_what_follows_quote_no_cell"),
         "labels beyond the declared ones are those of the first class": Fault("codes_of", condition("found", "False"), "test_labels_beyond_the_declared_classes_are_refused_unnamed"),
