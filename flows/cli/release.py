@@ -68,7 +68,7 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.progress import counter
-    from tasks.release.record import FILES, record_of, write_record
+    from tasks.release.record import FILES, record_of, shown_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
@@ -98,7 +98,7 @@ def release(
             write_record(record_of(released), record)
         for each in table or ():
             write_table([record_of(released)], each)
-    shown = released.to_dict()
+    shown = shown_of(released)
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
 
 

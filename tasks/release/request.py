@@ -67,6 +67,11 @@ class ReleaseRequest:
     study: StudySpec | None
 
     @property
+    def dataset(self) -> str:
+        """The ledger's name of the data."""
+        return self.config.dataset.name
+
+    @property
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
         return self.study.analyst_table if self.study else None
