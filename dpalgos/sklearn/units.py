@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
+from dpalgos.sklearn.checked import checked_rows, plain_numbers
 from dpalgos.typing import FloatArray
 
 
@@ -136,7 +137,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     def fit(self, X: object, y: object = None) -> "PublicScaler":
         """Check the constants against the number of columns; y is ignored."""
-        columns = validate_data(self, X, dtype=np.float64)
+        columns = checked_rows(self, X)
         self._units = stated_units(
             columns.shape[1],
             GivenUnits(self.center, self.scale, self.bounds),
@@ -147,12 +148,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def transform(self, X: object) -> FloatArray:
         """Return X (n, d) in the units."""
         check_is_fitted(self, "_units")
-        return self._units.apply(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._units.apply(checked_rows(self, X, reset=False))
 
     def inverse_transform(self, X: object) -> FloatArray:
         """Return columns in the units, (n, d), as they were but for clipping."""
         check_is_fitted(self, "_units")
-        return self._units.undo(np.asarray(X, dtype=np.float64))
+        return self._units.undo(plain_numbers("X", X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

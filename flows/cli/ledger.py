@@ -68,7 +68,7 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
     ledger = open_ledger(home())
     rows: list[dict[str, Any]] = []
     for row in ledger.show(name):
-        charges = ledger.charges(row["name"])
+        charges = ledger.account(row["name"]).charges
         spent = spent_epsilon(charges, row["delta"])
         facts = {"unit": charged_unit(charges), "note": why_another(charges, row["delta"])}
         rows.append({**row, "epsilon_spent": spent, **facts})

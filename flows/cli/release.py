@@ -230,15 +230,17 @@ def _is_confirmed(question: str) -> bool:
 
 def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
     """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
+    import numpy as np
+
     from dpalgos.coefficients import covered
 
-    factors = dict(zip(plan.rows.units.names, plan.rows.units.factor, strict=True))
+    widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
+    names, widths = plan.rows.units.half_widths(foreseen.names, widths)
     yield "expected from public declarations, on made-up tables:"
     if target := str(getattr(plan.drawing.params, "interval_target", "")):
         yield covered(target, str(plan.keywords.get("family", "")))
     is_sure = bool(plan.request.study and plan.request.study.guesses.std)
-    for name, half_width, ends in zip(foreseen.names, foreseen.half_widths, foreseen.ends.T, strict=True):
-        low, expected, high = (each * factors.get(name, 1.0) for each in (ends[0], half_width, ends[1]))
+    for name, (low, expected, high) in zip(names, widths.T, strict=True):
         text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:

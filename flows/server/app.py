@@ -88,6 +88,8 @@ def guarded_app(
             if message["type"] == "http.response.start":
                 policy = (b"content-security-policy", _policy(site, scope["path"]).encode())
                 message["headers"] = [*message["headers"], policy]
+                if scope["path"].startswith("/reports"):  # also of one's own tables, which no browser keeps
+                    message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
         if scope["type"] == "lifespan":

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import dpalgos
 from data.datasets import get_dataset, load_registry
 from data.errors import Unreachable
-from data.store.folders import home, private_folder
+from data.store.folders import closed_folder, home
 from data.store.references import DatasetRef
 from data.store.shared import shared_address
 from flows.record.inventory import clear_leftovers
@@ -123,7 +123,7 @@ class StudySteps:
         clear_leftovers(home(), self.reports)
         if self.spec.analyst_table is None:
             return
-        private_folder(self.folder)
+        closed_folder(self.folder)
         if shared_address():
             self._tasks.say(
                 "note: your table and results on it go to DPCOST_STORE, too: keep it as safe as the "

@@ -191,8 +191,8 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
 
     A budget of that name must be open, else it raises LedgerError.
     """
-    budget, panel = ledger.budget(dataset), with_least_noise(spec)
-    spent, table = spending_of(ledger.charges(dataset)), spec.analyst_table
+    account, panel = ledger.account(dataset), with_least_noise(spec)
+    budget, spent, table = account.budget, spending_of(account.charges), spec.analyst_table
     n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
     found = []
     for item in panel.estimators:

@@ -8,7 +8,7 @@ scatter and longer tails are left out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -18,6 +18,7 @@ from pydantic import Field
 
 from data.dataset import Column
 from dpalgos.declared_units import unit_of_bounds
+from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Number, Strict
 
 Share = Annotated[Number, Field(ge=0, lt=1)]
@@ -147,6 +148,8 @@ class DeclaredRows:
     family: str  # of a generalized linear model; empty for others
     guesses: Guesses
     offset: str = ""  # the covariate of which the linear predictor has once its value
+    formula: FormulaDesign | None = None  # by which covariates are computed
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def _is_skewed(self) -> bool:
@@ -188,13 +191,16 @@ class DeclaredRows:
         """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
         care = _LOG_CARE * rng.standard_normal()
         latent = iter(self._latent(n_rows, users, rng))
-        table = {}
+        table, rows = dict[str, np.ndarray](), dict[str, np.ndarray]()
         for column in self.numbers:
             mean, std = self._moments(column, _POSITION, care, rng)
-            table[column.name] = _beta(column, mean, std, next(latent))
+            table[column.name] = rows[column.name] = _beta(column, mean, std, next(latent))
         for name, indicators in self.categories.items():
             codes = self._codes(name, 1 + len(indicators), next(latent), rng)
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
+            rows[name] = np.array(self.levels[name])[codes] if self.formula else codes
+        if self.formula:
+            table = self.formula.values(rows)
         if self.response is not None:
             law = "poisson" if self._is_skewed else self.family
             position = _POSITION_OF_RESPONSE.get(law, _POSITION)

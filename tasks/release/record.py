@@ -71,7 +71,7 @@ def record_of(released: Release) -> dict[str, Any]:
             "epsilon_spent": shown["spent_epsilon"],
             "epsilon_budget": shown["budget_epsilon"],
             "delta_budget": shown["budget_delta"],
-            "head": released.head,
+            "head": released.account.head,
         },
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
@@ -116,7 +116,7 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
     config, estimator = request.config, request.estimator
     relation = estimator.relation or Relation.CENTRAL
     unit = relation.unit_of_privacy
-    columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
+    columns = ", ".join(request.named_columns)
     by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
     return {
         "product": {
@@ -196,7 +196,7 @@ def _public(released: Release) -> Iterator[dict[str, str]]:
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
-        if column.name in {*config.columns.x, config.columns.y}:
+        if column.name in plan.request.named_columns:
             yield fact(f"column {column.name}", _declared(column), column.source)
 
 
@@ -220,14 +220,17 @@ def _model_facts(released: Release) -> dict[str, Any]:
     request = released.plan.request
     config, study = request.config, request.study
     declared = request.table.columns if request.table else ()
-    used = {*config.columns.x, *(name for each in declared for name in each.uses)}
     return {
         "n": released.plan.rows.n_units,
         "preparation": preparation_of(request),
-        "response": config.columns.y or "",
+        "response": (config.columns.y or "").removeprefix("~ "),
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),
         "references": dict(request.by_formula.design.references)
         if request.by_formula
-        else {each.name: each.categories[0] for each in declared if each.categories and each.name in used},
+        else {
+            each.name: each.categories[0]
+            for each in declared
+            if each.categories and each.name in config.columns.x
+        },
     }

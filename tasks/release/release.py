@@ -4,6 +4,7 @@ The order is what protects: everything that can be wrong is checked and the cost
 the charge is on the disk before noise is drawn; the answer is in the ledger before it is shown.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from data.errors import DataError
-from data.ledger import Charge, Ledger, TotalBudget
+from data.ledger import Account, Charge, Ledger
 from data.tables.reading import Source
 from dpalgos.api import Result
 from dpalgos.coefficients import covered
@@ -24,9 +25,11 @@ from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
 from tasks.release.preparation import preparation_of
 from tasks.release.request import ReleaseRequest
-from tasks.release.spending import room_in, spent_epsilon, why_another
+from tasks.release.spending import room_in, spent_of
 from tasks.release.table import read_rows
 from tasks.run.resources import one_blas_thread
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,9 +39,7 @@ class Release:
     plan: PlannedRelease
     charge: Charge
     answer: Mapping[str, Any]
-    budget: TotalBudget
-    charges: Sequence[Charge]  # all of the dataset
-    head: str  # of the ledger
+    account: Account  # the dataset's budget and charges, this one included
 
     @property
     def replayed(self) -> bool:
@@ -106,10 +107,7 @@ class Release:
             "unit": self.plan.request.estimator.unit_of_privacy,
             "preparation": preparation_of(self.plan.request),
             "charge": self.charge.id,
-            "spent_epsilon": spent_epsilon(self.charges, self.budget.delta),
-            "budget_epsilon": self.budget.epsilon,
-            "budget_delta": self.budget.delta,
-            "spent_note": why_another(self.charges, self.budget.delta),
+            **spent_of(self.account),
             "interval": self.interval,
             "center": self.center,
             "covers": self.covers,
@@ -150,27 +148,26 @@ def release(
     number of rows read so far.
     """
     one_blas_thread()
-    budget = ledger.budget(request.config.dataset.name)
-    plan = plan_release(request, read_rows(ledger, data, request, progress))
-    known = {each.question.id for each in ledger.charges(budget.name)}
-    if charging.before_charge and plan.question.id not in known:
+    name = request.config.dataset.name
+    account = ledger.account(name)
+    rows = read_rows(ledger, data, request, progress, allow_new_content=charging.allow_new_content)
+    plan = plan_release(request, rows)
+    known = {each.question.id for each in account.charges}
+    asked = {each.id for each in (plan.question, plan.question.former) if each}
+    if charging.before_charge and not asked & known:
         charging.before_charge(plan)
-    charge = ledger.charge(
+    with ledger.answering(
         plan.question,
         plan.cost,
-        room_in(budget),
+        room_in(account.budget),
         again=charging.again,
         allow_new_content=charging.allow_new_content,
-    )
-    answer = charge.answer or ledger.store(charge, draw_answer(plan))
-    return Release(
-        plan=plan,
-        charge=charge,
-        answer=answer,
-        budget=budget,
-        charges=ledger.charges(budget.name),
-        head=ledger.verify().head,
-    )
+    ) as charge:
+        answer = charge.answer or ledger.store(charge, draw_answer(plan))
+    if not charge.question.exact:
+        _log.warning("the stored answer is of version 1.1, which compared numbers in single precision only")
+    account = ledger.account(name)
+    return Release(plan=plan, charge=charge, answer=answer, account=account)
 
 
 def draw_answer(plan: PlannedRelease) -> dict[str, Any]:

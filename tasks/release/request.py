@@ -83,7 +83,14 @@ class ReleaseRequest:
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
-        return self.by_formula.basis.offset_bounds if self.by_formula else None
+        return self.by_formula.design.offset_bounds if self.by_formula else None
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns of the file that the answer is made from."""
+        asked = tuple(filter(None, (*self.config.columns.x, self.config.columns.y)))
+        uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
+        return tuple(dict.fromkeys(name for each in asked for name in uses.get(each, (each,))))
 
     @property
     def unit(self) -> str:
@@ -249,7 +256,7 @@ def _keyword_faults(bounds: dict[str, Any], params: dict[str, Any], estimator: s
                 f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
                 "would be a release of its own, so declare one from general knowledge"
             )
-        elif isinstance(value, list) and len(value) == 2 and not value[0] <= value[1]:
+        elif name.endswith("_bounds") and len(numbers) == 2 and not numbers[0] <= numbers[1]:
             yield f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
     for name in filter(is_bound, params):
         yield (

@@ -30,6 +30,7 @@ from data.tables.reading import (
     files_of,
     is_folder,
     load_numbers,
+    n_rows_stated,
     opened_table,
 )
 from dpalgos.goodness import farthest
@@ -51,6 +52,8 @@ class ReleaseRows:
     units: FileUnits
     moved: np.ndarray | None = None  # which cells of X and y were moved to a bound, for `dpalgos.Sample`
     content: str = ""  # the fingerprint of the whole file
+    exact: str = ""  # the digest of what the answer reads of it
+    former_content: str = ""  # the fingerprint of version 1.1, where the ledger has some
     n_rows: int = 0
     public: PublicRows | None = None
 
@@ -200,6 +203,8 @@ def read_rows(
     data: Source,
     request: ReleaseRequest,
     progress: Callable[[int], None] | None,
+    *,
+    allow_new_content: bool = False,
 ) -> ReleaseRows:
     """Read and check the file once; of a Parquet file without users keep no number."""
     config, analyst_table = request.config, request.table
@@ -210,7 +215,10 @@ def read_rows(
             f"the folder {data}; write its rows into one"
         )
     ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
-    reader = ledger.fingerprinter()
+    reader = ledger.fingerprinter(
+        config.dataset.name, read=_columns_read(request), allow_new_content=allow_new_content
+    )
+    reader.expect(n_rows_stated(data))
 
     def watch(batch: pa.RecordBatch) -> None:
         reader.add(batch)
@@ -237,7 +245,25 @@ def read_rows(
             units=FileUnits.unchanged(x),
         )
     public = _public_rows(request, data) if config.public else None
-    return replace(rows, content=reader.fingerprint(), n_rows=reader.n_rows, public=public)
+    return replace(
+        rows,
+        content=reader.fingerprint(),
+        exact=reader.exact(),
+        former_content=reader.former_fingerprint(),
+        n_rows=reader.n_rows,
+        public=public,
+    )
+
+
+def _columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
+    """Return the columns of the file that decide the answer, with the levels that are declared of each."""
+    columns, analyst_table = request.config.columns, request.table
+    wanted = {*columns.x, *filter(None, (columns.y, columns.user_id))}
+    levels: dict[str, tuple[str, ...]] = dict.fromkeys(wanted, ())
+    if analyst_table:
+        used = analyst_table.needed(each for each in analyst_table.columns if each.name in wanted)
+        levels |= {each.name: each.categories for each in used}
+    return levels
 
 
 def _public_rows(request: ReleaseRequest, data: Source) -> PublicRows:
@@ -255,7 +281,7 @@ def _public_rows(request: ReleaseRequest, data: Source) -> PublicRows:
 
 def known_as(ledger: Ledger, data: Source) -> str:
     """Return the name under which the ledger has charged these rows, or "": no value of them is kept."""
-    known = {rows: dataset["name"] for dataset in ledger.show() for rows in dataset["contents"]}
+    known = ledger.contents()
     if not known:
         return ""
     reader = ledger.fingerprinter()
@@ -264,4 +290,5 @@ def known_as(ledger: Ledger, data: Source) -> str:
         with opened_table(file) as (_, batches):
             for batch in batches:
                 of_all_files(batch)
-    return known.get(reader.fingerprint(), "") if reader.n_rows else ""
+    found = (reader.fingerprint(), reader.former_fingerprint()) if reader.n_rows else ()
+    return next((known[each] for each in found if each in known), "")

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from data.errors import StoreError
-from data.store.folders import REPORTS, atomic_write, read_json, read_small
+from data.store.folders import REPORTS, atomic_write, closed_folder, read_json, read_small
 from data.store.references import DatasetRef
 from data.store.shared import (
     VARIABLE,
@@ -58,6 +58,8 @@ def write_report(
 ) -> Record:
     """Write all files of a report except the results table, the manifest last."""
     out = results_path.parent
+    if spec.analyst_table is not None:
+        closed_folder(out)
     page, results = page_of(spec, results_path, manifest)
     from reports.pages.study import render_study  # what draws is loaded where something is drawn
 

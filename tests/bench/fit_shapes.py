@@ -43,7 +43,7 @@ def covered(shape: str, n: int, seed: int) -> tuple[bool, bool] | None:
     if "residual_std" not in found:
         return None
     y = y.clip(*ends)
-    errors = y - np.column_stack([np.ones(len(X)), X]) @ answer.coefficients.estimate
+    errors = y - np.column_stack([np.ones(len(X)), X]) @ answer.shrunk.to_numpy()
     held = found["residual_std_low"] <= np.sqrt(np.mean(errors**2)) <= found["residual_std_high"]
     return held, found["r_squared_low"] <= 1 - np.mean(errors**2) / y.var() <= found["r_squared_high"]
 

@@ -18,6 +18,7 @@ from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg, label_people
+from data.formats.plink import open_plink
 from data.store.folders import mirror_from_environment
 from data.store.references import Repair, ref_from_dict
 
@@ -349,3 +350,16 @@ def test_simulated_populations_diverge_and_labels_may_share_one():
     noise = frequencies(0.0).std()
     assert frequencies(0.1).std() > 5 * noise
     assert frequencies(0.1, a="x", b="x").std() < 1.5 * noise
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [("utf-8", "voilà"), ("utf-8", "Ærø\u3000x"), ("utf-8-sig", "a"), ("latin-1", "Zoë")],
+)
+def test_names_of_plink_files_keep_their_letters(tmp_path, encoding, name):
+    bed, bim, fam = (tmp_path / f"set.{part}" for part in ("bed", "bim", "fam"))
+    bed.write_bytes(encoded(np.array([[1], [2]])))
+    bim.write_bytes(f"1\t{name}\t0\t5\tA\tC\n".encode(encoding))
+    fam.write_bytes(f"{name} 1 0 0 1 2\n2 {name} 0 0 1 2\n".encode(encoding))
+    found = open_plink(bed, bim, fam)
+    assert (found.families, found.people, list(found.snps["snp"])) == ((name, "2"), ("1", name), [name])

@@ -10,6 +10,7 @@ from dpalgos.api import build_params
 from flows.cli.release import _before_charge, _confirm_intervals
 from tasks.advice.releases import ReleaseForecast
 from tasks.errors import SpecError
+from tasks.problems.file_units import FileUnits
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def plan():
         delta=1e-6,
         config=SimpleNamespace(columns=columns),
     )
-    rows = SimpleNamespace(n_rows=100, units=SimpleNamespace(names=("a", "b"), factor=(1.0, 1.0)))
+    rows = SimpleNamespace(n_rows=100, units=FileUnits.unchanged(("a", "b")))
     return SimpleNamespace(
         keywords={"interval": 0.95}, request=request, rows=rows, drawing=SimpleNamespace(params=None)
     )

@@ -47,7 +47,7 @@ ESTIMATOR_FAULTS = {
         "rows are not clipped for the curvature": Fault("_mean_curvature", call("clip_rows_l2", "{0}"), neighbors("double_noise_newton_glm-tight")),
     },
     "dpalgos/comparators/binagg_regression.py": {
-        "a row that moves within a box moves its sums as between boxes": Fault("sums_sensitivity", call("maximum", "2 * d + 0 * least_level"), witness("binagg_regression-tight")),
+        "a row that moves within a box moves its sums as between boxes": Fault("sums_sensitivity", call("maximum", "{0}"), witness("binagg_regression-tight")),
         "a row is in one box only": Fault("box_counts_sensitivity", returns("{all} / np.sqrt(2)"), witness("binagg_regression-tight")),
         "entries are not clipped before they are summed": Fault("sums_in_boxes.cells", call("clip", "{0}", nth=0), neighbors("binagg_regression-tight")),
         "halves of all levels cost one count": Fault("grown_boxes", argument("gaussian_multiplier", 1, "1"), certified("binagg_regression-tight")),

@@ -16,15 +16,17 @@ from tests.mutants.changes import (
 from tests.mutants.fault import Fault, batch, certified, hardened, law, neighbors, order, replayed, witness
 
 MECHANISM_FAULTS = {
-    "dpalgos/accounting/open_budget.py": {
-        "an open budget is never exceeded": Fault("Budget._check", condition("_proved", "False"), "test_a_budget_sums_calls_and_withholds_what_exceeds_it"),
-        "an open budget forgets what was spent": Fault("charged_to_open_budgets", without("append"), "test_a_budget_sums_calls_and_withholds_what_exceeds_it"),
-        "the innermost budget alone is charged": Fault("charged_to_open_budgets", call("list", "{0}[-1:]"), "test_every_open_budget_is_charged"),
-        "events of an answer that ends in an error are not counted": Fault("charged_to_open_budgets", argument("append", 0, "list({all})"), "test_an_answer_that_ends_in_an_error_stays_charged"),
-        "a budget that holds Gaussian answers alone takes others": Fault("Budget._proved", condition("gaussian_only", "False"), "test_filters"),
+    "dpalgos/accounting/budget.py": {
+        "a budget is never exceeded": Fault("Budget._check", condition("_proved", "False"), "test_a_budget_sums_calls_and_withholds_what_exceeds_it"),
+        "a budget forgets what was spent": Fault("Budget.counting", without("append"), "test_a_budget_sums_calls_and_withholds_what_exceeds_it"),
+        "events of an answer that ends in an error are not counted": Fault("Budget.counting", argument("append", 0, "list({all})"), "test_an_answer_that_ends_in_an_error_stays_charged"),
         "answers that protect rows count in a budget of users": Fault("Budget._check", condition("unit_of_privacy", "False"), "test_a_budget_refuses_what_it_cannot_sum"),
-        "an open budget counts in its own thread alone": Fault("charged_to_open_budgets", name("_OPEN", "([] if threading.current_thread().name != 'MainThread' else _OPEN)", every=True), "test_a_budget_counts_in_every_thread"),
-        "a process that was started inside a budget answers": Fault("_refuse_other_processes", condition("opened_by", "False"), "test_a_process_that_was_started_inside_a_budget_is_refused"),
+        "a budget goes to another process": Fault("Budget.__reduce__", without("InputError"), "test_a_copy_is_the_budget_and_a_pickle_is_refused"),
+        "a fork answers from its copy of a budget": Fault("Budget.own_generator", condition("getpid", "False"), "test_a_fork_does_not_answer_from_its_copy"),
+        "a clone of a model has a budget of its own": Fault("Budget.__deepcopy__", returns("Budget(epsilon=self.epsilon, delta=self.delta)"), "test_a_copy_is_the_budget_and_a_pickle_is_refused"),
+        "a repeated state of a generator is not refused": Fault("Budget.own_generator", condition("tobytes", "False"), "test_a_state_that_an_answer_began_with_is_refused"),
+        "answers of overlapping generators share noise": Fault("Budget.own_generator", returns("rng"), "test_streams_that_overlap_give_no_noise_in_common"),
+        "answers of a budget are told apart by their generators alone": Fault("Budget.own_generator", argument("SeedSequence", "spawn_key", "()"), "test_one_seed_gives_each_answer_its_own_noise"),
     },
     "dpalgos/accounting/composition.py": {
         "repeated Gaussian releases count once": Fault("total_mu", operation("count", "1 / {right}"), "test_both_accountants_agree"),

@@ -265,7 +265,15 @@ def test_a_release_without_a_study_takes_public_numbers_also_where_rows_are_stre
     np.testing.assert_array_equal(given[np.argsort(given[:, 0])], table[["a", "b"]][3000:].sort_values("a"))
     edited(config, '"b"]', '"c"]')
     table.rename(columns={"b": "c"})[:3000].to_csv(tmp_path / "other.csv", index=False)
-    said = refusal(release, ledger, "preconditioned_regression", tmp_path / "other.csv", config, **budget)
+    said = refusal(
+        release,
+        ledger,
+        "preconditioned_regression",
+        tmp_path / "other.csv",
+        config,
+        allow_new_content=True,
+        **budget,
+    )
     assert "public.csv has no column 'c'" in said
 
 
@@ -274,7 +282,7 @@ def test_estimators_that_take_no_public_rows_refuse_them_in_a_release(tmp_path, 
     edited(tmp_path / "mine-release.toml", "[columns]", PUBLIC + "[columns]")
     said = refusal(asked, tmp_path, ledger, estimator="adassp")
     assert "for adassp" in said
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
 
 
 def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
@@ -287,14 +295,14 @@ def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
         tmp_path / "mine-release.toml", "[columns]", PUBLIC.replace("public.csv", "link.csv") + "[columns]"
     )
     assert "public.data must be another file" in refusal(asked, tmp_path, ledger)
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
 
 
 def test_rows_in_the_settings_are_refused_since_nothing_says_why_they_are_public(tmp_path, ledger):
     study(tmp_path)
     edited(tmp_path / "mine-release.toml", "[params]", "[params]\npublic_X = [[0.0, 1.0]]")
     assert "params.public_X must be" in refusal(asked, tmp_path, ledger)
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
 
 
 def test_a_replayed_record_names_the_public_table_of_the_answer(tmp_path, ledger):

@@ -54,6 +54,13 @@ def test_a_request_has_to_call_the_server_by_one_of_its_names(ask, base, status)
     assert ask("/api/health", base).status_code == status
 
 
+def test_no_browser_keeps_a_report(ask):
+    for path in ("/reports/", "/reports/housing/report.html", "/reports/missing"):
+        answer = ask(path, **KNOWN)
+        assert answer.headers["cache-control"] == "no-store"
+    assert "no-store" not in ask("/api/health").headers.get("cache-control", "")
+
+
 def test_pages_load_nothing_from_elsewhere(ask):
     policy = ask("/").headers["content-security-policy"]
     sources = {word for rule in policy.split(";") for word in rule.split()[1:]}
@@ -86,6 +93,20 @@ def browser(reports):
     return TestClient(
         app.guarded_app(prefect, reports, "dpcost:right", HOSTS), base_url="http://127.0.0.1:4200"
     )
+
+
+def test_a_cookie_of_another_password_shows_nothing(browser, reports):
+    page = "/reports/housing/report.html"
+    browser.post("/sign-in", data={"password": "right"})
+    cookie = browser.cookies[app.COOKIE]
+    for authentication in ("dpcost:changed", "other:right", "dpcost:right "):
+        other = TestClient(
+            app.guarded_app(PlainTextResponse("yes"), reports, authentication, HOSTS),
+            base_url="http://127.0.0.1:4200",
+        )
+        other.cookies.set(app.COOKIE, cookie)
+        assert other.get(page).status_code == 401
+    assert browser.get(page).status_code == 200
 
 
 @pytest.mark.parametrize("password", ["right", "dpcost:right"])
