@@ -12,8 +12,7 @@ setup(
     package_dir={"dpcost": "."},
     package_data={
         "dpalgos": ["py.typed"],
-        "dpcost.flows": ["claims.toml", "schedules.toml", "cli/templates/*"],
-        "dpcost.flows.server": ["*.sql.gz"],
+        "dpcost.flows": ["claims.toml", "cli/templates/*"],
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.flows.league": ["*.toml"],
         "dpcost.data": ["embedded/*/*"],

@@ -32,7 +32,7 @@ def advise(
     """Foresee a study's errors and interval widths from its declarations; no data are read."""
     from data.errors import LedgerError
     from data.ledger import open_ledger
-    from flows.record.progress import counter
+    from flows.progress import counter
     from flows.studies.find_study import find_study
     from tasks.advice.forecasts import advise as foresee
     from tasks.advice.releases import release_costs, risk_of_advice

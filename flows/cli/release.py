@@ -15,8 +15,7 @@ import typer
 
 from data.store.folders import home
 from data.store.output_files import check_outputs, files_named_by
-from flows.cli.options import AsJson, Engine, Epsilon, Force, typed
-from tasks.run_options import with_options
+from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
     from data.tables.reading import Source
@@ -27,7 +26,6 @@ _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 _MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
 
 
-@with_options(typed, "workers")
 def release(
     estimator: Annotated[str, typer.Argument(help="A private estimator; see dpcost estimators.")],
     data: Annotated[str, typer.Option(help="CSV or Parquet file, or folder of Parquet files.")],
@@ -58,8 +56,7 @@ def release(
     engine: Engine = "local",
     force: Force = False,
     as_json: AsJson = False,
-    *,
-    workers: int | None,
+    workers: Workers = None,
 ) -> None:
     """Release one private answer about your own data, charged to the dataset's budget.
 
@@ -70,7 +67,7 @@ def release(
     """
     from data.ledger import open_ledger
     from data.tables.reading import is_address
-    from flows.record.progress import counter
+    from flows.progress import counter
     from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
@@ -141,7 +138,7 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
     if engine == "local":
         return nullcontext()
     from data.tables.reading import is_folder
-    from flows.server.launch import check_engine, check_scheduler, workers_of
+    from flows.launch import check_engine, workers_of
     from tasks.errors import SpecError
 
     check_engine(engine)
@@ -150,13 +147,12 @@ def _workers_for(engine: str, workers: int | None, source: "Source") -> Abstract
             f"--engine {engine} needs a folder of Parquet files as --data, got one file, which one process "
             "reads; leave --engine out, or write the rows into several files"
         )
-    check_scheduler(engine)
     return workers_of(workers, engine, _leave_release)
 
 
 def _leave_release(sentence: str) -> NoReturn:
     """End a release that waits for a scheduler which is gone."""
-    from flows.record.progress import say
+    from flows.progress import say
 
     say(f"dpcost: {sentence}; dpcost ledger show says whether the release was charged, --again repeats it")
     os._exit(1)
@@ -164,7 +160,7 @@ def _leave_release(sentence: str) -> NoReturn:
 
 def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations whose units matter; with intervals, which to expect, and ask."""
-    from flows.record.progress import say
+    from flows.progress import say
     from tasks.advice.units import numbers_of, units_sentence
 
     request = plan.request
@@ -179,7 +175,7 @@ def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> No
 
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
-    from flows.record.progress import say
+    from flows.progress import say
     from tasks.advice.releases import AskedRelease, chance_of_none, forecast_release, what_would_help
     from tasks.errors import SpecError
 

@@ -18,7 +18,7 @@ from flows.league.journal import Journal
 from flows.league.scale import MeanScale, RegressionScale
 from flows.league.tables import LeagueTable
 from flows.league.worker_process import MOST_SECONDS, Method, Worker
-from flows.record.progress import say
+from flows.progress import say
 from tasks.errors import SpecError
 
 EPSILONS = (1.0, 0.1, 10.0, 0.5, 3.0)  # in this order, if time is short

@@ -289,12 +289,16 @@ class RegisteredTable(DatasetSource, ABC):
         """The column of user ids; empty where rows are protected."""
         return self.analyst_table.user_id if self.analyst_table else ""
 
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+    @property
+    def file_type(self) -> str:
+        return ".json" if self.about.kind == "frames" else ".parquet"
+
+    def prepare(self, table: DatasetRef) -> bytes:
         """Put the columns into their units; for frames return only the units, since they are read again."""
         about = self.about
         if isinstance(table, FramesRef):
-            return ".json", json.dumps(scales(table, about, self.units).to_dict()).encode()
-        return ".parquet", table_bytes(self._prepared(read_table(table)))
+            return json.dumps(scales(table, about, self.units).to_dict()).encode()
+        return table_bytes(self._prepared(read_table(table)))
 
     def _prepared(self, rows: pd.DataFrame) -> PreparedTable:
         prepared = prepare_table(

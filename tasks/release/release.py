@@ -27,7 +27,7 @@ from tasks.release.preparation import preparation_of
 from tasks.release.request import ReleaseRequest
 from tasks.release.spending import room_in, spent_of
 from tasks.release.table import read_rows
-from tasks.run.resources import one_blas_thread
+from tasks.run.threads import one_blas_thread
 
 _log = logging.getLogger(__name__)
 

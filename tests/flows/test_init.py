@@ -11,20 +11,18 @@ import statsmodels.formula.api as smf
 
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
-from flows.studies.steps import StudySteps
+from flows.studies.parameters import report_folder
 from reports.analysis.results import SIGNS
 from reports.pages.study import render_study
-from tasks.ingest import analyst_parquet
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
 from tasks.release.table import known_as
 from tasks.report.build_page import build_page
-from tasks.report.manifest import earlier_contents
 from tasks.run.block import compute_block
-from tasks.run.headline import headline_block
+from tasks.run.tables import analyst_parquet, earlier_contents
 from tasks.run_options import RunOptions
-from tests.plain_tasks import PlainTasks
+from tasks.study.grid import headline_block
 from tests.tasks.analyst_tables import (
     completed,
     computed,
@@ -121,7 +119,7 @@ def test_columns_of_categories_are_of_order_one_and_never_beyond_the_bounds_of_n
 
 def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     spec, table, results = computed(study(tmp_path, response="cost"), tmp_path)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     assert set(rows["status"]) == {"ok"}
     error = rows[rows["metric"] == "l2_error"].groupby(["estimator", "n"])["value"].mean()
     assert error["ols", 180] < error["preconditioned_regression", 180] < 2
@@ -150,7 +148,7 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
 )
 def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options, private):
     spec, _, results = computed(study(tmp_path, **options), tmp_path)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     assert set(rows["status"]) == {"ok"}
     at = rows[(rows["metric"] == "l2_error") & (rows["n"] == 180)]
     error = at.groupby("estimator")["value"].mean()
@@ -161,9 +159,9 @@ def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options,
 
 def exhibited(spec, ref, tmp_path, n):
     problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
-    design.write_bytes(problem.prepare(ref)[1])
+    design.write_bytes(problem.prepare(ref))
     blocks = [each for each in spec.blocks("paper", replicates=2, seed=1) if each.replicates.n == n]
-    block = headline_block(blocks, n, spec.headline_cells(blocks))
+    block = headline_block(spec, blocks)
     run = HeadlineRun(table=ref, design=design, replicates=block.replicates, cells=block.cells, selected={})
     return problem, design, problem.exhibits(run)
 
@@ -176,7 +174,7 @@ def test_the_page_shows_the_coefficients_of_classes_with_their_signs(tmp_path, h
     by_column = rows.groupby(rows["name"].str.split(", class ").str[0])[["private", "exact"]].sum()
     assert by_column.to_numpy() == pytest.approx(0, abs=1e-9)  # known up to a common number
     assert rows["low"].isna().all()
-    every = pd.read_parquet(results["path"])
+    every = pd.read_parquet(results.path)
     markdown = render_study(every, build_page(spec, every, manifest_of(spec, ref, results), shown))[
         "report.md"
     ]
@@ -221,7 +219,7 @@ def test_the_page_of_a_formula_shows_its_terms_however_the_model_is_written(tmp_
         own = shown["own_table"]
         assert "least squares" in own["covers"] or all(row[2] is None for row in own["rows"])
         found[name] = {row[0]: row[1:] for row in own["rows"]}
-        counted = pd.read_parquet(results["path"])
+        counted = pd.read_parquet(results.path)
         found[name, "signs"] = counted[counted["metric"] == SIGNS].groupby("estimator")["value"].max()
     exact = smf.ols("cost ~ age*smoker + region", table).fit().params
     assert set(found["plain"]) == set(exact.index)
@@ -453,7 +451,7 @@ def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_pa
         folder.chmod(mode)
     own = find_study(str(study(tmp_path, response="cost")))
     for spec in (own, find_study("housing")):
-        StudySteps(spec, tmp_path, RunOptions(study=spec.name), PlainTasks()).clear_folders()
+        report_folder(spec, RunOptions(out=str(tmp_path)))
     assert (tmp_path / "mine").stat().st_mode & 0o777 == mode & 0o700
     assert (tmp_path / "housing").stat().st_mode & 0o777 == mode
 

@@ -103,7 +103,7 @@ def test_the_error_is_foreseen_where_the_guesses_are_true(tmp_path, home, few_ta
     )
     foreseen = advise(with_guesses(file, guessed))
     _, _, results = computed(file, tmp_path, replicates=10)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     rows = rows[(rows["metric"] == "l2_error") & (rows["n"] == 1800) & (rows["epsilon"] == 0.5)]
     measured = rows.groupby("estimator")["value"].mean()
     assert set(measured.index) == {"preconditioned_regression"}

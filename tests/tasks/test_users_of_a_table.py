@@ -37,7 +37,7 @@ study = study_of(visits, bounds=BOUNDS, user_id="patient")
 
 def full_answer(file, folder):
     spec, table, results = computed(file, folder, replicates=3)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     return spec, table, rows[rows["metric"] == "l2_error"]
 
 
@@ -84,7 +84,7 @@ def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_pat
     spec, table, _ = full_answer(file, tmp_path)
     problem = spec.head_panel.problem
     path = tmp_path / "design.parquet"
-    path.write_bytes(problem.prepare(table)[1])
+    path.write_bytes(problem.prepare(table))
     prepared = problem.load(path)
     frame = visits()
     expected = frame.groupby("patient")[["dose", "weight", "effect"]].mean().mean()
