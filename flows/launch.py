@@ -48,6 +48,7 @@ SPACE_FOR_REPORTS = 5_000_000
 # Seconds. At .05 two blocks in threads, as at `smoke`, took half as long again as at .005; what this gains
 # over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
+GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
 
 MAX_INDEX = 50_000_000  # bytes
 
@@ -190,6 +191,8 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
     ):
         from flows.studies.parameters import TYPED
 
+        gc.freeze()  # what is loaded stays: looking at it again and again takes a third of a small run
+        gc.set_threshold(GARBAGE)
         gc.enable()
         sys.setswitchinterval(SWITCH_INTERVAL)
         TYPED.set(command)
