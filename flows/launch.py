@@ -35,7 +35,8 @@ from flows.studies.results import (
 from tasks.cache import is_any_again
 from tasks.errors import MENDABLE, SpecError
 from tasks.report.manifest import MANIFEST
-from tasks.report.write import share_report, write_index
+from tasks.report.publish import INDEX_TITLE
+from tasks.report.write import write_index
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
 
@@ -49,7 +50,6 @@ SPACE_FOR_REPORTS = 5_000_000
 SWITCH_INTERVAL = 5e-4
 GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
 
-INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 MAX_INDEX = 50_000_000  # bytes
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
@@ -179,7 +179,6 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
         made = read_json(page.with_name(MANIFEST))["blocks"]
         say(f"{blocks(sum(made.values()))}, all from the cache")
         write_index(page.parents[1])
-        share_report(page.parent)
         _tell(page)
     return ()
 

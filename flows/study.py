@@ -27,7 +27,7 @@ from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets
 from tasks.prepare import prepare
 from tasks.report.manifest import RunOfStudy
-from tasks.report.write import share_report, write_index
+from tasks.report.write import write_index
 from tasks.reporting import render
 from tasks.run.tables import dropped_rows, notes_on
 from tasks.run_options import RunOptions, TaskName
@@ -81,7 +81,6 @@ def shown(spec: StudySpec, run: RunOfStudy, folder: Path) -> Iterator[None]:
     with exclusive_run(home()), untagged:
         yield
         write_index(folder.parent)
-        share_report(folder)
         show_drift(spec, folder, last)
     page, cells = folder / "report.html", spec.headline_cells(spec.blocks(profile, replicates=1, seed=0))
     attach_report(spec, page, headline_of(page))

@@ -68,11 +68,9 @@ APPLICATION_FAULTS = {
         "bounds that values are moved to are no part of the question": Fault("_declared", condition("outside", "False"), "test_other_bounds_are_another_question_where_values_are_moved_to_them"),
         "the number of rows of a release of users can be asked": Fault("table_as_declared", condition("replace", "False"), "test_the_number_of_rows_of_users_cannot_be_asked"),
     },
+    "tasks/report/publish.py": {"a report that is not for publication is copied": Fault("_is_private", returns("False"), "test_publish"), "a link in a report's folder is followed": Fault("_files_of", call("is_symlink", "False"), "test_publish")},
     "tasks/report/write.py": {
         "the index of private reports is anybody's": Fault("write_index", argument("atomic_write", "private", "False"), "test_tasks"),
-        "a report that is not for publication is copied to the shared store": Fault("share_report", text("warning", "no warning"), "test_shared_reports"),
-        "the manifest of a report stays in the shared store while its files are replaced": Fault("_copy", without("remove_shared", nth=0), "test_shared_reports"),
-        "a link in a report's folder is followed into the shared store": Fault("_is_of_report", call("is_symlink", "False"), "test_shared_reports"),
     },
     "tasks/study/study_file.py": {"a stand-in passes for what an owner has yet to declare": Fault("checked_study", condition("sorted", "False"), "test_an_open_declaration_is_refused_in_whatever_lines_it_stands")},
     "tasks/advice/made_up_tables.py": {"the chance in a forecast is that of few rows": Fault("MadeUpTable.interval_of_more", condition("of_chance", "True"), "test_chance_in_a_forecast_of_a_release_is_that_of_all_rows")},
