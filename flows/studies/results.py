@@ -89,6 +89,11 @@ def headline_of(page: Path) -> str:
     return str(read_json(page.with_name("card.json"))["headline"])
 
 
+def tell(page: Path) -> None:
+    """Say what a report begins with, and where it is."""
+    say(f"{headline_of(page)}\nreport: {page}")
+
+
 def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataFrame]:
     """Return the page and the results table of a study's last run; refuse a table that is damaged."""
     spec, results, manifest = _stored(find_study(study), _reports(out), out)

@@ -93,9 +93,8 @@ APPLICATION_FAULTS = {
     "tasks/workers.py": {
         "a worker outlives the process that asked": Fault("_begin", without("Thread"), "test_workers_end_with_the_process_that_asked"),
         "a call that has ended still counts as under way": Fault("_counted", call("_add", "None", nth=1), "test_a_call_may_use_the_cores_that_no_other_call_uses"),
-        "others run next to a call that wants to be alone": Fault("Workers.call", name("alone", "False"), "test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it"),
+        "others run next to a call that wants to be alone": Fault("Workers.call", name("n_bytes", "0"), "test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it"),
         "a killed worker leaves no other": Fault("Workers.call", condition("_make", "False"), "test_a_worker_that_is_killed_is_told_and_another_takes_its_place"),
-        "memory does not limit how many run": Fault("local_workers", condition("largest", "False"), "test_no_more_blocks_are_under_way_than_memory_has_room_for"),
     },
     "tasks/run/collect.py": {"half of the rows are dropped": Fault("write_results", call("concat", "{all}.iloc[::2]", nth=0), "test_tasks")},
     "tasks/scorecard/claims.py": {"a claim holds at twice its epsilon": Fault("Guarantee.judge", number(1e-9, 1), "test_claims")},
