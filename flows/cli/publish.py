@@ -93,24 +93,16 @@ def figure(
 
 
 def publish(
-    folder: Annotated[Path, typer.Argument(help="Folder of the site: empty, or a site written before.")],
-    merge: Annotated[
-        list[Path] | None, typer.Option(help="Other sites or folders of reports to put next to these.")
-    ] = None,
+    target: Annotated[str, typer.Argument(help="A folder, or an address such as s3://bucket/folder.")],
     force: given.Force = False,
     out: given.Out = None,
 ) -> None:
-    """Collect the pages, tables and manifests of finished studies into a static site."""
-    from tasks.errors import SpecError
-    from tasks.report.publish import publish as write_site
+    """Copy the pages, tables and manifests of finished studies; never those of one's own table."""
+    from tasks.report.publish import publish as copy_reports
 
-    others = merge or []
-    for other in others:
-        if not other.is_dir():
-            raise SpecError(f"--merge must be a folder of reports or a site, got {str(other)!r}")
-    index, studies, private = write_site(folder, [Path(out or REPORTS), *others], force=force)
+    index, studies, private = copy_reports(target, Path(out or REPORTS), force=force)
     if private:
-        say(f"note: left out, since they are about a table of one's own: {', '.join(sorted(private))}")
+        say(f"note: left out, since they are about a table of one's own: {', '.join(private)}")
     typer.echo(f"{index}: {', '.join(studies)}")
 
 
