@@ -17,7 +17,7 @@ bed_reader dask distributed dp_accounting dp_accounting.pld dp_accounting.pld.pr
 fsspec fsspec.implementations.dirfs fsspec.implementations.local
 httpx jinja2 markupsafe numpy numpy.typing opendp.domains opendp.measurements opendp.measures opendp.metrics
 opendp.mod opendp.typing pandas
-pandera.pandas platformdirs pooch prefect prefect.artifacts prefect.cache_policies
+platformdirs pooch prefect prefect.artifacts prefect.cache_policies
 prefect.client.orchestration prefect.client.schemas.filters prefect.client.schemas.objects
 prefect.context prefect.events prefect.futures prefect.runner prefect.schedules prefect.server.api.server
 prefect.settings prefect.states prefect.task_runners prefect.types.entrypoint prefect.utilities.annotations

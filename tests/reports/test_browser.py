@@ -19,7 +19,6 @@ from dpalgos.accounting.events import Relation
 from flows import website
 from reports.charts.explorer import packed
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.history import Entry, render_history
 from reports.pages.index import Card, render_index
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
@@ -251,17 +250,6 @@ def index_page(files):
     return render_index([replace(card, costs=costs), longer])["index.html"].decode()
 
 
-def history_page(files):
-    told = "Privacy makes the answer 2.5 times less exact, like having 690 to 12,000 rows."
-    same = {"profile": "standard", "replicates": 30, "results": "ab" * 32, "data": ("cd" * 32,)}
-    same |= {"commit": "ef" * 20, "headline": told, "error": 0.1}
-    runs = [
-        Entry(finished=f"2026-11-{day}T08:00:00+00:00", value=value, **same)
-        for day, value in ((10, 1.0), (11, 1.1), (20, 0.5))
-    ]
-    return render_history("A study", "error per standard deviation of a column", runs).decode()
-
-
 def release_page(files):
     terms = ["Intercept", "C(insurance, Treatment('basic'))[T.none]:age", "age", "a_column_of_numbers" * 4]
     answer = [{"name": name, "estimate": -123.456, "lower": -234.5, "upper": -12.3} for name in terms]
@@ -293,7 +281,6 @@ PAGES = {
         text.decode() for name, text in files.items() if name.startswith("data-")
     ),
     "index": lambda files, results, page: index_page(files),
-    "history": lambda files, results, page: history_page(files),
     "release": lambda files, results, page: release_page(files),
     "comparison": lambda files, results, page: comparison_page(results, page),
 }
