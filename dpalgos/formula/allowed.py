@@ -189,8 +189,8 @@ def _aliased(formula: str, names: _Names) -> str:
             return f" ({'+'.join(others) or '0'}) "
         if kind == "dotted":
             raise InputError(
-                f"formula: {text!r} must stand in back-quotes, `{text}`, if it is a column; what would be "
-                "read from the rows, such as their mean, must be a public constant"
+                f"formula: {text} would be read from the rows; state a public constant in its place, or, if "
+                f"that is the name of a column, write it in back-quotes: `{text}`"
             )
         if kind == "unknown":
             raise _no_formula(formula)
