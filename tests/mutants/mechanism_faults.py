@@ -52,8 +52,14 @@ MECHANISM_FAULTS = {
         "rows beyond all levels pass without a warning": Fault("_warn_of_units", condition("any", "False"), "test_raw_units_are_warned_about"),
     },
     "dpalgos/hardened_release.py": {"an estimator that fails on some rows is released": Fault("releasable", condition("no_release", "False"), "test_hardened_release"), "a release is planned for a thousand rows": Fault("made_up_rows", argument("full", 1, "float(min(n_rows, 1000))"), "test_hardened_release")},
+    "dpalgos/audit/lower_bound.py": {
+        "the event is tested on the runs that chose it": Fault("attack", call("runs", "iter([next(runs(pair, bounds.n_trials // 2 + 1))] * 2)", nth=1), "tests/dpalgos/audit"),
+        "witnesses are not replayed": Fault("AuditResult.violated", operation("_MOST_MOVED", "False"), "test_moves_and_curves"),
+        "the trade-off curve is not attacked": Fault("EventBounds.tests", returns("[self.epsilon]"), "test_moves_and_curves"),
+        "pairs are tried in any order": Fault("_Audit.of_releases", call("sorted", "replayed[::-1]"), "test_moves_and_curves"),
+    },
+    "dpalgos/audit/rates.py": {"a bound on μ has no confidence": Fault("mu_lower_bound", call("_lower_limit", "np.asarray(hits) / n_trials"), "test_moves_and_curves")},
     "dpalgos/audit/foreign.py": {
-        "the event is tested on the runs that chose it": Fault("audit_callable", argument("lens", 0, "seen[0]"), "test_foreign"),
         "failures are not looked at": Fault("_Lens.__call__", name(".failed", "0 * {of}.failed"), "test_foreign"),
         "answers without a number pass": Fault("Answers.silent", returns("False"), "test_foreign"),
     },
