@@ -53,7 +53,7 @@ MECHANISM_FAULTS = {
     },
     "dpalgos/hardened_release.py": {"an estimator that fails on some rows is released": Fault("releasable", condition("no_release", "False"), "test_hardened_release"), "a release is planned for a thousand rows": Fault("made_up_rows", argument("full", 1, "float(min(n_rows, 1000))"), "test_hardened_release")},
     "dpalgos/audit/lower_bound.py": {
-        "the event is tested on the runs that chose it": Fault("attack", call("runs", "iter([next(runs(pair, bounds.n_trials // 2 + 1))] * 2)", nth=1), "tests/dpalgos/audit"),
+        "the event is tested on the runs that chose it": Fault("attack", call("runs", "iter([next(runs(pair, bounds.n_trials // 2 + 1))] * 2)", nth=1), ("test_foreign", "test_lower_bound")),
         "witnesses are not replayed": Fault("AuditResult.violated", operation("_MOST_MOVED", "False"), "test_moves_and_curves"),
         "the trade-off curve is not attacked": Fault("EventBounds.tests", returns("[self.epsilon]"), "test_moves_and_curves"),
         "pairs are tried in any order": Fault("_Audit.of_releases", call("sorted", "replayed[::-1]"), "test_moves_and_curves"),
