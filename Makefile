@@ -53,7 +53,7 @@ dist: | $(BIN)/python
 	tests/try_dist.sh $(BIN)/python python3.11 python3.12 python3.13
 
 serve: $(RUNTIME_STAMP)
-	$(BIN)/python -m flows.server.serve
+	$(BIN)/python -m flows.serve
 
 setup: $(TEST_STAMP)
 

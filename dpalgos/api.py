@@ -14,7 +14,16 @@ from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
-from dpalgos.coefficients import CoefficientTable, coefficient_names, frame_of, promise
+from dpalgos.coefficients import (
+    CENTERED,
+    SHRUNK,
+    CoefficientTable,
+    Summary,
+    coefficient_names,
+    frame_of,
+    promise,
+    series_of,
+)
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.goodness import binned, goodness
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, along
@@ -110,6 +119,60 @@ class Result:
             intercept=intercept,
         )
 
+    @property
+    def params(self) -> Any:
+        """The coefficients by term, a series: the centers of the intervals where there are any."""
+        return self._series("params", "shown")
+
+    @property
+    def shrunk(self) -> Any:
+        """The answer after shrinkage by term, a series, by which predictions are made."""
+        return self._series("shrunk", "estimate")
+
+    @property
+    def bse(self) -> Any:
+        """The standard errors by term, a series."""
+        return self._series("bse", "std_error")
+
+    @property
+    def tvalues(self) -> Any:
+        """The estimates over their standard errors by term, a series."""
+        return self._series("tvalues", "statistic")
+
+    @property
+    def pvalues(self) -> Any:
+        """The p-values by term, a series."""
+        return self._series("pvalues", "p_value")
+
+    @property
+    def rsquared(self) -> float:
+        """R², where it was released."""
+        if "r_squared" not in (found := self.goodness()):
+            raise AttributeError(
+                "rsquared was not released: only linear regressions with enough rows have it"
+            )
+        return float(found["r_squared"])
+
+    def _series(self, name: str, values: str) -> Any:
+        table = self.coefficients()
+        return series_of(table.terms, getattr(table, values), name)
+
+    def summary(self) -> Summary:
+        """Return the coefficients with their facts, what was promised, and what the intervals cover."""
+        table, fit = self.coefficients(), self.goodness()
+        remarks = [f"n = {self.about.n:,}"]
+        if "r_squared" in fit:
+            remarks[0] += "; R² = {r_squared:.3f} [{r_squared_low:.3f}, {r_squared_high:.3f}]".format(**fit)
+        shown = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
+        return Summary(
+            title=self.about.estimator,
+            coefficients=table,
+            remarks=[
+                *(*remarks, self.promise, f"{shown}."),
+                *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
+            ],
+        )
+
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return linear combinations (k, d) of one answer's coefficients, (k,), and their intervals (2, k).
 
@@ -125,17 +188,20 @@ class Result:
             return np.full((len(self.estimate), 2), np.nan)
         return np.asarray(self.interval.T)
 
-    def glance(self, intercept: int | None = None) -> Any:
+    def glance(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> Any:
         """Return the facts of the answer as a data frame of one row.
 
         Of a linear regression also R² and the residual standard deviation with intervals, where the answer
-        released second moments. ``intercept`` is the position of a column of ones; without, R² is around 0.
+        released second moments and what was clipped cannot matter, else a ``fit_note``. ``intercept`` is the
+        position of the column of ones, ``reach`` (d + 1,) the largest absolute values of columns and
+        response, by public bounds.
         """
-        return frame_of([{**self.facts, **self.goodness(intercept)}])
+        return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 
-    def goodness(self, intercept: int | None = None) -> dict[str, float]:
+    def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
         """Return R² and the residual standard deviation, as :meth:`glance` shows them."""
-        return goodness(self.diagnostics, self.estimate, self.about.n, self.about.level, intercept)
+        about = self.about
+        return goodness(self.diagnostics, self.estimate, about.n, about.level, intercept, reach)
 
     def binned_fit(self) -> Any:
         """Return calibration and residuals by tenths of the predictions, which ``diagnostics`` paid for.
@@ -256,6 +322,7 @@ def estimate(
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
         _warn_of_units(transcript)
+    _warn_of_few_rows(estimator, sample)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
@@ -394,6 +461,19 @@ def _warn_of_units(transcript: Transcript) -> None:
         warnings.warn(
             "more rows than are clipped without harm lie beyond the largest clip level: are the units "
             "right? Columns and response should be of order one in public units",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_few_rows(estimator: Estimator, sample: Sample) -> None:
+    """Warn where a regression has fewer rows than coefficients, of which both numbers are public."""
+    n, d = int(sample.n_rows.min()), sample.n_features
+    dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
+    if estimator.task in ("linear_regression", "glm") and dense and n < d:
+        warnings.warn(
+            f"X has fewer rows ({n}) than columns ({d}), so that many coefficients fit equally well; "
+            "bring more rows, or take fewer columns or an estimator with sparsity",
             UserWarning,
             stacklevel=3,
         )

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 # A wheel installs the application's packages in the folder `dpcost`, which goes first on the path: they
@@ -19,8 +21,18 @@ except RuntimeError:
 NO_ANALYTICS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 os.environ.update(NO_ANALYTICS)
 
-# The standing server names itself to the runs that it starts, which end with it.
-if _served_by := os.environ.pop("DPCOST_SERVED_BY", ""):
-    from flows.server.interruption import end_with
 
-    end_with(int(_served_by))
+class ServerError(RuntimeError):
+    """A server that is needed could not be started or is gone; the message is one sentence."""
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it is gone, however that one ended."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+# The standing server names itself to the runs that it starts, which end with it.
+if served_by := os.environ.pop("DPCOST_SERVED_BY", ""):
+    threading.Thread(target=_end_with, args=[int(served_by)], daemon=True).start()

@@ -1,157 +1,172 @@
 """The flows: run a study, a part of it again, its report alone, the scorecard; bring data."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from prefect import flow, runtime
+from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.context import TagsContext
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.record.artifacts import attach_budget, attach_report, last_results, show_drift
-from flows.record.dead_runs import start_again
-from flows.record.journal import from_server, recorded
-from flows.record.progress import say
+from data.store.folders import home
+from flows.artifacts import attach_budget, attach_report, last_results, show_drift
+from flows.lock import exclusive_run
+from flows.progress import finished, say
 from flows.studies import parameters as given
-from flows.studies.find_study import SCORECARD, check_cell, find_study
-from flows.studies.prefect_tasks import PrefectTasks
-from flows.studies.results import folder_of_run, judged, rebuild_reports, rerun_options
-from flows.studies.steps import StudySteps, bring_datasets, dropped_rows
-from flows.studies.stored import NotStored, StoredResults
+from flows.studies.find_study import SCORECARD, find_study
+from flows.studies.results import headline_of, rebuild_reports, rerun_options, write_scorecard
+from flows.unfinished import start_again
+from tasks.audit import audits_of, exhibits_of, limits_of
+from tasks.blocks import run_blocks
+from tasks.cache import computed_again
+from tasks.collect import collect
 from tasks.errors import guarded
-from tasks.run.resources import run_at_most
-from tasks.run.worker_processes import worker_processes
-from tasks.run_options import OF_LAST_RUN, RunOptions, with_options
+from tasks.ingest import bring, bring_datasets
+from tasks.prepare import prepare
+from tasks.report.manifest import RunOfStudy
+from tasks.report.write import share_report, write_index
+from tasks.reporting import render
+from tasks.run.tables import dropped_rows, notes_on
+from tasks.run_options import RunOptions, TaskName
+from tasks.study.grid import expand
+from tasks.study.spec import StudySpec
+from tasks.workers import local_workers
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each waits for one block at a time
-_FLOW: Any = {"flow_run_name": given.run_name, "persist_result": False, "on_crashed": [start_again]}
+_STARTED_AGAIN: Any = {"on_crashed": [start_again]}
 
 
-def local_workers(options: RunOptions) -> AbstractContextManager[int]:
-    """Provide the processes of this machine that compute blocks, and say how many blocks are to be under way.
-
-    At `smoke` blocks take less time than processes need to start; they stay in the threads that ask.
-    """
-    count = options.workers or os.cpu_count() or 1
-    return nullcontext(count) if options.profile == "smoke" else worker_processes(count)
-
-
-@flow(name="study", task_runner=THREADS, **_FLOW)
+@flow(name="study", flow_run_name="{study} {options.profile}", task_runner=THREADS, **_STARTED_AGAIN)
 @guarded
-@with_options(given.on_form)
-def run_study(**options: Any) -> dict[str, Any]:
+def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
     """Run one study from ingest to report, and return the path of the report.
 
-    The parameters are those of `tasks.run_options.RunOptions`. From the command line `study` may also be the
-    path of a study's file and `out` any folder.
+    Args:
+        study: The study; from the command line also the path of a study's file.
+        options: How much to compute, and where.
     """
-    asked = RunOptions(**options)
-    given.check_studies(asked.study)
-    given.tag_with_profile(asked.profile)
-    run_at_most(asked.workers)
-    spec = find_study(asked.study)
-    check_cell(spec, asked.refresh_task, asked.refresh_cell, asked.profile)
-    tasks, stored = PrefectTasks(), StoredResults()
-    folder = given.reports_folder(asked.out, spec.name)
-    if asked.out and from_server():
-        asked = asked.model_copy(update={"out": f"reports/out/{asked.out}"})
-    reports = folder_of_run(folder, spec.name, asked.profile)
-    if reports != folder:
-        say(f"note: {folder} has a richer report of {spec.name}; this one goes to {reports}")
-    steps = StudySteps(spec, reports, asked, tasks, given.TYPED.get())
-    last = last_results(steps.folder, {"profile": asked.profile, "replicates": steps.replicates})
+    spec, run = find_study(study), given.run_of(study, options)
+    folder = given.report_folder(spec, options)
+    with shown(spec, run, folder):
+        brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
+        spec, tables = spec.on(brought)  # panels whose data cannot be had are left out, and named
+        for note in notes_on(spec, brought, folder):
+            say(f"note: {note}")
+        designs = {
+            panel.name: prepare.submit(problem, tables[problem.source]).result()
+            for panel, problem in spec.panels_on_data(options.profile)
+        }
+        blocks = expand(spec, options, tables)
+        largest = max(block.n_bytes for block in blocks)
+        with local_workers(options.workers, largest, in_threads=options.profile == "smoke"):
+            parts = finished(run_blocks(blocks, designs))
+            audits = audits_of(spec, blocks, options)
+        limits = limits_of(spec, blocks, designs)
+        results = collect.submit([*parts, *limits], audits, folder).result()
+        exhibits = exhibits_of(spec, tables, designs, blocks, parts)
+        page: Path = render.submit(spec, run, tables, results, exhibits).result()
+    return page
+
+
+@contextmanager
+def shown(spec: StudySpec, run: RunOfStudy, folder: Path) -> Iterator[None]:
+    """Hold the home's lock for a run of a study, and show what it found on the server's pages."""
+    profile = run.options.profile
+    last = last_results(folder, run.options.recorded())
     # A task with the run's tags would ask the server whether they limit how many run at once, and wait.
     untagged = TagsContext(current_tags=set())
-    workers = local_workers(asked) if from_server() else nullcontext()  # a command provides them itself
-    with recorded(asked.study, asked.profile, own_data=spec.analyst_table is not None), untagged, workers:
-        try:  # what is all stored needs no task runs: they would be most of the server's history
-            done = StudySteps(spec, reports, asked, stored, given.TYPED.get()).run()
-            stored.tell()
-        except NotStored:
-            done = steps.run()
-        show_drift(spec, steps.folder, last)
-    attach_report(spec, done.report, done.headline)
-    attach_budget(spec, done.report, done.results, done.headline_cells)
-    return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
+    with exclusive_run(home()), untagged:
+        yield
+        write_index(folder.parent)
+        share_report(folder)
+        show_drift(spec, folder, last)
+    page, cells = folder / "report.html", spec.headline_cells(spec.blocks(profile, replicates=1, seed=0))
+    attach_report(spec, page, headline_of(page))
+    attach_budget(spec, page, folder / "results.parquet", cells)
 
 
-@flow(name="rerun", task_runner=THREADS, **_FLOW)
+_study = study
+
+
+@flow(name="rerun", flow_run_name="{study}: {task} again", task_runner=THREADS)
 @guarded
-@with_options(given.on_form, "study", *OF_LAST_RUN, "offline", "out", "workers", last=OF_LAST_RUN)
-def run_part(
-    *, study: str, task: given.TaskChoice, cell: given.CellKey = None, **options: Any
-) -> dict[str, Any]:
-    """Repeat the last run of a study but for one task or cell, and return where the report lies.
+def rerun(
+    study: given.StudyName,
+    task: TaskName,
+    cell: given.CellKey = None,
+    options: given.RerunOptions = given.AS_LAST,
+) -> Path:
+    """Repeat the last run of a study but for one task, or for the block of one cell.
 
-    The parameters are those of :func:`run_study`; what is not given is the last run's.
+    Args:
+        study: The study.
+        task: The task to run again; all that depends on it follows.
+        cell: Of the task run_block, the one cell whose block to run again: the column cell of summary.csv
+            lists them; all blocks by default.
+        options: What is not given is the last run's.
     """
     given.check_studies(study)
-    out = options["out"]
-    folder = str(given.reports_folder(out)) if out else None
-    asked, command = rerun_options(study, task, cell, options | {"out": folder})
+    asked, command = rerun_options(study, task, cell, options.model_dump(), given.reports_folder(options.out))
     given.TYPED.set(command)
-    return dict(run_study.fn(**asked.model_copy(update={"out": out}).model_dump()))
+    with computed_again(task, cell):
+        return _study(study, asked)
 
 
-@flow(name="report", **_FLOW)
+@flow(name="report")
 @guarded
-@with_options(given.on_form, "out")
-def run_report(
-    studies: given.ReportChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
-    *,
-    out: str | None,
-) -> dict[str, Any]:
-    """Write the reports of studies again, of all that have results if none is named; return the index."""
+def report(studies: given.StudyNames = [], out: given.Folder = None) -> Path:  # noqa: B006 (of the form)
+    """Write the reports of studies again from stored results, and return the index.
+
+    Args:
+        studies: The studies; all that have results by default.
+        out: The folder below reports/out that has them; reports/out by default.
+    """
     given.check_studies(*studies)
-    with recorded("report"):
-        index, rebuilt = rebuild_reports(studies or None, str(given.reports_folder(out)))
-    return {"index": str(index), "rebuilt": rebuilt}
+    with exclusive_run(home()):
+        return rebuild_reports(studies or None, given.reports_folder(out))[0]
 
 
-@flow(name=SCORECARD, **_FLOW)
+@flow(name=SCORECARD)
 @guarded
-@with_options(given.on_form, "profile", "seed", "out")
-def run_scorecard(**options: Any) -> dict[str, Any]:
-    """Judge every claim on the results in ``out``, and return the path of the scorecard.
+def scorecard(out: given.Folder = None) -> Path:
+    """Judge every claim on the results in a folder of reports, and return the path of the scorecard.
 
-    The parameters are those of :func:`run_study`; nothing is computed here but the verdicts, so that
-    ``profile`` and ``seed`` are for the record.
+    Args:
+        out: The folder below reports/out that has them; reports/out by default.
     """
-    asked, tasks = RunOptions(study=SCORECARD, **options), PrefectTasks()
-    with recorded(SCORECARD, asked.profile):
-        done = judged(given.reports_folder(asked.out, SCORECARD), tasks, asked, given.TYPED.get())
-    return {**done.shown(), "flow_run_id": str(runtime.flow_run.id), "n_task_runs": tasks.n_runs}
+    with exclusive_run(home()):
+        return write_scorecard(given.reports_folder(out, SCORECARD))
 
 
-@flow(name="ingest", **_FLOW)
+@flow(name="ingest")
 @guarded
-@with_options(given.on_form, "offline")
-def run_ingest(
-    datasets: given.DatasetChoices = [],  # noqa: B006 (a tuple is no default of the server's form)
-    again: given.Again = False,
-    *,
-    offline: bool,
-) -> dict[str, Any]:
-    """Fetch datasets into the store, all if none is named, and return the paths of their tables.
+def ingest(
+    datasets: given.Datasets = [],  # noqa: B006 (of the form)
+    again: bool = False,
+    offline: bool = False,
+) -> list[Path]:
+    """Fetch datasets into the store, and return the paths of their tables.
 
-    With `again` they are fetched anew, whatever is stored; `offline` never uses the network.
+    Args:
+        datasets: The datasets; all by default.
+        again: Fetch and convert anew, whatever is stored; that stays if nothing else is found.
+        offline: Never use the network.
     """
-    with recorded("ingest"):
-        tables = list(bring_datasets(datasets, PrefectTasks().bring, again, offline))
-    create_table_artifact(
-        key="ingest",
-        table=[
-            {
-                "dataset": table.name,
-                "rows": table.n_rows,
-                "of": table.rows_read,
-                "source": table.data_source,
-                "left out": dropped_rows(table),
-                "why not real": "; ".join(table.reasons),
-            }
-            for table in tables
-        ],
-        description="The datasets in the store",
-    )
-    return {table.name: table.path for table in tables}
+    with exclusive_run(home()):
+        tables = list(bring_datasets(datasets, again=again, offline=offline))
+    rows = [
+        {
+            "dataset": table.name,
+            "rows": table.n_rows,
+            "of": table.rows_read,
+            "source": table.data_source,
+            "left out": dropped_rows(table),
+            "why not real": "; ".join(table.reasons),
+        }
+        for table in tables
+    ]
+    create_table_artifact(key="ingest", table=rows, description="The datasets in the store")
+    return [Path(table.path) for table in tables]

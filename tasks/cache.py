@@ -1,228 +1,236 @@
-"""The cache: the key of a result, and the record of it, which is what a task returns.
+"""The cache: a result is a file, named by all that it is made of.
 
-A key is a digest of a result's inputs and of all the code that it depends on. A record has paths and sha256
-of files, small enough for any result store. A path is a file's place below the home, so that a record means
-the same on every machine; a shared store (`data.store.shared`) has the files and, as plain JSON, their
-records.
+The name holds a digest of the inputs and of the code that the result depends on, so that a file that is there
+is right. It appears whole or not at all, and one that does not read any more is made again. A shared store
+(`data.store.shared`) has the same files. How long a file was not used says whether it is stale.
 """
 
 import hashlib
 import json
-import logging
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import time
+import zipfile
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from data.errors import StoreError
 from data.store.code_digest import code_digest
-from data.store.folders import atomic_write, home, read_json, sha256_file
+from data.store.folders import atomic_write, home, remove_leftovers, store_dir
 from data.store.shared import (
     VARIABLE,
     bring,
-    name_below_home,
-    read_shared,
+    remove_shared,
     share,
     shared_address,
-    write_shared,
+    shared_files,
 )
 from tasks.errors import SpecError
+from tasks.run_options import DAYS
 
-Record = dict[str, Any]
-
-SERIALIZER = {
-    "type": "json",
-    "jsonlib": "json",
-    "object_encoder": "prefect.serializers.prefect_json_object_encoder",
-    "object_decoder": "prefect.serializers.prefect_json_object_decoder",
-    "dumps_kwargs": {},
-    "loads_kwargs": {},
-}
-
-SHARED_RECORDS = "cache/records/"  # where the shared store has them
-
-_log = logging.getLogger(__name__)
+FOLDER = "cache"
+FACTS = b"dpcost"  # what a Parquet file of the cache says of itself, as JSON
+_DAY = 86_400.0
 
 
 @dataclass(frozen=True)
-class CacheKey:
-    """The name of a cached result, and which code made it."""
+class CachedFile:
+    """The file of a result, which may be there or not."""
 
-    name: str  # what it is, and 32 digits; the name of its record file
-    modules: tuple[str, ...] = ()  # where its code begins
-    of_page: bool = False  # whether it is a page, whose code includes templates
-    sha256: str = ""  # of that code, where the key was made
+    name: str  # below the home, e.g. cache/blocks/block-0123….parquet
+    modules: tuple[str, ...]  # where its code begins
+    code: str  # the digest of that code where the file was named
 
-    def __str__(self) -> str:
-        return self.name
+    @property
+    def path(self) -> Path:
+        return home() / self.name
+
+    def is_stored(self) -> bool:
+        """Whether the file is there and whole, here or in the shared store; note that it is used."""
+        if not is_whole(self.path) and not (bring(self.path) and is_whole(self.path)):
+            self.path.unlink(missing_ok=True)
+            return False
+        with suppress(OSError):
+            os.utime(self.path)
+        return True
 
     def require_same_code(self) -> None:
-        """Refuse to compute where other code is installed than where the key was made."""
-        if self.sha256 and self.code()["sha256"] != self.sha256:
+        """Refuse to compute where other code is installed than where the file was named."""
+        if code_digest(self.modules) != self.code:
             raise SpecError(
                 f"the worker on {socket.gethostname()} (process {os.getpid()}) has another version of the "
                 "code, or of a library that computes, than the run; install it there and start it again"
             )
 
-    def code(self) -> dict[str, Any]:
-        sha256 = code_digest(self.modules, of_page=self.of_page)
-        return {"modules": list(self.modules), "of_page": self.of_page, "sha256": sha256}
+    def write(self, content: bytes) -> None:
+        atomic_write(self.path, content)
+        share(self.path)
+
+    def stored_path(self) -> Path:
+        """Return the file's path, after fetching it from the shared store if this machine lacks it."""
+        if not self.path.exists() and not self.is_stored():
+            raise StoreError(
+                f"{self.path} is not there; let all machines name one shared store in {VARIABLE}, or run it "
+                "again"
+            )
+        return self.path
 
 
-UNCACHED = CacheKey("uncached")  # of what is written without being kept in the cache
-
-
-def cache_key(name: str, modules: Iterable[str], *inputs: Any, of_page: bool = False) -> CacheKey:
-    """Return the key of a result: its kind, the code that some modules lead to, and plain inputs."""
+def result(kind: str, modules: Iterable[str], *inputs: Any, suffix: str = ".parquet") -> CachedFile:
+    """Return the file of a result: of its kind, the code that some modules lead to, and plain inputs."""
     roots = tuple(sorted(set(modules)))
-    sha256 = code_digest(roots, of_page=of_page)
-    content = [name, inputs, sha256]
+    name = f"{FOLDER}/{kind}s/{kind}-{digest(roots, kind, *inputs)}{suffix}"
+    return CachedFile(name, roots, code_digest(roots))
+
+
+def digest(modules: Iterable[str], *inputs: Any, of_page: bool = False) -> str:
+    """Return 32 digits of plain inputs and of the code that some modules lead to."""
+    content = [*inputs, code_digest(modules, of_page=of_page)]
     blob = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return CacheKey(f"{name}-{hashlib.sha256(blob.encode()).hexdigest()[:32]}", roots, of_page, sha256)
+    return hashlib.sha256(blob.encode()).hexdigest()[:32]
 
 
-def is_current(record: dict[str, Any]) -> bool:
-    """Whether a stored record was made by the code as it is now."""
-    code: Any = record.get("code")
+_AGAIN: ContextVar[tuple[str, str | None]] = ContextVar("again", default=("", None))
+
+
+@contextmanager
+def computed_again(task: str, cell: str | None = None) -> Iterator[None]:
+    """Let a task compute although its results are stored: all, or what one cell is in."""
+    before = _AGAIN.set((task, cell))
     try:
-        return bool(code["sha256"] == code_digest(code["modules"], of_page=code["of_page"]))
-    except (TypeError, KeyError, OSError, SyntaxError):
+        yield
+    finally:
+        _AGAIN.reset(before)
+
+
+def is_any_again() -> bool:
+    return _AGAIN.get() != ("", None)
+
+
+def is_again(task: str, cells: Collection[str] = ()) -> bool:
+    """Whether a task is to compute again what is stored, of these cells where results have cells."""
+    name, cell = _AGAIN.get()
+    return name == task and (cell is None or cell in cells)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is there and reads: Parquet and npz have checksums of their own."""
+    if not path.exists():
         return False
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq  # not every command reads tables
+
+            pq.read_table(path, page_checksum_verification=True)
+        elif path.suffix == ".npz":
+            with zipfile.ZipFile(path) as file:
+                return file.testzip() is None
+        else:
+            json.loads(path.read_bytes())
+    except Exception:  # whatever a reader of damaged files raises
+        return False
+    return True
 
 
-def is_key(name: str) -> bool:
-    return re.fullmatch(r"[a-z]+-[0-9a-f]{32}", name) is not None
+def facts_of(path: Path) -> dict[str, Any]:
+    """Return what a Parquet file of the cache says of itself; nothing for other files."""
+    with suppress(Exception):
+        import pyarrow.parquet as pq
+
+        return dict(json.loads(pq.read_schema(path).metadata[FACTS]))
+    return {}
 
 
-def written(
-    key: CacheKey, path: Path, content: bytes, attached: Mapping[str, bytes] | None = None, **facts: Any
-) -> Record:
-    """Write a file atomically, and before it other files of its folder; return its record.
+@dataclass(frozen=True)
+class CacheEntry:
+    """A stored result: stale if it was not used for long, damaged if it does not read."""
 
-    ``attached`` maps the names of those files to their contents. The record has the file's path below the
-    home, the sha256 of each file, a digest of the code, and ``facts``.
+    name: str
+    state: str  # "current", "stale" or "damaged"
+    bytes: int
+    path: str
+    used: str  # when it was made or last found; UTC, ISO 8601
+    what: str = ""  # of a block: study, size and estimators
+    where: str = ""  # the machine and process that computed it
+    seconds: float | None = None  # that it took, by the clock
+
+
+def entries(home: Path, days: int = DAYS) -> list[CacheEntry]:
+    return [_entry(path, days) for path in sorted(_files(home))]
+
+
+def _files(home: Path) -> Iterator[Path]:
+    return (path for path in (home / FOLDER).rglob("*") if path.is_file() and path.name[0] != ".")
+
+
+def _entry(path: Path, days: int) -> CacheEntry:
+    about, facts = path.stat(), facts_of(path)
+    state = "current" if is_whole(path) else "damaged"
+    if time.time() - about.st_mtime > days * _DAY:
+        state = "stale"
+    used = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="milliseconds")
+    known = (str(facts.get("what", "")), str(facts.get("where", "")), facts.get("seconds"))
+    return CacheEntry(path.name, state, about.st_size, str(path), used, *known)
+
+
+def prune(
+    home: Path, out: Path, *, everything: bool, keep: int | None = None, days: int = DAYS
+) -> tuple[int, int]:
+    """Delete what is damaged or stale (or everything) and return how many results and bytes went.
+
+    With `keep`, the least recently used go as well, until so many bytes are left. So do tables of other code,
+    raw files that were refused, and what killed runs left half written.
     """
-    digests = {}
-    for name, other in (attached or {}).items():
-        atomic_write(path.parent / name, other)
-        digests[name] = hashlib.sha256(other).hexdigest()
-    atomic_write(path, content)
-    name = name_below_home(path)
-    record = {"path": name, "sha256": hashlib.sha256(content).hexdigest(), "code": key.code(), **facts}
-    if digests:
-        record["attached"] = digests
-    if shared_address() and name.startswith("cache/"):
-        for file in _files(record):
-            share(file)
-        write_shared(_shared_name(key.name), json.dumps(record).encode())
-    return record
+    from data.fetch.ingest import stale_tables  # late: it loads pandas
+
+    going, left = list[CacheEntry](), 0
+    for entry in sorted(entries(home, days), key=lambda entry: entry.used, reverse=True):
+        if entry.state == "current" and not everything and (keep is None or left + entry.bytes <= keep):
+            left += entry.bytes
+        else:
+            going.append(entry)
+    refused = [path for path in (store_dir(home) / "refused").rglob("*") if path.is_file()]
+    freed = clear_leftovers(home, out)
+    for path in [*(Path(entry.path) for entry in going), *stale_tables(home), *refused]:
+        with suppress(OSError):
+            size = path.stat().st_size
+            path.unlink()
+            freed += size
+    return len(going), freed
 
 
-def located(record: Record) -> Path:
-    """Return where the file of a record lies, or would lie, on this machine."""
-    return home() / str(record["path"])
+def prune_shared(*, everything: bool, keep: int | None = None, days: int = DAYS) -> tuple[int, int]:
+    """Delete shared results that were written long ago, or all; return how many, and bytes.
 
-
-def intact(record: Any) -> bool:
-    """Whether all files of a record exist unchanged on this machine."""
-    try:
-        return all(sha256_file(path) == sha256 for path, sha256 in _files(record).items())
-    except (OSError, TypeError, KeyError, AttributeError):
-        return False
-
-
-def at_hand(record: Any) -> bool:
-    """Whether a record is intact, after fetching missing files from the shared store."""
-    if intact(record):
-        return True
-    try:
-        return all(bring(path, sha256) for path, sha256 in _files(record).items())
-    except (TypeError, KeyError, AttributeError):
-        return False
-
-
-def brought(record: Record) -> Path:
-    """Return the file of a record, fetched from the shared store if this machine lacks it."""
-    path = located(record)
-    if not path.exists() and not at_hand(record):
-        raise StoreError(
-            f"{path} is not there; let all machines name one shared store in {VARIABLE}, or run it again"
-        )
-    return path
-
-
-def shared_record(name: str) -> Record | None:
-    """Return a record of the shared store, or None if it is not plain data about cached files."""
-    return plain_record(read_shared(_shared_name(name)) or b"null")
-
-
-def plain_record(content: bytes) -> Record | None:
-    """Parse a record from bytes; None if it is not plain data about cached files."""
-    try:
-        record = json.loads(content)
-        files = [record["path"], *(f"cache/x/{file}" for file in record.get("attached", {}))]
-        plain = all(re.fullmatch(r"cache/[a-z]+/[^/]+", file) and ".." not in file for file in files)
-        return dict(record) if plain else None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def _files(record: Record) -> dict[Path, str]:
-    """Return the files that a record names, and their sha256; its own comes last."""
-    path = located(record)
-    attached: Mapping[str, str] = record.get("attached", {})
-    return {**{path.parent / name: sha256 for name, sha256 in attached.items()}, path: record["sha256"]}
-
-
-def _shared_name(name: str) -> str:
-    return f"{SHARED_RECORDS}{name}.json"
-
-
-def records_folder(home: Path) -> Path:
-    """Return where the result store keeps one file per record, named by its key."""
-    return home / "cache" / "records"
-
-
-def find_record(name: str) -> Record | None:
-    """Return what the home's result store has under a key, and note its use; None if there is nothing.
-
-    A file that is not plain JSON is removed: it says itself how it is to be read, by unpickling or with any
-    function or class that it names, so that who can write into the cache could run code of theirs.
+    With `keep`, the oldest go as well, until so many bytes are left. Prepared tables and reports stay.
     """
-    path = records_folder(home()) / name
-    try:
-        content = read_json(path)
-        record = json.loads(content["result"], object_hook=_plain_object)
-        about = content["metadata"]
-        plain = about["serializer"] == SERIALIZER and about["storage_block_id"] is None
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
-        plain, record = False, None
-    if not (plain and isinstance(record, dict)):
-        _log.warning("the stored result %s is not plain JSON; it is refused and made again", name)
-        path.unlink(missing_ok=True)
-        return None
-    with suppress(OSError):
-        os.utime(path)  # a record's time is its last use, by which `dpcost cache prune` chooses
-    return record
+    if not shared_address():
+        raise SpecError(f"--store needs the address of a shared store; set {VARIABLE}, or leave it out")
+    going, left = dict[str, int](), 0
+    for file in sorted(shared_files(FOLDER), key=lambda file: file.written, reverse=True):
+        is_old = file.written and time.time() - file.written > days * _DAY
+        if everything or is_old or (keep is not None and left + file.bytes > keep):
+            going[file.name] = file.bytes
+        else:
+            left += file.bytes
+    remove_shared([*going])
+    return len(going), sum(going.values())
 
 
-def _plain_object(plain: dict[str, Any]) -> dict[str, Any]:
-    if plain.keys() & {"__class__", "__exc_type__"}:
-        raise ValueError("names a class")
-    return plain
+def clear_leftovers(home: Path, *reports: Path) -> int:
+    """Delete what killed runs left half written, and return how many bytes went."""
+    return sum(remove_leftovers(folder) for folder in (store_dir(home), home / FOLDER, *reports))
 
 
-def stored_record(path: Path) -> Record | None:
-    """Return the record in a file of the result store, or None if it cannot be read."""
-    try:
-        result = read_json(path)["result"]
-        record = json.loads(result) if isinstance(result, str) else result
-        return record if isinstance(record["path"], str) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def n_bytes(size: str) -> int:
+    """Return the bytes that a person means by e.g. ``2GB`` or ``500 MB``."""
+    parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(k|M|G|T)?B", size.strip())
+    if not parts:
+        raise SpecError(f"--keep-size must be a number of B, kB, MB, GB or TB, got {size!r}; pass e.g. 2GB")
+    return int(float(parts[1]) * 1000 ** " kMGT".index(parts[2] or " "))

@@ -1,53 +1,49 @@
-"""Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
+"""Tasks that bring data into the store; a fetch that may succeed a moment later is tried again."""
 
 from functools import partial
-from pathlib import Path
+from typing import Any
 
-from data.datasets import get_dataset
-from data.fetch.ingest import stored_before, to_parquet
-from data.fetch.raw_files import RawFile, fetch_or_stand_in
-from data.fetch.raw_files import fetch as fetch_raw
-from data.store.folders import close_home, home, mirror_from_environment
+from prefect import runtime, task
+from prefect.cache_policies import NO_CACHE
+
+from data.fetch.raw_files import RawFile
 from data.store.references import DatasetRef
-from data.tables.declared import declared_to_parquet
-from tasks.errors import guarded
+from tasks.cache import is_again
 from tasks.problems.analyst_table import AnalystTable
-from tasks.run.resources import in_process, threads_now
+from tasks.run import tables
+
+_RETRIES = 1  # of a fetch; the download itself has tried three times by then
 
 
-@guarded
-def fetch(
-    dataset: str, offline: bool = False, progress: bool = False, again: bool = False, last_try: bool = True
-) -> RawFile:
-    """Return the raw file's record: from the store, the mirror or the official address, else a stand-in."""
-    entry, mirror = get_dataset(dataset), mirror_from_environment()
-    if again:
-        return fetch_raw(entry, home=home(), mirror=mirror, offline=offline, progress=progress, again=True)
-    return fetch_or_stand_in(
-        entry, home=home(), mirror=mirror, offline=offline, progress=progress, last_try=last_try
-    )
+def _may_pass(task: Any, run: Any, state: Any) -> bool:
+    return bool(getattr(state.result(raise_on_failure=False), "transient", False))
 
 
-@guarded
-def parquet(raw: RawFile, again: bool = False, stand_in_rows: int | None = None) -> DatasetRef:
-    """Return the table's reference; a table stored before by the same code is reused if whole."""
-    make = partial(
-        to_parquet, raw=raw, home=home(), stand_in_rows=stand_in_rows, again=again, threads=threads_now
-    )
-    entry = get_dataset(raw.dataset)
-    return in_process(make, entry) if raw.is_stand_in else make(entry)  # a simulation computes
+@task(
+    task_run_name="fetch {dataset}",
+    retries=_RETRIES,
+    retry_delay_seconds=2,
+    retry_jitter_factor=0.5,
+    retry_condition_fn=_may_pass,
+    cache_policy=NO_CACHE,
+)
+def fetch(dataset: str, offline: bool = False, again: bool = False) -> RawFile:
+    """Fetch a dataset's raw file; on the last try a stand-in takes the place of what cannot be had."""
+    last_try = (runtime.task_run.run_count or 1) > _RETRIES
+    return tables.fetch(dataset, offline, again=again or is_again("fetch"), last_try=last_try)
 
 
-@guarded
-def stored_parquet(raw: RawFile, stand_in_rows: int | None = None) -> DatasetRef | None:
-    """Return the reference of the table that :func:`parquet` stored before; None if it has to be made."""
-    return stored_before(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows)
+@task(task_run_name="parquet {raw.dataset}", cache_policy=NO_CACHE)
+def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False) -> DatasetRef:
+    """Convert a raw file to a checked table in the store, unless it is there."""
+    return tables.parquet(raw, stand_in_rows, again=again or is_again("parquet"))
 
 
-@guarded
+@task(task_run_name="parquet {name}", cache_policy=NO_CACHE)
 def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
-    """Check a table against its declarations and store it, for its owner alone, unless it is stored."""
-    close_home()
-    return declared_to_parquet(
-        name, Path(analyst_table.path), analyst_table.declaration(analyst_table.columns), home=home()
-    )
+    """Check an analyst's table against its declarations and store it, unless it is there."""
+    return tables.analyst_parquet(name, analyst_table)
+
+
+bring = partial(tables.bring, fetch=fetch, parquet=parquet, analyst_parquet=analyst_parquet)
+bring_datasets = partial(tables.bring_datasets, fetch=fetch, parquet=parquet)

@@ -35,25 +35,16 @@ from dpalgos.accounting.events import Relation
 from dpalgos.models.families import family_names
 from dpalgos.mechanisms.noisy_count import noisy_count
 from dpalgos.release.transcript import Transcript
-from flows.server.deployments import deployments
-from flows.studies.find_study import find_study, study_names
+from flows.serve import deployments
+from flows.studies.find_study import study_names
+from flows.studies.results import headline_of
 from data.store.folders import REPORTS
-from tasks.cache import UNCACHED
 from tasks.cells import Replicates
-from tasks.ingest import fetch
-from tasks.ingest import parquet
 from tasks.problems.kinds import kinds
-from tasks.problems.problem import DatasetSource
-from tasks.report.manifest import build_manifest
-from tasks.report.write import write_report
-from tasks.run.collect import collect
-from tasks.run.headline import exhibit, headline_block
-from tasks.run.block import prepare
-from tasks.run.block import run_block
 from tasks.run_options import RunOptions
 from tasks.scorecard.claims import load_scorecard
 
-here = Path(sys.argv[1])
+here, project = map(Path, sys.argv[1:])
 assert Path(dpalgos.__file__).is_relative_to(here), dpalgos.__file__
 X = np.random.default_rng(0).uniform(-2, 2, (500, 3))
 rng = np.random.default_rng(1)
@@ -75,28 +66,12 @@ length = np.linalg.norm(draw.target)
 np.testing.assert_allclose(length * problem.measure(draw, answer), absolute.measure(draw, answer))
 assert {"heights", "outliers"} <= {each.name for each in deployments("home")}
 assert "A-guarantee-outliers" in {claim.id for claim in load_scorecard().claims}
+sys.path.append(str(project))
+from tests.plain_runs import run_plainly
 for name in ("heights", "outliers"):
-    spec = find_study(name)
-    out, designs, tables = here / "out" / name, {}, {}
-    for dataset in spec.datasets:
-        tables[dataset] = parquet(fetch(dataset, offline=True))
-    for panel in spec.panels:
-        if isinstance(panel.problem, DatasetSource):
-            designs[panel.name] = prepare(UNCACHED, panel.problem, tables[panel.problem.source])
-    blocks = spec.blocks("smoke", replicates=2, seed=1)
-    parts = [
-        run_block(UNCACHED, block, designs.get(block.replicates.panel), str(here / f"{name}-{i}.parquet"))
-        for i, block in enumerate(blocks)
-    ]
-    results = collect(UNCACHED, parts, [], str(out))
-    block = headline_block(blocks, spec.headline.n, spec.headline_cells(blocks))
-    if name == "outliers":
-        exhibit(UNCACHED, block, None, None, parts, str(out))
-    options = RunOptions(study=name, profile="smoke", reps=2, seed=1)
-    context = {"options": options, "command": "", "started": ""}
-    manifest = build_manifest(spec, list(tables.values()), results, context)
-    record = write_report(spec, out / "results.parquet", manifest)
-    print(name, record["headline"])
+    options = RunOptions(profile="smoke", reps=2, seed=1, out=str(here / "out"), offline=True)
+    page, _ = run_plainly(name, options)
+    print(name, headline_of(page))
 assert "10 % of the rows are outliers." in (here / "out" / "outliers" / "report.md").read_text()
 """
 
@@ -140,7 +115,7 @@ def run_there(folder, *words, home="home"):
 
 
 def test_each_example_is_found_and_runs_to_its_report(extended):
-    said = run_there(extended, "-c", CHECK, str(extended))
+    said = run_there(extended, "-c", CHECK, str(extended), str(PROJECT))
     assert re.search(r"^heights Not the real data: .* ε = 0.5", said, re.MULTILINE)
     assert re.search(r"^outliers .*ε = 0.5", said, re.MULTILINE)
 

@@ -11,7 +11,8 @@ PACKAGES = ("flows", "tasks", "dpalgos", "data", "reports")
 
 # Modules of other libraries that their documentation names. Look a new one up there before adding it.
 _LIST = """
-docx formulaic.errors formulaic.parser scipy.interpolate
+docx formulaic formulaic.errors formulaic.parser formulaic.transforms formulaic.transforms.contrasts
+scipy.interpolate
 bed_reader dask distributed dp_accounting dp_accounting.pld dp_accounting.pld.privacy_loss_distribution
 fsspec fsspec.implementations.dirfs fsspec.implementations.local
 httpx jinja2 markupsafe numpy numpy.typing opendp.domains opendp.measurements opendp.measures opendp.metrics

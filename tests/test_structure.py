@@ -69,6 +69,7 @@ CALLED_BY_KEYWORD = {
     "flows/cli/init.py": {"init"},
     "flows/cli/publish.py": {"figure"},
     "flows/cli/release.py": {"release"},
+    "flows/cli/runs.py": {"run", "rerun"},
 }
 # A value object or fewer duties would serve them; nothing is added here.
 TOO_MANY = {

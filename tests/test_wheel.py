@@ -101,7 +101,7 @@ def test_a_release_is_charged_drawn_and_set_into_a_table(python, environment, tm
 
 def test_it_serves(python, environment, tmp_path):
     said, pipes = [], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    command = [python, "-m", "dpcost.flows.server.serve", "--port", free_port()]
+    command = [python, "-m", "dpcost.flows.serve", "--port", free_port()]
     with own_process(command, cwd=tmp_path, env=environment, **pipes) as process:
         for line in process.stdout:
             said.append(line)

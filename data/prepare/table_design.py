@@ -133,7 +133,8 @@ def table_bytes(prepared: PreparedTable) -> bytes:
         if column is not None:
             columns[name] = column
     buffer = io.BytesIO()
-    pq.write_table(pa.table(columns).replace_schema_metadata({"design": json.dumps(facts)}), buffer)
+    table = pa.table(columns).replace_schema_metadata({"design": json.dumps(facts)})
+    pq.write_table(table, buffer, write_page_checksum=True)
     return buffer.getvalue()
 
 

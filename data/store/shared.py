@@ -3,8 +3,8 @@
 With ``DPCOST_STORE=s3://bucket/folder``, or any other address that fsspec understands, prepared tables and
 results in the home are also copied there under the same name, and what a machine lacks is brought from there.
 Reports are copied there for people to read; no run reads them.
-Estimators and parsers read files, so they never know. What comes is believed only if its sha256 is the one
-that a record or a reference gives. Ledger, journal, locks and the server's database stay on the machine.
+Estimators and parsers read files, so they never know. A table that comes is believed only if its sha256 is
+the one that its reference gives. Ledger, journal, locks and the server's database stay on the machine.
 """
 
 import hashlib
@@ -67,8 +67,8 @@ def share_as(path: Path, name: str) -> None:
                 folder.put_file(str(path), name)
 
 
-def bring(path: Path, sha256: str) -> bool:
-    """Copy a file from the shared store into the home; return whether it is there now and its checksum."""
+def bring(path: Path, sha256: str = "") -> bool:
+    """Copy a file from the shared store into the home; return whether it was there, with this checksum."""
     if not shared_address() or not path.is_relative_to(home()):
         return False
     try:
@@ -77,7 +77,7 @@ def bring(path: Path, sha256: str) -> bool:
                 shutil.copyfileobj(source, handle)
             handle.flush()
             with open(handle.name, "rb") as written:
-                if hashlib.file_digest(written, "sha256").hexdigest() != sha256:
+                if sha256 and hashlib.file_digest(written, "sha256").hexdigest() != sha256:
                     raise _OtherContent
     except (FileNotFoundError, _OtherContent):
         return False

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from dpalgos.accounting.budget import Budget
 from dpalgos.api import Result, estimate
 from dpalgos.catalog import get_estimator
-from dpalgos.coefficients import CoefficientTable, Summary, promise
+from dpalgos.coefficients import CoefficientTable, Summary, covered, promise
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
+from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
@@ -43,6 +44,8 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def fit_or_undo(self: Any, *given: Any, **named: Any) -> Any:
+        for name, values in (*zip(("X", "y"), given, strict=False), *named.items()):
+            unmasked(name, values)
         before = dict(vars(self))
         try:
             return fit(self, *given, **named)
@@ -97,7 +100,10 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         self.risk_ = result.risk
         notes = result.diagnostics
         self.interval_, self._interval_note = result.interval, str(notes.get(NOTE, ""))
-        self._interval_about = str(notes.get(ABOUT, ""))
+        about = [str(notes.get(ABOUT, ""))]
+        if self.interval is not None and result.about.target:
+            about.insert(0, covered(result.about.target, self._family))
+        self._interval_about = " ".join(filter(None, about))
         names = [*self._names(), "intercept"][: len(result.estimate)]
         if self._interval_note and len(names) == len(result.diagnostics.get(WHY, ())):
             self._interval_note = why_none(result.diagnostics[WHY], names)

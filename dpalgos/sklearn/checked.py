@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from dpalgos.errors import InputError
+from dpalgos.release.checks import unmasked
 from dpalgos.typing import FloatArray
 
 
@@ -82,9 +83,7 @@ def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
 def _as_array(name: str, values: Any) -> Any:
     if values is None or scipy.sparse.issparse(values):
         return values
-    if np.ma.isMaskedArray(values):
-        values = np.where(np.ma.getmaskarray(values), np.nan, _quietly(name, np.ma.getdata, values))
-    array = _quietly(name, np.asarray, values)
+    array = _quietly(name, np.asarray, unmasked(name, values))
     if array.ndim == 0:
         raise InputError(f"{name} must be an array, got a single {type(values).__name__}")
     if array.dtype.kind in "cMm":

@@ -32,7 +32,7 @@ def advise(
     """Foresee a study's errors and interval widths from its declarations; no data are read."""
     from data.errors import LedgerError
     from data.ledger import open_ledger
-    from flows.record.progress import counter
+    from flows.progress import counter
     from flows.studies.find_study import find_study
     from tasks.advice.forecasts import advise as foresee
     from tasks.advice.releases import release_costs, risk_of_advice
@@ -75,7 +75,8 @@ def advise(
 def _introduction(spec: "StudySpec") -> Iterator[str]:
     guesses = spec.guesses
     yield f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read"
-    yield "what to expect of made-up tables that are as plausible as what is stated, with a 90 % range"
+    yield "what to expect of made-up tables that are as plausible as what is stated, with a range of most"
+    yield "real tables have rows far out, nearly equal columns and curves: some errors lie above their range"
     if not guesses.model_fields_set:
         yield "nothing is stated under [guesses] in the study file"
     else:

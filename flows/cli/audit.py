@@ -126,7 +126,7 @@ def _audit_estimator(
 
     from dpalgos import get_estimator
     from dpalgos.audit.lower_bound import audit_estimator
-    from flows.record.progress import counter
+    from flows.progress import counter
 
     chosen, results = get_estimator(estimator), []
     calibrations = chosen.calibrations or ("tight",)
@@ -160,7 +160,7 @@ def _audit_estimator(
 
 def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any], as_json: bool) -> bool:
     from dpalgos.audit.foreign import audit_callable, table_pairs
-    from flows.record.progress import counter
+    from flows.progress import counter
 
     pairs, progress = table_pairs(**table), counter(f"auditing {name}", "runs")
     result = audit_callable(_imported(name), pairs=pairs, progress=progress, **options)

@@ -15,6 +15,7 @@ import typer
 
 from data.errors import StoreError
 from data.store.folders import home
+from flows import ServerError
 from flows.cli import catalogs, runs
 from flows.cli.advise import advise
 from flows.cli.audit import audit
@@ -24,8 +25,7 @@ from flows.cli.ledger import ledger_app
 from flows.cli.options import help_or_version
 from flows.cli.publish import figure, league, publish, table
 from flows.cli.release import release
-from flows.record.progress import say
-from flows.server import ServerError
+from flows.progress import say
 
 app = typer.Typer(
     help="Measure what privacy costs: private and non-private estimators side by side on real data.",
@@ -138,7 +138,7 @@ def explained(error: Exception) -> tuple[str, int]:
     """Return one sentence about an error, and the exit status: 2 for what the user can mend, else 1."""
     from httpx import HTTPError
 
-    from flows.server.prefect_server import wrong_setting
+    from flows.local_server import wrong_setting
     from tasks.errors import MENDABLE, NO_MEMORY
 
     if isinstance(error, MENDABLE):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field, TypeAdapter, ValidationError
 
-from tasks.run_options import Option
+from tasks.run_options import RunOptions
 
 
 def parser_of(kind: Any) -> Callable[[str], Any]:
@@ -33,14 +33,26 @@ def whole_number(least: int = 0, most: int | None = None) -> Callable[[str], Any
     return parser_of(Annotated[int, Field(ge=least, le=most)])
 
 
-def typed(option: Option) -> Any:
-    """Return an option of a run as typer reads it."""
-    if option.type is bool:
-        return Annotated[bool, typer.Option(f"--{option.name}", help=option.help)]
-    parser = parser_of(Annotated[option.type, Field(), *option.bounds])
-    return Annotated[option.type, typer.Option(parser=parser, help=option.help)]
+def of_run(name: str, default: str = "") -> Any:
+    """Return an option of a run as typer reads it; `default` says in words what else is meant by none."""
+    field = RunOptions.model_fields[name]
+    text = f"{field.description} {default}".strip()
+    if field.annotation is bool:
+        return typer.Option(f"--{name}", help=text)
+    return typer.Option(parser=parser_of(Annotated[field.annotation, Field(), *field.metadata]), help=text)
 
 
+_LAST = "The last run's by default."
+ProfileOption = Annotated[Any, of_run("profile")]
+Reps = Annotated[Any, of_run("reps")]
+Seed = Annotated[Any, of_run("seed")]
+Workers = Annotated[Any, of_run("workers")]
+Out = Annotated[Any, of_run("out")]
+Offline = Annotated[bool, of_run("offline")]
+LastProfile = Annotated[Any, of_run("profile", _LAST)]
+LastReps = Annotated[Any, of_run("reps", _LAST)]
+LastSeed = Annotated[Any, of_run("seed", _LAST)]
+DEFAULTS = RunOptions()
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 StudyArgument = Annotated[str, typer.Argument(help="A study's name, or the path of its file.")]
 Epsilon = Annotated[float, typer.Option(help="Privacy loss ε, positive.")]

@@ -10,9 +10,8 @@ import typer
 from data.store.folders import REPORTS, atomic_write, home
 from data.store.output_files import claim_report, files_named_by, output_files
 from flows.cli import options as given
-from flows.cli.options import typed, whole_number
-from flows.record.progress import say
-from tasks.run_options import with_options
+from flows.cli.options import whole_number
+from flows.progress import say
 
 
 def _inches(text: str) -> float:
@@ -92,15 +91,13 @@ def figure(
     typer.echo(f"{path}, {data_path}")
 
 
-@with_options(typed, "out")
 def publish(
     folder: Annotated[Path, typer.Argument(help="Folder of the site: empty, or a site written before.")],
     merge: Annotated[
         list[Path] | None, typer.Option(help="Other sites or folders of reports to put next to these.")
     ] = None,
     force: given.Force = False,
-    *,
-    out: str | None,
+    out: given.Out = None,
 ) -> None:
     """Collect the pages, tables and manifests of finished studies into a static site."""
     from tasks.errors import SpecError
@@ -124,15 +121,21 @@ def table(
         Path | None,
         typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
     ] = None,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Print a paragraph for a methods section instead.")
+    ] = False,
     force: given.Force = False,
 ) -> None:
     """Set the coefficients of releases into a table for publication, several side by side."""
-    from tasks.report.coefficients import read_record, table_format, text_of, write_table
+    from tasks.report.coefficients import NO_METHODS, read_record, table_format, text_of, write_table
 
     if out:
         table_format(out, "--out")
     with output_files("table", [out], inputs=records, force=force):
         contents = [read_record(record) for record in records]
+        if methods:
+            typer.echo("\n\n".join(each["release"].get("methods", NO_METHODS) for each in contents))
+            return
         if out:
             write_table(contents, out)
     typer.echo(str(out) if out else text_of(contents), nl=bool(out))
@@ -141,7 +144,6 @@ def table(
 _LEAGUE_MINUTES = 25.0  # the page and environments that exist take a few more
 
 
-@with_options(typed, "out")
 def league(
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be repeated.")] = None,
     table: Annotated[
@@ -154,14 +156,13 @@ def league(
     merge: Annotated[
         list[Path] | None, typer.Option(help="results.json of other machines: merge, and measure nothing.")
     ] = None,
-    *,
-    out: str | None,
+    out: given.Out = None,
 ) -> None:
     """Compare private regressions and means of many libraries on public tables."""
+    from flows.launch import check_index
     from flows.league.run import league as measured
     from flows.league.run import merged
     from flows.league.stored import read_league
-    from flows.server.launch import check_index
     from reports.pages.league import NAME
 
     folder = Path(out or REPORTS).resolve()

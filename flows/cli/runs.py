@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from operator import call
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,48 +15,70 @@ import typer
 from data.store.folders import REPORTS, atomic_write, home
 from data.store.output_files import output_files
 from flows.cli import options as given
-from flows.cli.options import typed
-from flows.record.progress import say
-from tasks.run_options import OF_LAST_RUN, TASKS, RunOptions, with_options
+from flows.progress import say
+from tasks.run_options import DAYS, TASKS, RunOptions
 
 
-@with_options(typed, "profile", "reps", "seed", "workers", "out", "offline")
 def run(
     studies: Annotated[list[str], typer.Argument(help="Study names, or paths of study files.")],
     engine: given.Engine = "local",
     plugins: given.Plugins = None,
-    **options: Any,
+    profile: given.ProfileOption = given.DEFAULTS.profile,
+    reps: given.Reps = None,
+    seed: given.Seed = given.DEFAULTS.seed,
+    workers: given.Workers = None,
+    out: given.Out = None,
+    offline: given.Offline = False,
 ) -> None:
     """Run studies, ingest to report."""
     gc.disable()  # until all is loaded: looking for garbage takes a fifth of that time, and there is none
     given.use_plugins(plugins or [], engine)
-    from flows.server.launch import launch
+    from flows.launch import launch
 
+    options = RunOptions(profile=profile, reps=reps, seed=seed, workers=workers, out=out, offline=offline)
     typer.echo(launch(studies, options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]])))
 
 
-@with_options(typed, "profile", "reps", "workers", "offline")
-def plan(study: given.StudyArgument, as_json: given.AsJson = False, **options: Any) -> None:
+def plan(
+    study: given.StudyArgument,
+    as_json: given.AsJson = False,
+    profile: given.ProfileOption = given.DEFAULTS.profile,
+    reps: given.Reps = None,
+    workers: given.Workers = None,
+    offline: given.Offline = False,
+) -> None:
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
-    from flows.studies.plan import described, plan_study
+    from flows.studies.find_study import SCORECARD, with_evidence
+    from flows.studies.plan import described, plan_study, together
 
-    planned = plan_study(RunOptions(study=study, **options))
+    options = RunOptions(profile=profile, reps=reps, workers=workers, offline=offline)
+    studies = [name for name in with_evidence([study]) if name != SCORECARD]
+    plans = [plan_study(name, options) for name in studies]
+    planned = plans[0] if study in studies else together(study, plans)
     typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
 
 
-@with_options(typed, "profile", "reps", "seed", "out", "offline", last=OF_LAST_RUN)
 def rerun(
     study: given.StudyArgument,
     task: Annotated[str, typer.Option(help=f"{', '.join(TASKS[:-1])} or {TASKS[-1]}.")],
-    cell: Annotated[str | None, typer.Option(help="Key of one cell, with --task run_block.")] = None,
-    **options: Any,
+    cell: Annotated[
+        str | None, typer.Option(help="Key of one cell whose block is run again, with --task run_block.")
+    ] = None,
+    profile: given.LastProfile = None,
+    reps: given.LastReps = None,
+    seed: given.LastSeed = None,
+    out: given.Out = None,
+    offline: given.Offline = False,
 ) -> None:
-    """Run one task, or one cell of it, again; everything else comes from the cache."""
-    from flows.server.launch import launch
+    """Run one task, or the block of one cell, again; everything else comes from the cache."""
+    from flows.launch import launch
     from flows.studies.results import rerun_options
+    from tasks.cache import computed_again
 
-    again, command = rerun_options(study, task, cell, options)
-    typer.echo(launch([study], again.model_dump(exclude={"study"}), command=command))
+    asked = {"profile": profile, "reps": reps, "seed": seed, "out": out, "offline": offline}
+    again, command = rerun_options(study, task, cell, asked)
+    with computed_again(task, cell):
+        typer.echo(launch([study], again, command=command))
 
 
 def reproduce(
@@ -71,16 +93,15 @@ def reproduce(
     ] = False,
 ) -> None:
     """Measure again what README, guides and gallery show; list differences with their errors."""
-    from flows.server.launch import launch
+    from flows.launch import launch
     from flows.studies.reproduction import reproduce
 
     def run_studies(studies: Sequence[str]) -> None:
-        launch(studies, {"profile": "standard"}, command=shlex.join(["dpcost", "run", *studies]))
+        launch(studies, RunOptions(), command=shlex.join(["dpcost", "run", *studies]))
 
     reproduce(names or (), run_studies, only_list=only_list, update=update)
 
 
-@with_options(typed, "offline")
 def ingest(
     datasets: Annotated[list[str] | None, typer.Argument(help="All by default.")] = None,
     again: Annotated[
@@ -89,14 +110,14 @@ def ingest(
             "--again", help="Fetch and convert anew, whatever is stored; it stays if nothing else is found."
         ),
     ] = False,
-    *,
-    offline: bool,
+    offline: given.Offline = False,
 ) -> None:
     """Fetch, verify and convert datasets to Parquet, and no more."""
     from data.store.folders import private_folder
-    from flows.studies.steps import bring_datasets, dropped_rows
+    from tasks.run.tables import bring_datasets, dropped_rows, fetch
 
-    tables = bring_datasets(datasets or (), call, again, offline, progress=sys.stderr.isatty())
+    fetching = partial(fetch, progress=sys.stderr.isatty())
+    tables = bring_datasets(datasets or (), fetch=fetching, again=again, offline=offline)
     private_folder(home())
     for table in tables:
         rows = f"{table.n_rows:,} of {table.rows_read:,} rows"
@@ -106,14 +127,12 @@ def ingest(
             say(f"  {reason}")
 
 
-@with_options(typed, "out")
 def report(
     studies: Annotated[list[str] | None, typer.Argument(help="All that have results by default.")] = None,
-    *,
-    out: str | None,
+    out: given.Out = None,
 ) -> None:
     """Rebuild reports from stored results; computes no estimator."""
-    from flows.server.launch import check_index
+    from flows.launch import check_index
     from flows.studies.results import rebuild_reports
 
     check_index(Path(out or REPORTS))
@@ -158,9 +177,9 @@ def compare(
 def status(as_json: given.AsJson = False) -> None:
     """Show the last runs and the stored results."""
     from data.store.folders import totals
-    from flows.record.journal import recent_runs
+    from flows.history import recent_runs
 
-    runs, stored = recent_runs(home()), totals(home())
+    runs, stored = recent_runs(home(), REPORTS), totals(home())
     if as_json:
         typer.echo(json.dumps({"runs": runs, "stored": stored}, indent=1))
         return
@@ -182,7 +201,7 @@ cache_app.callback(invoke_without_command=True)(given.help_without_command)
 @cache_app.command("list")
 def cache_list(as_json: given.AsJson = False) -> None:
     """List the stored results; of blocks also what ran, where, and how long it took."""
-    from flows.record.inventory import entries
+    from tasks.cache import entries
 
     rows = [asdict(entry) for entry in entries(home())]
     given.print_rows(rows, as_json, _cache_line)
@@ -198,7 +217,7 @@ def _cache_line(row: dict[str, Any]) -> str:
 @cache_app.command("verify")
 def cache_verify(as_json: given.AsJson = False) -> None:
     """Check every stored result against its checksum; exit 1 if any is damaged."""
-    from flows.record.inventory import entries
+    from tasks.cache import entries
 
     stored = entries(home())
     damaged = [asdict(entry) for entry in stored if entry.state == "damaged"]
@@ -215,7 +234,6 @@ def cache_verify(as_json: given.AsJson = False) -> None:
 
 
 @cache_app.command("prune")
-@with_options(typed, "out")
 def cache_prune(
     everything: Annotated[bool, typer.Option("--all", help="Delete also what is up to date.")] = False,
     keep_size: Annotated[
@@ -225,17 +243,19 @@ def cache_prune(
         bool,
         typer.Option("--store", help="At DPCOST_STORE, not here; with --keep-size the oldest goes first."),
     ] = False,
-    *,
-    out: str | None,
+    days: Annotated[
+        int, typer.Option(min=0, help="What was not used for so many days is stale, and goes.")
+    ] = DAYS,
+    out: given.Out = None,
 ) -> None:
     """Delete results that are damaged, incomplete or stale."""
-    from flows.record.inventory import n_bytes, prune, prune_shared
-    from flows.record.journal import exclusive_run
+    from flows.lock import exclusive_run
+    from tasks.cache import n_bytes, prune, prune_shared
 
     keep = None if keep_size is None else n_bytes(keep_size)
     if store:
-        removed, freed = prune_shared(everything=everything, keep=keep)
+        removed, freed = prune_shared(everything=everything, keep=keep, days=days)
     else:
         with exclusive_run(home()):
-            removed, freed = prune(home(), Path(out or REPORTS), everything=everything, keep=keep)
+            removed, freed = prune(home(), Path(out or REPORTS), everything=everything, keep=keep, days=days)
     typer.echo(f"removed {removed} stored results, {freed / 1e6:.1f} MB")

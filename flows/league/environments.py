@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flows.record.progress import say
+from flows.progress import say
 from tasks.errors import SpecError
 
 

@@ -25,7 +25,7 @@ from flows.league.method_run import MethodRun, ScaledTable
 from flows.league.scale import scale_of
 from flows.league.tables import LeagueTable, load_table, means_of
 from flows.league.worker_process import Method
-from flows.record.progress import say
+from flows.progress import say
 from tasks.errors import SpecError
 from tasks.report.manifest import commit
 

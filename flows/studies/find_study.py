@@ -37,13 +37,13 @@ def readable_studies() -> list[StudySpec]:
 
 
 def with_evidence(studies: list[str]) -> list[str]:
-    """Return the studies to run: where the scorecard is among them, those that it judges come first."""
+    """Return the studies to run: where the scorecard is among them, those that it judges, too."""
     if SCORECARD not in studies:
         return studies
     from tasks.scorecard.claims import load_scorecard
 
     others = [study for study in studies if study != SCORECARD]
-    return [*dict.fromkeys([*others, *load_scorecard().studies]), SCORECARD]
+    return [*dict.fromkeys([*others, *load_scorecard().studies])]
 
 
 def find_study(name: str) -> StudySpec:

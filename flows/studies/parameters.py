@@ -1,89 +1,56 @@
-"""Parameters of the flows as the server's form describes, lists and checks them.
+"""Parameters of the flows, as the server's form lists and checks them.
 
 The command line may name any study file and any folder; a run from the server has to name a study that is
 here, and its reports stay below ``reports/out``.
 """
 
-import re
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
 
 from prefect import runtime
-from prefect.client.orchestration import get_client
-from prefect.context import get_run_context
-from pydantic import GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic import Field
 
 from data.datasets import load_registry
-from data.store.folders import REPORTS
-from flows.record.journal import from_server
+from data.store.folders import REPORTS, closed_folder, home
+from flows.local_server import from_server
+from flows.progress import say
 from flows.studies.find_study import SCORECARD, study_names
-from flows.studies.schedules import own_studies
+from flows.studies.results import folder_of_run
+from tasks.cache import clear_leftovers
 from tasks.errors import SpecError
-from tasks.run_options import PROFILES, Option, TaskName
+from tasks.report.manifest import RunOfStudy
+from tasks.run_options import BELOW_REPORTS, Profile, RunOptions
+from tasks.study.spec import StudySpec
 
-_LARGEST_SEED = 2**53 - 1  # of a browser's numbers; the command line takes any
-_FOLDER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"
-
-
-class FormField:
-    """What the server's form says about a parameter, and checks beyond its type.
-
-    Of a choice between a type and nothing the pages would make two tabs: the form has one field for it,
-    which may be left empty.
-    """
-
-    def __init__(self, description: str, **schema: Any) -> None:
-        self._about = {"description": description, **schema}
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        schema = handler(core)
-        given = schema.pop("anyOf", [{}])[0]
-        return {**schema, **given, **self._about}
+_STUDIES = study_names()
 
 
-_BELOW_REPORTS = "A folder below reports/out, e.g. trial: letters, digits, - and _; reports/out by default."
-_ON_FORM: dict[str, dict[str, Any]] = {  # what differs from the command line
-    "study": {"enum": study_names()},
-    "seed": {"maximum": _LARGEST_SEED},
-    "out": {"description": _BELOW_REPORTS, "pattern": _FOLDER},
-    "refresh_cell": {"maxLength": 300},
-}
+def _one_of(names: list[str]) -> Any:
+    return Field(json_schema_extra={"enum": [*names]})
 
 
-def on_form(option: Option) -> Any:
-    """Return an option of a run as the server's form shows it."""
-    field = FormField(**{"description": option.help, **_ON_FORM.get(option.name, {})})
-    return Annotated[option.type, *option.bounds, field]
+def _several_of(names: list[str]) -> Any:
+    return Field(json_schema_extra={"items": {"type": "string", "enum": [*names]}, "uniqueItems": True})
 
 
-def _several(description: str, names: list[str]) -> Any:
-    return FormField(description, items={"type": "string", "enum": names}, uniqueItems=True)
+StudyName = Annotated[str, _one_of(_STUDIES)]
+StudyNames = Annotated[list[str], _several_of([*_STUDIES, SCORECARD])]
+Datasets = Annotated[list[str], _several_of(sorted(load_registry()))]
+CellKey = Annotated[str | None, Field(max_length=300)]
+Folder = Annotated[str | None, Field(json_schema_extra={"pattern": BELOW_REPORTS})]
 
 
-ReportChoices = Annotated[
-    list[str],
-    _several(
-        "Studies whose reports to write again from stored results; empty: all that have results.",
-        [*study_names(), SCORECARD],
-    ),
-]
-DatasetChoices = Annotated[list[str], _several("The datasets to bring; empty: all.", sorted(load_registry()))]
-Again = Annotated[
-    bool,
-    FormField("Fetch and convert anew, whatever is stored; what is stored stays if nothing else is found."),
-]
-TaskChoice = Annotated[TaskName, FormField("The task to run again; all that depends on it follows.")]
-CellKey = Annotated[
-    str | None,
-    FormField(
-        "Of the task run_block, the one cell to run again: the column cell of summary.csv lists them; all "
-        "cells by default.",
-        maxLength=300,
-    ),
-]
+class RerunOptions(RunOptions):
+    """The options of a rerun: what is not given is the last run's."""
+
+    profile: Profile | None = Field(  # type: ignore[assignment]
+        default=None, description="How much to compute; the last run's profile by default."
+    )
+    seed: int | None = Field(default=None, ge=0, description="The last run's seed by default.")  # type: ignore[assignment]
+
+
+STANDARD, AS_LAST = RunOptions(), RerunOptions()
 TYPED: ContextVar[str] = ContextVar("typed", default="")
 """The command that was typed, for the record; empty for a run from the server. No form asks for it."""
 
@@ -93,11 +60,32 @@ def check_studies(*studies: str) -> None:
     if not from_server():
         return
     own = runtime.deployment.name
-    mine = [file for file in own_studies().values() if Path(file).stem == own]
-    allowed = mine or ([own] if own in study_names() else [*study_names(), SCORECARD])
-    if wrong := next((study for study in studies if study not in allowed), None):
+    allowed = [own] if own in _STUDIES else [*_STUDIES, SCORECARD]
+    mine = (each for each in studies if own not in _STUDIES and Path(each).stem == own)
+    if wrong := next((study for study in studies if study not in [*allowed, *mine]), None):
         shown = f"{wrong[:80]!r}"
         raise SpecError(f"study must be one of {', '.join(allowed)}, got {shown}; choose one of them")
+
+
+def run_of(study: str, options: RunOptions) -> RunOfStudy:
+    """Return what the record says of a run, whose folder of reports is written as from the project's."""
+    check_studies(study)
+    if options.out and from_server():
+        reports_folder(options.out)
+        options = options.model_copy(update={"out": f"reports/out/{options.out}"})
+    return RunOfStudy(study=study, options=options, command=TYPED.get())
+
+
+def report_folder(spec: StudySpec, options: RunOptions) -> Path:
+    """Return the folder of a study's report: next to one of a richer profile, in a folder of its own."""
+    folder = reports_folder(options.out, spec.name)
+    reports = folder_of_run(folder, spec.name, options.profile)
+    if reports != folder:
+        say(f"note: {folder} has a richer report of {spec.name}; this one goes to {reports}")
+    if spec.analyst_table is not None:
+        closed_folder(reports / spec.name)
+    clear_leftovers(home(), reports)
+    return reports / spec.name
 
 
 def reports_folder(out: str | None, study: str = "") -> Path:
@@ -112,30 +100,3 @@ def reports_folder(out: str | None, study: str = "") -> Path:
                 "take another name, e.g. trial, or remove that link"
             )
     return folder.resolve()
-
-
-def run_name() -> str:
-    """Return what the server's pages call a run that nobody named: ``housing standard 2026-11-20``.
-
-    A run that was started by hand keeps its name, in brackets if Prefect may have made it up.
-    """
-    context: Any = get_run_context()
-    name = "" if context.flow_run.auto_scheduled or not from_server() else str(context.flow_run.name)
-    if name and not re.fullmatch(r"[a-z]+-[a-z]+", name):
-        return name
-    given = runtime.flow_run.parameters
-    many = given.get("studies") or given.get("datasets") or []
-    named = [Path(given["study"]).stem] if "study" in given else [runtime.flow_run.flow_name, *many[:3]]
-    again = given.get("task") or given.get("refresh_task")
-    words = [", ".join(named), given.get("profile"), f"{again} again" if again else None]
-    date = runtime.flow_run.scheduled_start_time.date().isoformat()
-    return " ".join([*filter(None, words), date, *([f"({name})"] if name else [])])
-
-
-def tag_with_profile(profile: str) -> None:
-    """Replace the profile among the run's tags, which are those of its deployment."""
-    tags = runtime.flow_run.tags
-    if from_server() and profile not in tags:
-        with get_client(sync_client=True) as client:
-            kept = [tag for tag in tags if tag not in PROFILES]
-            client.update_flow_run(UUID(runtime.flow_run.id), tags=[*kept, profile])

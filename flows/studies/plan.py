@@ -4,18 +4,18 @@ import os
 import tempfile
 import time
 from collections import Counter
-from operator import call
 from pathlib import Path
 from typing import Any
 
 from data.store.folders import home
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from flows.studies.steps import bring_tables
 from tasks.problems.problem import Block, DatasetSource
 from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
-from tasks.run.resources import one_blas_thread
+from tasks.run.tables import bring
+from tasks.run.threads import one_blas_thread
 from tasks.run_options import RunOptions
+from tasks.study.grid import expand
 
 # What a run takes in addition to its blocks, in units of what it takes to import this program: Prefect's
 # import, its start and end, the data, the page. Fitted to runs of four studies, of which it was 16 to 25.
@@ -23,13 +23,14 @@ _AROUND = 20.0
 _AROUND_BYTES = 380e6
 
 
-def plan_study(options: RunOptions) -> dict[str, Any]:
+def plan_study(study: str, options: RunOptions) -> dict[str, Any]:
     """Return the seconds and bytes that a run will take, from short runs of some of its blocks."""
     one_blas_thread()
     around = _AROUND * time.process_time()
     profile, workers = options.profile, options.workers or os.cpu_count() or 1
-    tables, spec, _ = bring_tables(find_study(options.study), profile, options.offline, call)
-    blocks = spec.blocks(profile, replicates=options.reps or spec.replicates[profile], seed=0)
+    spec = find_study(study)
+    spec, tables = spec.on({name: bring(spec, name, options) for name in spec.datasets_at(profile)})
+    blocks = expand(spec, options, tables)
     earlier = earlier_seconds(home() / "cache" / "blocks", spec.name)
     with tempfile.TemporaryDirectory() as folder:
         costs = costs_of(blocks, lambda block: _prepared(block, tables, Path(folder)), earlier)
@@ -43,6 +44,16 @@ def plan_study(options: RunOptions) -> dict[str, Any]:
         "bytes": memory_at_once(costs, workers) + _AROUND_BYTES,
         "panels": [_of_panel(panel.name, costs) for panel in spec.panels_at(profile)],
     }
+
+
+def together(name: str, plans: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the plan of several studies that run at once as that of one, whose parts they are."""
+    totals = {key: sum(plan[key] for plan in plans) for key in ("blocks", "core_seconds", "seconds")}
+    parts = [
+        {**each, "panel": f"{plan['study']}, {each['panel']}"} for plan in plans for each in plan["panels"]
+    ]
+    most = max(plan["bytes"] for plan in plans)
+    return {**plans[0], "study": name, **totals, "bytes": most, "panels": parts}
 
 
 def described(plan: dict[str, Any]) -> str:
@@ -62,9 +73,8 @@ def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
     problem = block.problem
     if not isinstance(problem, DatasetSource):
         return None
-    suffix, content = problem.prepare(tables[problem.source])
-    path = folder / f"prepared{suffix}"
-    path.write_bytes(content)
+    path = folder / f"prepared{problem.file_type}"
+    path.write_bytes(problem.prepare(tables[problem.source]))
     return problem.load(path)
 
 

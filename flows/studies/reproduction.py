@@ -14,7 +14,7 @@ import pandas as pd
 import typer
 
 from data.store.folders import PROJECT_ROOT, REPORTS
-from flows.record.progress import say
+from flows.progress import say
 from flows.studies import evidence as stored
 from flows.studies.evidence import Figure
 from tasks.errors import SpecError

@@ -1,8 +1,9 @@
 """Work on the results in a folder: options of a rerun, pages written again, verdicts on the claims."""
 
+import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import REPORTS, read_json, sha256_file
-from flows.record.progress import say
+from flows.progress import say
 from flows.studies.find_study import (
     SCORECARD,
     check_cell,
@@ -19,18 +20,17 @@ from flows.studies.find_study import (
     readable_studies,
     study_names,
 )
-from flows.studies.steps import Outcome, Tasks
 from reports.analysis.results import compare_results
 from reports.charts.picture import NO_SPACE, can_draw
 from reports.page import StudyPage
-from tasks.cache import cache_key
 from tasks.errors import SpecError
-from tasks.report.manifest import now
+from tasks.report.manifest import MANIFEST, now, report_at
 from tasks.report.write import page_of, share_report, write_index, write_report
 from tasks.run.collect import read_results
+from tasks.run.tables import tables_at_hand
 from tasks.run_options import PROFILES, TASKS, RunOptions
 from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.judging import read_evidence, score, write_scorecard
+from tasks.scorecard.judging import read_evidence, scorecard_page
 from tasks.study.spec import StudySpec
 
 COMMAND = f"dpcost run {SCORECARD}"
@@ -45,23 +45,48 @@ def folder_of_run(folder: Path, study: str, profile: str) -> Path:
     return folder
 
 
-def rerun_options(study: str, task: str, cell: str | None, given: dict[str, Any]) -> tuple[RunOptions, str]:
-    """Return the options and the command of a run that repeats the last one but for one task or cell."""
-    spec = find_study(study)
+def rerun_options(
+    study: str, task: str, cell: str | None, given: Mapping[str, Any], reports: Path | None = None
+) -> tuple[RunOptions, str]:
+    """Return the options and the command of a run that repeats the last one, with what is given changed.
+
+    The last run is that of the folder of reports, which follows from `out` if it is not said.
+    """
+    spec, profile, out = find_study(study), given.get("profile"), given.get("out")
     if task not in TASKS:
         raise SpecError(f"--task must be one of {', '.join(TASKS)}, got {task!r}{nearest_name(task, TASKS)}")
     check_cell(spec, task, cell, None)
-    out, profile = given.get("out"), given.get("profile")
-    last = last_manifest(spec, out)
+    last = last_manifest(spec, reports or out)
     if not last and profile is None:
         raise SpecError(f"{spec.name} has not run in {_reports(out)} yet; run: {_command(study, out)}")
-    options: dict[str, Any] = {"study": study} | (last and RunOptions.of_manifest(study, last).model_dump())
+    options = (last and RunOptions.of_manifest(last).model_dump()) or {}
     if profile is not None:
         options.pop("reps", None)  # those of the last run's profile
     options |= {name: value for name, value in given.items() if value is not None}
-    options |= {"refresh_task": task, "refresh_cell": cell}
     check_cell(spec, task, cell, options.get("profile"))
     return RunOptions(**options), last.get("command", "")
+
+
+def finished_report(study: str, options: RunOptions) -> Path | None:
+    """Return the page of a run of which everything is stored; None if something has to be made or fetched.
+
+    That is a comparison with the manifest of the last run. Nothing is stored for good where the user's own
+    server is to show all runs.
+    """
+    spec = find_study(study)
+    folder = folder_of_run(options.reports.resolve(), spec.name, options.profile) / spec.name
+    if os.environ.get("PREFECT_API_URL") or not (folder / MANIFEST).exists():
+        return None
+    brought = tables_at_hand(spec, options)
+    if brought is None:
+        return None
+    whole, tables = spec.on(brought)
+    return report_at(folder, whole, options, tables)
+
+
+def headline_of(page: Path) -> str:
+    """Return the sentence that a report begins with."""
+    return str(read_json(page.with_name("card.json"))["headline"])
 
 
 def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataFrame]:
@@ -144,7 +169,7 @@ def _distinct_names(runs: Sequence[Path]) -> list[str]:
     return [f"run {i}" for i in range(1, len(runs) + 1)]
 
 
-def rebuild_reports(studies: list[str] | None, out: str | None) -> tuple[Path, list[str]]:
+def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[Path, list[str]]:
     """Render the reports of studies from their stored results; return the index and their names."""
     if not can_draw():
         raise SpecError(NO_SPACE)
@@ -161,7 +186,7 @@ def rebuild_reports(studies: list[str] | None, out: str | None) -> tuple[Path, l
         write_report(spec, results, manifest)
     rebuilt = [spec.name for spec, _, _ in stored]
     if SCORECARD in names:
-        _rebuild_scorecard(folder)
+        write_scorecard(folder)
         rebuilt.append(SCORECARD)
     index = write_index(folder)
     for name in rebuilt:
@@ -192,7 +217,7 @@ def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
     path = _reports(out) / spec.name / "manifest.json"
     try:
         manifest = read_json(path)
-        RunOptions.of_manifest(spec.name, manifest)
+        RunOptions.of_manifest(manifest)
         reason = "" if isinstance(manifest["command"], str) else "its command is no text"
     except (FileNotFoundError, NotADirectoryError):
         return {}
@@ -224,40 +249,16 @@ def _reports(out: str | Path | None) -> Path:
     return Path(out or REPORTS).resolve()
 
 
-def judged(folder: Path, tasks: Tasks, options: RunOptions, command: str = "") -> Outcome:
-    """Judge every claim on the results in a folder, and write the scorecard; the rest is for the record."""
-    settings = options.model_dump(include={"profile", "seed"})
-    specs, tables, context = _evidence_in(folder, settings | {"command": command or COMMAND})
-    plain = [spec.model_dump(mode="json") for spec in specs]
-    inputs = [plain, context["evidence"], str(folder), *settings.values()]
-    code = [score.__module__, *{module for spec in specs for module in spec.modules()}]
-    key = cache_key("scorecard", code, *inputs, of_page=True)
-    paths = {name: str(path) for name, path in tables.items()}
-    record = tasks.run(score, key, specs, paths, str(folder / SCORECARD), context, again=False)
-    index = write_index(folder)
+def write_scorecard(folder: Path) -> Path:
+    """Judge every claim on the results in a folder of reports, and return the scorecard's page."""
+    specs, tables, context = _evidence_in(folder)
+    page = scorecard_page(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
+    write_index(folder)
     share_report(folder / SCORECARD)
-    return Outcome(
-        report=Path(record["report"]),
-        index=index,
-        headline=record["headline"],
-        results=folder / SCORECARD / "results.parquet",
-        headline_cells=[],
-    )
+    return page
 
 
-def _rebuild_scorecard(folder: Path) -> None:
-    """Judge every claim again on the results in a folder, without a server."""
-    context = {"profile": "", "seed": RunOptions(study=SCORECARD).seed, "command": COMMAND}
-    with suppress(OSError, ValueError):  # it has not been judged before
-        last = read_json(folder / SCORECARD / "manifest.json")
-        context |= {name: last[name] for name in context if name in last}
-    specs, tables, context = _evidence_in(folder, context)
-    write_scorecard(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
-
-
-def _evidence_in(
-    folder: Path, context: dict[str, Any]
-) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
+def _evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
     """Return the claims' studies, the whole results in a folder, and a context that names them."""
     readable = {spec.name: spec for spec in readable_studies()}
     specs = [readable[name] for name in load_scorecard().studies if name in readable]
@@ -269,6 +270,10 @@ def _evidence_in(
         except (OSError, ValueError):
             continue
         if manifest.get("results_sha256") == sha256:
-            evidence[name] = {"sha256": sha256, **{key: manifest.get(key) for key in ("profile", "commit")}}
+            facts = {key: manifest.get(key) for key in ("profile", "seed", "commit")}
+            evidence[name] = {"sha256": sha256, **facts}
             tables[name] = table
-    return specs, tables, {"study": SCORECARD, **context, "started": now(), "evidence": evidence}
+    of_first = next(iter(evidence.values()), {"profile": "", "seed": RunOptions().seed})
+    same = {key: of_first[key] for key in ("profile", "seed")}
+    context = {"study": SCORECARD, **same, "command": COMMAND, "started": now(), "evidence": evidence}
+    return specs, tables, context

@@ -11,7 +11,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.problems.problem import Draw, DrawsFromPopulation, Problem
-from tasks.run.resources import one_blas_thread
+from tasks.run.threads import one_blas_thread
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 

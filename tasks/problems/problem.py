@@ -226,6 +226,11 @@ class DatasetSource(RowSource, ABC):
         """The public description of the dataset."""
         return get_dataset(self.source)
 
+    @property
+    def file_type(self) -> str:
+        """The ending of a file of `prepare`: ``.parquet``, ``.npz`` or ``.json``."""
+        return ".parquet"
+
     def columns(self) -> tuple[Column, ...]:
         """Return the registered columns that the problem reads."""
         return self.about.columns
@@ -238,8 +243,8 @@ class DatasetSource(RowSource, ABC):
         return None
 
     @abstractmethod
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
-        """Prepare a dataset once, and return the suffix and content of the file."""
+    def prepare(self, table: DatasetRef) -> bytes:
+        """Prepare a dataset once, and return the content of the file."""
 
     @abstractmethod
     def load(self, path: Path) -> Any:
@@ -303,6 +308,12 @@ class Block:
         names = list(dict.fromkeys(cell.estimator for cell in self.cells))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much memory one draw of its data takes."""
+        n = self.replicates.n
+        return max(self.problem.n_bytes(n), 8 * self.problem.elements(n))
 
     def described(self) -> dict[str, Any]:
         return {

@@ -33,7 +33,7 @@ from dpalgos.models.families import family_class, get_family
 from dpalgos.models.risk import Risk, minimize
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import DISTINCT
-from tasks.problems.analyst_table import AnalystTable
+from tasks.problems.analyst_table import AnalystTable, DerivedColumn
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.file_units import AT_CENTERS, FileUnits
 from tasks.problems.formula import FormulaColumns
@@ -289,12 +289,16 @@ class RegisteredTable(DatasetSource, ABC):
         """The column of user ids; empty where rows are protected."""
         return self.analyst_table.user_id if self.analyst_table else ""
 
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+    @property
+    def file_type(self) -> str:
+        return ".json" if self.about.kind == "frames" else ".parquet"
+
+    def prepare(self, table: DatasetRef) -> bytes:
         """Put the columns into their units; for frames return only the units, since they are read again."""
         about = self.about
         if isinstance(table, FramesRef):
-            return ".json", json.dumps(scales(table, about, self.units).to_dict()).encode()
-        return ".parquet", table_bytes(self._prepared(read_table(table)))
+            return json.dumps(scales(table, about, self.units).to_dict()).encode()
+        return table_bytes(self._prepared(read_table(table)))
 
     def _prepared(self, rows: pd.DataFrame) -> PreparedTable:
         prepared = prepare_table(
@@ -327,22 +331,32 @@ class RegisteredTable(DatasetSource, ABC):
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.analyst_table.columns if self.analyst_table else ()
+        formulas = (
+            each.derived
+            for each in declared
+            if isinstance(each, DerivedColumn) and each.name in self.covariates
+        )
+        formula = next(formulas, None)
+        covariates = formula.reading.right if formula else self.covariates
         categories = {
             column.name: column.declared.table_columns
             for column in declared
-            if column.categories and set(column.declared.table_columns) & set(self.covariates)
+            if column.categories and {column.name, *column.declared.table_columns} & set(covariates)
         }
-        indicators = [name for group in categories.values() for name in group]
+        indicators = [*categories, *(name for group in categories.values() for name in group)]
         levels = {column.name: column.categories for column in declared if column.categories}
         guesses = guesses.by_column(levels)
-        guesses.check_names({*self.covariates, *levels, *([self.response] if self.response else [])})
+        others = {name for column in declared for name in (column.name, *column.declared.table_columns)}
+        guesses.check_names({*covariates, *others, *([self.response] if self.response else [])})
         return DeclaredRows(
-            numbers=tuple(self.about.column(name) for name in self.covariates if name not in indicators),
+            numbers=tuple(self.about.column(name) for name in covariates if name not in indicators),
             categories=categories,
             response=self.about.column(self.response) if self.response else None,
             family=self.family,
             guesses=guesses,
             offset=self.offset,
+            formula=formula,
+            levels=levels,
         )
 
     def sample_of(self, prepared: PreparedTable, mask: np.ndarray) -> dpalgos.Sample:

@@ -27,8 +27,8 @@ from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
 from tasks.release.request import ReleaseRequest, public_keywords
 from tasks.release.table import ReleaseRows
-from tasks.run.resources import map_on_cluster
 from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
+from tasks.workers import map_on_workers
 
 # Parameters that the budget, the rows or the structure of the model decide.
 _ELSEWHERE = ("epsilon", "delta", "calibration", "public_X", INTERCEPT, OFFSET)
@@ -152,7 +152,7 @@ def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[Re
         try:
             plan = rehearse_release(name, *shape, keywords, streamed=True)
             if isinstance(table, PartitionedTable):
-                return plan, Sample(PartitionedRows(table.partitions, map_on_cluster))
+                return plan, Sample(PartitionedRows(table.partitions, map_on_workers))
             return plan, Sample(StreamedRows(table, rows.n_rows))
         except StreamRefused:
             if isinstance(table, PartitionedTable):

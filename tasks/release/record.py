@@ -19,9 +19,11 @@ from typing import Any
 
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
+from reports.writing import words
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.release.plan import EVENT_FIELDS
+from tasks.release.preparation import preparation_of
 from tasks.release.release import Release
 from tasks.release.request import is_bound
 
@@ -55,10 +57,12 @@ def record_of(released: Release) -> dict[str, Any]:
         "covers": shown["covers"],
         "interval_note": shown["interval_note"],
         "fit": shown["fit"],
+        "fit_note": shown["fit_note"],
         "binned_fit": shown["binned_fit"],
         "public_shape": shown["public_shape"],
         "events": events,
         "public": list(_public(released)),
+        "parameters": dict(plan.question.parameters),
         "risk": facts["risk"],
         "ledger": {
             "charge": charge.id,
@@ -72,10 +76,38 @@ def record_of(released: Release) -> dict[str, Any]:
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],
+        "methods": _methods(released, shown),
     }
     mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
     deployment = _deployment(released, shown, mechanisms)
     return {"record_version": VERSION, "deployment": deployment, "release": release}
+
+
+def _methods(released: Release, shown: Mapping[str, Any]) -> str:
+    """Return a paragraph for the methods section of a paper."""
+    plan, model, config = released.plan, _model_facts(released), released.plan.request.config
+    estimator, unit = plan.request.estimator, shown["unit"]
+    relation = estimator.relation or Relation.CENTRAL
+    what = model["formula"] if plan.request.by_formula else words([*config.columns.x])
+    of = f"{model['response']} on {what}" if model["response"] and not plan.request.by_formula else what
+    references = words([f"{name} against {level}" for name, level in model["references"].items()])
+    version = released.facts["software"].get("dpcost", "")
+    sentences = (
+        f"We estimated {of} from {shown['n']:,} {unit}s by {estimator.title} ({estimator.reference}; "
+        f"dpcost {version}).",
+        preparation_of(plan.request),
+        f"Reference levels: {references}." if references else "",
+        "Columns, bounds, levels and settings were fixed before the program read the data.",
+        f"The estimates are differentially private for each {unit} at ε = {shown['epsilon']:g}, "
+        f"δ = {shown['delta']:g}: neighboring data are {_REPLACED[relation]}.",
+        "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
+        f"All releases from these data spend ε = {shown['spent_epsilon']:.3g} of a total of "
+        f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g}.",
+        f"{released.level:.0%} intervals count sampling and noise. {shown['covers']}"
+        if released.level
+        else "",
+    )
+    return " ".join(filter(None, map(str.strip, sentences)))
 
 
 def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) -> dict[str, dict[str, Any]]:
@@ -84,7 +116,7 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
     config, estimator = request.config, request.estimator
     relation = estimator.relation or Relation.CENTRAL
     unit = relation.unit_of_privacy
-    columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
+    columns = ", ".join(request.named_columns)
     by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
     return {
         "product": {
@@ -99,7 +131,7 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
             "bound_on_input_distance": f"one {unit}",
             "output_measure": "hockey-stick divergence, (ε, δ)",
             "data_domain": f"tables of {n_units} {unit}s with columns {columns}",
-            "unprotected_quantities": f"the number of {unit}s, {n_units}. {request.missing_cells}",
+            "unprotected_quantities": f"the number of {unit}s, {n_units}. {shown['preparation']}",
         },
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
@@ -164,7 +196,7 @@ def _public(released: Release) -> Iterator[dict[str, str]]:
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
-        if column.name in {*config.columns.x, config.columns.y}:
+        if column.name in plan.request.named_columns:
             yield fact(f"column {column.name}", _declared(column), column.source)
 
 
@@ -188,14 +220,17 @@ def _model_facts(released: Release) -> dict[str, Any]:
     request = released.plan.request
     config, study = request.config, request.study
     declared = request.table.columns if request.table else ()
-    used = {*config.columns.x, *(name for each in declared for name in each.uses)}
     return {
         "n": released.plan.rows.n_units,
-        "missing_cells": request.missing_cells,
-        "response": config.columns.y or "",
+        "preparation": preparation_of(request),
+        "response": (config.columns.y or "").removeprefix("~ "),
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),
         "references": dict(request.by_formula.design.references)
         if request.by_formula
-        else {each.name: each.categories[0] for each in declared if each.categories and each.name in used},
+        else {
+            each.name: each.categories[0]
+            for each in declared
+            if each.categories and each.name in config.columns.x
+        },
     }

@@ -23,10 +23,11 @@ from dpalgos.typing import FloatArray
 from tasks.problems.file_units import AT_CENTERS
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
+from tasks.release.preparation import preparation_of
 from tasks.release.request import ReleaseRequest
 from tasks.release.spending import room_in, spent_of
 from tasks.release.table import read_rows
-from tasks.run.resources import one_blas_thread
+from tasks.run.threads import one_blas_thread
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class Release:
             "replayed": self.replayed,
             "n": self.plan.rows.n_units,
             "unit": self.plan.request.estimator.unit_of_privacy,
-            "missing_cells": self.plan.request.missing_cells,
+            "preparation": preparation_of(self.plan.request),
             "charge": self.charge.id,
             **spent_of(self.account),
             "interval": self.interval,
@@ -113,6 +114,7 @@ class Release:
             "interval_note": str(self.answer.get("interval_note", "")),
             "risk": self.facts["risk"],
             "fit": dict(self.answer.get("fit", {})),
+            "fit_note": str(self.answer.get("fit_note", "")),
             "binned_fit": dict(self.answer.get("binned_fit", {})),
             "public_shape": self.answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
         }
@@ -204,10 +206,12 @@ def _fit(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
     has_intercept = names[-1] == AT_CENTERS
     unit, center = (plan.rows.units.factor[-1], plan.rows.units.offset[-1]) if has_intercept else (1.0, 0.0)
     ones = len(names) - 1 if has_intercept else None
-    released = drawn.goodness(ones)
+    released = drawn.goodness(ones, plan.rows.units.reach)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}
+    note = {"fit_note": released.pop("fit_note")} if "fit_note" in released else {}
     return {
+        **note,
         **({"fit": in_units(released, float(unit))} if released else {}),
         **({"binned_fit": plain} if plain else {}),
     }

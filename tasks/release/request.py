@@ -83,26 +83,14 @@ class ReleaseRequest:
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
-        return self.by_formula.basis.offset_bounds if self.by_formula else None
+        return self.by_formula.design.offset_bounds if self.by_formula else None
 
     @property
-    def missing_cells(self) -> str:
-        """What becomes of rows with a missing cell, in words; how many there are stays private."""
-        table, columns = self.table, self.config.columns
-        used = (
-            table.needed(each for each in table.columns if each.name in {*columns.x, columns.y})
-            if table
-            else ()
-        )
-        imputed = [f"of {each.name} are taken as {each.impute}" for each in used if each.impute is not None]
-        if table and table.missing == "drop" and columns.y and not columns.user_id:
-            rule = (
-                "Rows with a missing cell are left out: they count in the number of rows, and add zeros to "
-                "every sum"
-            )
-        else:
-            rule = "No row is left out: a file with a missing cell is refused"
-        return rule + f", but missing cells {' and '.join(imputed)}" * bool(imputed) + "."
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns of the file that the answer is made from."""
+        asked = tuple(filter(None, (*self.config.columns.x, self.config.columns.y)))
+        uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
+        return tuple(dict.fromkeys(name for each in asked for name in uses.get(each, (each,))))
 
     @property
     def unit(self) -> str:

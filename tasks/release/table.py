@@ -33,6 +33,7 @@ from data.tables.reading import (
     n_rows_stated,
     opened_table,
 )
+from dpalgos.goodness import farthest
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
@@ -132,6 +133,9 @@ def table_as_declared(
             "response": [center, scale],
             **({"response_transform": known[y].transform} if known[y].transform else {}),
         },
+        reach=None
+        if family
+        else (*farthest(columns[name] for name in names), 1.0, *farthest([columns[response]])),
     )
     rows, y_declared = np.zeros((len(read.kept), X.shape[1] + 1)), np.zeros(len(read.kept))
     rows[read.kept] = np.column_stack([X, np.ones(len(X))])

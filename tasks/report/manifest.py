@@ -4,6 +4,8 @@ import os
 import platform
 import shlex
 import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,12 +15,13 @@ import numpy as np
 
 import dpalgos
 from data.store.code_digest import code_digest
-from data.store.folders import PROJECT_ROOT, home, read_json
-from data.store.references import DatasetRef
+from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
-from tasks.cache import Record
+from reports.charts.picture import can_draw
+from tasks.cache import CachedFile, digest, facts_of
 from tasks.problems.problem import BringsPublicRows
+from tasks.run.tables import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
@@ -69,18 +72,82 @@ NOT_FOR_PUBLICATION = (
     "NOT FOR PUBLICATION: errors are distances to the true answer on data of your own, and answers without "
     "privacy are among them; publish what dpcost release answers"
 )
-_CONTENTS = 5  # of a file that changed, which its report names
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 _PACKAGES = ("prefect", "numpy", "scipy", "pandas", "pyarrow", "statsmodels", "vl-convert-python")
 
 
-def build_manifest(
-    spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
-) -> dict[str, Any]:
-    options: RunOptions = context["options"]
-    cell, study = _example_cell(spec, options.profile), options.study
+MANIFEST = "manifest.json"
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOfStudy:
+    """What a manifest says of a run."""
+
+    study: str  # its name or its file, as it was typed
+    options: RunOptions
+    command: str = ""
+    started: str = field(default_factory=now)
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """A results table that is written, and a digest of what it is made of."""
+
+    path: Path
+    sha256: str
+    made_of: str
+    parts: tuple[CachedFile, ...] = ()
+
+
+def report_key(spec: StudySpec, options: RunOptions, tables: Tables) -> str:
+    """Return a digest of all that a report, and each number on it, is made of."""
+    plain = spec.model_dump(mode="json")
+    data = [[table.sha256, table.reasons] for table in tables.values()]  # why, for a stand-in
+    settings = [options.profile, options.reps or spec.replicates[options.profile], options.seed]
+    how = [] if can_draw() else ["without pictures"]
+    return digest(["tasks.report.write", *spec.modules()], plain, data, settings, *how, of_page=True)
+
+
+def results_at(folder: Path, made_of: str) -> StudyResults | None:
+    """Return the results table in a folder if its manifest says that it is made of this, and it is whole."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        if manifest["made_of"]["results"] == made_of and _are_whole(folder, manifest, ("results.parquet",)):
+            return StudyResults(folder / "results.parquet", manifest["results_sha256"], made_of)
+    except _UNREADABLE:
+        pass
+    return None
+
+
+def report_at(folder: Path, spec: StudySpec, options: RunOptions, tables: Tables) -> Path | None:
+    """Return the page in a folder if its manifest says that it is made of this, and all files are whole."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        is_same = manifest["made_of"]["report"] == report_key(spec, options, tables)
+        if is_same and _are_whole(folder, manifest, manifest["files"]):
+            return folder / "report.html"
+    except _UNREADABLE:
+        pass
+    return None
+
+
+def _are_whole(folder: Path, manifest: dict[str, Any], names: Iterable[str]) -> bool:
+    return all(sha256_file(folder / name) == manifest["files"][name] for name in names)
+
+
+def build_manifest(spec: StudySpec, run: RunOfStudy, tables: Tables, results: StudyResults) -> dict[str, Any]:
+    options, study = run.options, run.study
+    options = options.model_copy(update={"reps": options.reps or spec.replicates[options.profile]})
     again = [study, *(["--out", options.out] if options.out else [])]
-    code = spec.modules()
+    code, cell = spec.modules(), _example_cell(spec, options.profile)
     file = Path(study).name if study.endswith(".toml") else f"flows/studies/{study}.toml"
+    made = [str(facts["at"]) for part in results.parts if "at" in (facts := facts_of(part.path))]
+    new = sum(at >= run.started for at in made)
+    own = tables.get(spec.name) if spec.analyst_table else None
     return {
         "study": {"name": spec.name, "file": file, "sha256": spec.sha256},
         **({"warning": NOT_FOR_PUBLICATION} if spec.analyst_table else {}),
@@ -90,13 +157,15 @@ def build_manifest(
             "computing": code_digest(["tasks.run.block", "tasks.run.collect", *code]),
             "rendering": code_digest(["tasks.report.write", *code], of_page=True),
         },
-        "data": [{**table.to_dict(), "path": _below_home(table.path)} for table in tables],
+        "made_of": {"results": results.made_of, "report": report_key(spec, options, tables)},
+        "data": [{**table.to_dict(), "path": _below_home(table.path)} for table in tables.values()],
         **({"public": spec.public_rows.facts} if spec.public_rows else {}),
-        "results_sha256": results["sha256"],
+        "results_sha256": results.sha256,
         "packages": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         **options.recorded(),
-        **{key: context[key] for key in ("command", "started")},
+        "command": run.command or options.command(study),
+        "started": run.started,
         "replicates_rule": spec.replicates_rule,
         "finished": now(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
@@ -104,33 +173,16 @@ def build_manifest(
             {"estimator": estimator, "form": form, "shares": shares}
             for (estimator, form), shares in budget_split(spec).items()
         ],
-        "not_run": context.get("not_run", {}),
-        "blocks": context.get("blocks", {}),
-        "earlier_contents": context.get("earlier_contents", []),
+        "not_run": spec.not_run,
+        "blocks": {"computed": new, "stored": len(made) - new},
+        "earlier_contents": earlier_contents(results.path.parent, own.name, own.source_sha256) if own else [],
         "ledger": {"epsilon_spent": 0.0, "note": "research runs charge no ledger"},
         "rerun_commands": [
-            shlex.join(options.command()),
+            options.command(study),
             shlex.join(["dpcost", "rerun", *again, "--task", "run_block", "--cell", cell]),
             shlex.join(["dpcost", "report", *again]),
         ],
     }
-
-
-def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:
-    """Return which other contents of a dataset's file earlier reports in a folder were made from."""
-    try:
-        last = read_json(folder / "manifest.json")
-        sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
-        contents = [dict(one) for one in last.get("earlier_contents", [])]
-        contents.append({"source_sha256": sha256, "finished": str(last["finished"])})
-    except (OSError, ValueError, KeyError, TypeError, StopIteration):
-        return []
-    latest = {one["source_sha256"]: one for one in contents}
-    return [one for one in latest.values() if one["source_sha256"] != content][-_CONTENTS:]
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def commit() -> str:

@@ -17,8 +17,7 @@ from typing import Any
 import pandas as pd
 
 from data.errors import StoreError
-from data.store.folders import REPORTS, atomic_write, closed_folder, read_json, read_small
-from data.store.references import DatasetRef
+from data.store.folders import REPORTS, atomic_write, closed_folder, read_json, read_small, sha256_file
 from data.store.shared import (
     VARIABLE,
     read_all_shared,
@@ -32,34 +31,27 @@ from reports.analysis.results import EXHIBITS
 from reports.page import StudyPage
 from reports.pages.history import MOST, Entry, render_history
 from reports.pages.index import Card, render_index
-from tasks.cache import UNCACHED, CacheKey, Record, cache_key, located, written
-from tasks.errors import guarded
+from tasks.cache import digest
 from tasks.report.build_page import build_page
-from tasks.report.manifest import build_manifest
+from tasks.report.manifest import MANIFEST
 from tasks.study.spec import StudySpec
 
 _SPARK = 60  # values on the index
 FOLDER = "reports"  # of the shared store
-MANIFEST = "manifest.json"
+_TABLES = ("results.parquet", "timings.parquet")
 
 _log = logging.getLogger(__name__)
 
 
-@guarded
-def render(
-    key: CacheKey, spec: StudySpec, tables: list[DatasetRef], results: Record, context: dict[str, Any]
-) -> Record:
-    """Write the report of a run next to its results table; return the manifest's record with the headline."""
-    return write_report(spec, located(results), build_manifest(spec, tables, results, context), key)
-
-
 def write_report(
-    spec: StudySpec, results_path: Path, manifest: dict[str, Any], key: CacheKey = UNCACHED
-) -> Record:
-    """Write all files of a report except the results table, the manifest last."""
+    spec: StudySpec, results_path: Path, manifest: dict[str, Any], exhibits: bytes | None = None
+) -> Path:
+    """Write all files of a report except the results table, the manifest last; return the page."""
     out = results_path.parent
     if spec.analyst_table is not None:
         closed_folder(out)
+    if exhibits is not None:
+        atomic_write(out / EXHIBITS, exhibits)
     page, results = page_of(spec, results_path, manifest)
     from reports.pages.study import render_study  # what draws is loaded where something is drawn
 
@@ -69,14 +61,13 @@ def write_report(
     files |= history_files(page, entries)
     past = [entry.value for entry in entries if entry.profile == manifest["profile"]]
     files["card.json"] = replace(card, history=past[-_SPARK:]).to_json().encode()
-    return written(
-        key,
-        out / "manifest.json",
-        json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
-        files,
-        headline=card.headline,
-        report=str(out / "report.html"),
-    )
+    for name, content in files.items():
+        atomic_write(out / name, content)
+    names = [*files, EXHIBITS, *_TABLES]
+    digests = {name: sha256_file(out / name) for name in names if (out / name).exists()}
+    content = json.dumps({**manifest, "files": digests}, indent=1, ensure_ascii=False).encode()
+    atomic_write(out / MANIFEST, content)
+    return out / "report.html"
 
 
 def page_of(spec: StudySpec, results_path: Path, manifest: dict[str, Any]) -> tuple[StudyPage, pd.DataFrame]:
@@ -101,7 +92,7 @@ def write_index(out: Path) -> Path:
     private = any(not path.parent.stat().st_mode & 0o077 for path in paths)
     contents = {str(path): _content(path) for path in paths}
     made_of = [private, *(hashlib.sha256(content).hexdigest() for content in contents.values())]
-    mark = f"<!-- {cache_key('index', [render_index.__module__], made_of, of_page=True)} -->\n".encode()
+    mark = f"<!-- {digest([render_index.__module__], 'index', made_of, of_page=True)} -->\n".encode()
     if index.exists() and _content(index).endswith(mark):
         return index
     cards = [card for path, content in contents.items() if (card := card_of(content, path))]

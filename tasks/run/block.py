@@ -1,31 +1,30 @@
-"""Prepare the data of a panel once for all its blocks; compute a block of cells, or one cell of it."""
+"""Prepare the data of a panel once for all its blocks; compute a block of cells."""
 
+import io
 import json
 import os
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import dpalgos
-from data.errors import StoreError
-from data.store.folders import home
 from data.store.references import DatasetRef
-from data.store.shared import VARIABLE
 from dpalgos.accounting.amplification import CENTRAL_NOTES
-from reports.analysis.results import selections_path, timings_path, to_parquet_bytes, validate_results
-from tasks.cache import CacheKey, Record, at_hand, brought, find_record, written
+from reports.analysis.results import validate_results
+from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DatasetSource, Draw, Problem
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.run.resources import computed, one_blas_thread, shares_of, threads_now
+from tasks.run.threads import one_blas_thread, threads_now
 
 _MANY_COLUMNS = 500  # from which products with the rows are what takes time
 _COLUMNS_PER_FIT = 10  # as many fits at once as make products fast and need little memory next to the rows
@@ -36,31 +35,24 @@ Selected = dict[str, dict[str, int]]  # by cell: how often each column was selec
 def compute_block(
     block: Block,
     prepared: Any = None,
-    only: str | None = None,
     selected: Selected | None = None,
     timings: list[pd.DataFrame] | None = None,
-    tell: Callable[[float], object] = lambda share: None,
 ) -> pd.DataFrame:
-    """Compute the results table of a block's cells, or of the cell with key ``only``.
-
-    Fill ``selected`` and ``timings`` if they are given; call ``tell`` from time to time with the share that
-    is done.
-    """
-    problem, replicates = block.problem, block.replicates
-    cells = [cell for cell in block.cells if only in (None, cell.key)]
-    outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in cells}
-    draws = problem.draws(replicates, prepared)
+    """Compute the results table of a block's cells; fill ``selected`` and ``timings`` if they are given."""
+    problem = block.problem
+    outcomes: dict[str, list[_Outcome]] = {cell.key: [] for cell in block.cells}
+    draws = problem.draws(block.replicates, prepared)
     del prepared  # rows that a draw has copied in another order need no memory any more
     for draw in draws:
-        answered = _answered(block, draw, {cell.question for cell in cells}, tell)
-        for cell in cells:
+        answered = _answered(block, draw)
+        for cell in block.cells:
             outcome = answered[cell.question]
             outcomes[cell.key].append(outcome)
             if selected is not None and outcome.selected:
                 selected[cell.key] = outcome.selected
     if timings is not None:
-        timings.extend(_times(cell, block, outcomes[cell.key]) for cell in cells)
-    parts = [_rows(cell, block, problem, outcomes[cell.key]) for cell in cells]
+        timings.extend(_times(cell, block, outcomes[cell.key]) for cell in block.cells)
+    parts = [_rows(cell, block, problem, outcomes[cell.key]) for cell in block.cells]
     rows = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
@@ -79,14 +71,11 @@ class _Outcome:
     reported: dict[str, float]  # metrics that the estimator reports of itself
 
 
-def _answered(
-    block: Block, draw: Draw, wanted: set[str], tell: Callable[[float], object]
-) -> dict[str, "_Outcome"]:
-    """Return the outcome of each wanted question.
+def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
+    """Return the outcome of each question.
 
     Where columns are many, cells run side by side, those of one estimator next to each other. What runs
-    together follows from the block alone: rounding, and thus an answer, must not depend on what else is
-    wanted.
+    together follows from the block alone: rounding, and thus an answer, depends on it.
     """
     asking: dict[str, Cell] = {}
     for cell in block.cells:
@@ -97,23 +86,12 @@ def _answered(
     answered: dict[str, _Outcome] = {}
     by_estimator = sorted(asking.values(), key=lambda cell: order.index(cell.estimator))
     for group in (by_estimator[i : i + together] for i in range(0, len(by_estimator), together)):
-
-        def passed(n_passes: int, group: list[Cell] = group) -> None:
-            """Tell which share is done; a fit of so many iterations makes about as many passes."""
-            expected = max(cell.params.get("n_iterations", 1) for cell in group)
-            part = len(answered) + len(group) * min(n_passes / expected, 1)
-            done = draw.first - block.replicates.first + draw.replicates * part / len(asking)
-            tell(done / block.replicates.count)
-
-        passed(0)
-        if wanted.isdisjoint(cell.question for cell in group):
-            continue
         if together == 1:
             answered[group[0].question] = _run_cell(group[0], block, draw)
             continue
         runs = [partial(_run_cell, cell, block, draw) for cell in group]
         for cell, (outcome, seconds) in zip(
-            group, draw.sample.side_by_side(runs, passed, threads_now), strict=True
+            group, draw.sample.side_by_side(runs, threads=threads_now), strict=True
         ):
             answered[cell.question] = replace(outcome, seconds=seconds / draw.replicates)
     return answered
@@ -214,67 +192,42 @@ def _labels(cell: Cell, block: Block) -> dict[str, Any]:
 
 
 @guarded
-def run_block(
-    key: CacheKey, block: Block, design: Record | None, path: str, only: str | None = None
-) -> Record:
-    """Write a block's rows to ``path`` below the home, or ``only`` one cell's among those stored there."""
-    size = block.problem.n_bytes(block.replicates.n)
-    stored = None if only is None else find_record(key.name)  # here, since other machines may lack it
-    return computed(size, _stored_block, key, block, design, path, only, stored)
-
-
-@guarded
-def _stored_block(
-    key: CacheKey, block: Block, design: Record | None, path: str, only: str | None, stored: Record | None
-) -> Record:
-    """Compute a block and write its files, in whatever process or machine."""
+def write_block(result: CachedFile, block: Block, design: CachedFile | None) -> None:
+    """Compute a block and write its file, in whatever process or machine."""
     one_blas_thread()
-    key.require_same_code()
-    problem, target = block.problem, home() / path
-    choices = selections_path(target)
+    result.require_same_code()
     selected: Selected = {}
-    if only is not None:
-        if stored is None or not at_hand(stored):
-            raise StoreError(
-                f"{target} is not there as it was stored; let all machines name one shared store in "
-                f"{VARIABLE}, or run the whole block again, without --cell"
-            )
-        if choices.name in stored.get("attached", {}):
-            selected = json.loads(choices.read_bytes())
     parts: list[pd.DataFrame] = []
-    tell = shares_of(key.name)
-    rows = compute_block(block, load_prepared(problem, design), only, selected, parts, tell)
+    rows = validate_results(compute_block(block, load_prepared(block.problem, design), selected, parts))
     times = pd.concat(parts)
-    seconds = float(times["seconds"].sum())
-    if only is not None:
-        rows = _among_stored(rows, target, block, only)
-        times = _among_stored(times, timings_path(target), block, only)
-    attached = {timings_path(target).name: to_parquet_bytes(times)}
-    if selected:
-        attached[choices.name] = json.dumps(selected, sort_keys=True).encode()
-    what = f"{block.replicates.study} {block.title}"
-    made = {"what": what, "host": socket.gethostname(), "process": os.getpid()}
-    content = to_parquet_bytes(validate_results(rows))
-    return written(key, target, content, attached, seconds=seconds, made=made)
+    made = {
+        "what": f"{block.replicates.study} {block.title}",
+        "where": f"{socket.gethostname()} (process {os.getpid()})",
+        "seconds": float(times["seconds"].sum()),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    timed = rows.merge(times, on=["study", "cell", "replicate"], how="left", validate="many_to_one")
+    result.write(table_with_facts(timed, {**made, "selected": selected}))
 
 
-def _among_stored(rows: pd.DataFrame, path: Path, block: Block, only: str) -> pd.DataFrame:
-    stored = pd.read_parquet(path)
-    order = {cell.key: place for place, cell in enumerate(block.cells)}
-    together = pd.concat([stored[stored["cell"] != only], rows])
-    return together.sort_values("cell", key=lambda keys: keys.map(order), kind="stable")
+def table_with_facts(rows: pd.DataFrame, facts: dict[str, Any]) -> bytes:
+    """Return a table as a Parquet file with checksums, which says the facts of itself."""
+    table, buffer = pa.Table.from_pandas(rows, preserve_index=False), io.BytesIO()
+    facts_of_file = {FACTS: json.dumps(facts, sort_keys=True).encode()}
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), **facts_of_file})
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    return buffer.getvalue()
 
 
 @guarded
-def prepare(key: CacheKey, problem: DatasetSource, table: DatasetRef) -> Record:
-    """Prepare a panel's dataset, and return the record of the file."""
-    suffix, content = problem.prepare(table)
-    return written(key, home() / "cache" / "designs" / f"{key}{suffix}", content)
+def write_design(result: CachedFile, problem: DatasetSource, table: DatasetRef) -> None:
+    """Prepare a panel's dataset, and write the file."""
+    result.write(problem.prepare(table))
 
 
-def load_prepared(problem: Problem, design: Record | None) -> Any:
-    """Return what `prepare` stored, as the problem draws from it; None for simulated data."""
+def load_prepared(problem: Problem, design: CachedFile | None) -> Any:
+    """Return what `write_design` stored, as the problem draws from it; None for simulated data."""
     if design is None:
         return None
     assert isinstance(problem, DatasetSource)
-    return problem.load(brought(design))
+    return problem.load(design.stored_path())

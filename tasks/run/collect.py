@@ -1,36 +1,38 @@
 """The results table of a study: collected from all blocks, and read again."""
 
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from data.store.folders import open_regular
-from reports.analysis.results import ResultsError, timings_path, to_parquet_bytes, validate_results
-from tasks.cache import CacheKey, Record, brought, written
+from data.store.folders import atomic_write, open_regular, read_json
+from reports.analysis.results import ResultsError, to_parquet_bytes, validate_results
 from tasks.errors import SpecError, guarded
 
+RESULTS = "results.parquet"
 _SAME_IN_ALL_PANELS = ["estimator", "form", "steps", "calibration", "epsilon", "delta_rule", "n", "s"]
 
 
 @guarded
-def collect(key: CacheKey, parts: list[Record], audits: list[Record], out: str) -> Record:
-    """Write ``results.parquet`` from parts and audits, and apart the times, which alone vary."""
-    files = [brought(part) for part in parts]
-    rows = pd.concat(map(pd.read_parquet, files), ignore_index=True)
-    rows = validate_results(_with_audits(rows, audits))
-    measured = [
-        timings_path(file)
-        for part, file in zip(parts, files, strict=True)
-        if timings_path(file).name in part.get("attached", {})
-    ]
-    times = to_parquet_bytes(pd.concat(map(pd.read_parquet, measured)))
-    path = Path(out) / "results.parquet"
-    return written(key, path, to_parquet_bytes(rows), {"timings.parquet": times}, rows=len(rows))
+def write_results(parts: Sequence[Path], audits: Sequence[Path], folder: Path) -> str:
+    """Write ``results.parquet`` from the files of blocks and audits; return its sha256.
+
+    Measured times, which alone vary from run to run, are written to a table of their own.
+    """
+    rows = pd.concat(map(pd.read_parquet, parts), ignore_index=True)
+    times = rows[["study", "cell", "replicate", "seconds"]].dropna()
+    atomic_write(folder / "timings.parquet", to_parquet_bytes(times.drop_duplicates(["cell", "replicate"])))
+    rows = validate_results(_with_audits(rows.drop(columns="seconds"), [read_json(path) for path in audits]))
+    content = to_parquet_bytes(rows)
+    atomic_write(folder / RESULTS, content)
+    return hashlib.sha256(content).hexdigest()
 
 
-def _with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:
+def _with_audits(rows: pd.DataFrame, audits: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the rows with the audited ε of the audited cells, also in panels that were not audited."""
-    bounds = {record["cell"]: record["audited_epsilon"] for record in audits}
+    bounds = {audit["cell"]: audit["audited_epsilon"] for audit in audits}
     cells = rows.drop_duplicates("cell")[["cell", *_SAME_IN_ALL_PANELS]]
     alike = cells.groupby(_SAME_IN_ALL_PANELS, dropna=False, sort=False).ngroup()
     bound = cells["cell"].map(bounds).astype("float64").groupby(alike).transform("max")
@@ -40,7 +42,7 @@ def _with_audits(rows: pd.DataFrame, audits: list[Record]) -> pd.DataFrame:
 
 def read_results(run: Path) -> pd.DataFrame:
     """Return the results table of a run: its folder, or the Parquet file itself."""
-    path = run / "results.parquet" if run.is_dir() else run
+    path = run / RESULTS if run.is_dir() else run
     try:
         with open_regular(path) as file:
             return validate_results(pd.read_parquet(file))

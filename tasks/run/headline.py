@@ -3,29 +3,19 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from data.store.folders import home
 from data.store.references import DatasetRef
-from reports.analysis.results import (
-    COLUMNS,
-    DELETION_SHIFT,
-    EXHIBITS,
-    selections_path,
-    to_parquet_bytes,
-    validate_results,
-)
-from tasks.cache import CacheKey, Record, brought, located, written
+from reports.analysis.results import COLUMNS, DELETION_SHIFT, validate_results
+from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
 from tasks.problems.problem import Block, DeletesRows, HeadlineRun
-from tasks.run.block import load_prepared
-from tasks.run.resources import computed, one_blas_thread
+from tasks.run.block import load_prepared, table_with_facts
+from tasks.run.threads import one_blas_thread
 
 _WITHOUT_PRIVACY = {
     **dict.fromkeys(COLUMNS, np.nan),
@@ -38,11 +28,11 @@ _WITHOUT_PRIVACY = {
 
 
 @guarded
-def data_limit(key: CacheKey, block: Block, design: Record, path: str, n_deleted: list[int]) -> Record:
-    """Return the record of how far deleting the most influential rows moves the non-private answer."""
+def write_limit(result: CachedFile, block: Block, design: CachedFile, n_deleted: Sequence[int]) -> None:
+    """Write how far deleting the most influential rows moves the non-private answer."""
     one_blas_thread()
-    rows = deletion_limit(block, load_prepared(block.problem, design), n_deleted)
-    return written(key, home() / path, to_parquet_bytes(validate_results(rows)))
+    rows = validate_results(deletion_limit(block, load_prepared(block.problem, design), n_deleted))
+    result.write(table_with_facts(rows.assign(seconds=np.nan), {}))
 
 
 def deletion_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.DataFrame:
@@ -67,55 +57,40 @@ def deletion_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.
 
 
 @guarded
-def exhibit(
-    key: CacheKey,
+def write_exhibits(
+    result: CachedFile,
     block: Block,
     table: DatasetRef | None,
-    design: Record | None,
-    parts: list[Record],
-    out: str,
-) -> Record:
-    """Write the exhibits of a block's problem; ``parts`` are the records of the panel's blocks."""
+    design: CachedFile | None,
+    parts: Sequence[CachedFile],
+) -> None:
+    """Write the exhibits of a block's problem; ``parts`` are the files of the panel's blocks."""
     one_blas_thread()
     run = HeadlineRun(
         table=table,
-        design=brought(design) if design else None,
+        design=design.stored_path() if design else None,
         replicates=block.replicates,
         cells=block.cells,
         selected=_selected(parts),
     )
-    content = json.dumps(block.problem.exhibits(run), sort_keys=True).encode()
-    return written(key, Path(out) / EXHIBITS, content)
+    result.write(json.dumps(block.problem.exhibits(run), sort_keys=True).encode())
 
 
-def headline_block(blocks: Sequence[Block], n: int, private: Sequence[Cell]) -> Block:
-    nearest = min(blocks, key=lambda block: abs(block.replicates.n - n))
-    without = [cell for cell in nearest.cells if cell.calibration == "none"]
-    return replace(nearest, cells=(*without, *private))
-
-
-def _selected(parts: list[Record]) -> dict[str, dict[str, int]]:
+def _selected(parts: Sequence[CachedFile]) -> dict[str, dict[str, int]]:
     total: dict[str, Counter[str]] = defaultdict(Counter)
     for part in parts:
-        path = selections_path(located(part))
-        if path.name in part.get("attached", {}):
-            for cell, counts in json.loads(path.read_bytes()).items():
-                total[cell].update(counts)
+        for cell, counts in facts_of(part.path).get("selected", {}).items():
+            total[cell].update(counts)
     return {cell: dict(counts) for cell, counts in total.items()}
 
 
 @guarded
-def audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
-    """Return the record of a lower bound on the ε of a cell's estimator, from data of the audit's own."""
-    return computed(0, _stored_audit, key, cell, n_features, n_trials, seed, path)
-
-
-@guarded
-def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, seed: int, path: str) -> Record:
+def write_audit(result: CachedFile, cell: Cell, n_features: int, n_trials: int, seed: int) -> None:
+    """Write a lower bound on the ε of a cell's estimator, from data of the audit's own."""
     from dpalgos.audit.lower_bound import audit_estimator  # not at `smoke`, and it loads hardened noise
 
     one_blas_thread()
-    key.require_same_code()
+    result.require_same_code()
     audited = audit_estimator(
         cell.estimator,
         n_trials=n_trials,
@@ -124,5 +99,5 @@ def _stored_audit(key: CacheKey, cell: Cell, n_features: int, n_trials: int, see
         **cell.keywords(),
     )
     bound = audited.epsilon_lower_bound
-    body = json.dumps({"cell": cell.key, **audited.to_dict()}, indent=1)
-    return written(key, home() / path, body.encode(), cell=cell.key, audited_epsilon=bound)
+    content = {"cell": cell.key, "audited_epsilon": bound, **audited.to_dict()}
+    result.write(json.dumps(content, indent=1).encode())

@@ -10,41 +10,29 @@ from typing import Any
 import pandas as pd
 
 import dpalgos
+from data.store.folders import atomic_write
 from reports.analysis.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
 from reports.words.tables import summary_csv
-from tasks.cache import UNCACHED, CacheKey, Record, written
 from tasks.errors import guarded
 from tasks.run.collect import read_results
-from tasks.scorecard.claims import NO_RUN, OPEN, Claim, Evidence, Judgment, Scorecard, load_scorecard
+from tasks.scorecard.claims import NO_RUN, OPEN, Claim, Evidence, Judgment, Scorecard
 from tasks.size_rules import delta_at
 from tasks.study.spec import StudySpec
 
 NAME = "scorecard"
 
 
-@guarded
-def score(
-    key: CacheKey, specs: list[StudySpec], tables: dict[str, str], out: str, context: dict[str, Any]
-) -> Record:
-    """Judge all claims and write the scorecard; ``tables`` are the results tables' paths, by study."""
-    evidence = read_evidence(specs, tables)
-    return write_scorecard(load_scorecard(), evidence, Path(out), context, key)
-
-
 def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
     return {s.name: Evidence(s, read_results(Path(tables[s.name]))) for s in specs if s.name in tables}
 
 
-def write_scorecard(
-    scorecard: Scorecard,
-    evidence: dict[str, Evidence],
-    out: Path,
-    context: dict[str, Any],
-    key: CacheKey = UNCACHED,
-) -> Record:
-    """Write results table, summary, page, card and manifest into a folder, the manifest last."""
+@guarded
+def scorecard_page(
+    scorecard: Scorecard, evidence: dict[str, Evidence], out: Path, context: dict[str, Any]
+) -> Path:
+    """Write results, summary, page, card and manifest into a folder, the manifest last; return the page."""
     judged = [
         (claim, judge(claim, evidence.get(claim.study)))
         for entry in scorecard.claims
@@ -93,14 +81,10 @@ def write_scorecard(
         "results_sha256": hashlib.sha256(files["results.parquet"]).hexdigest(),
         "evidence": {name: context["evidence"].get(name) for name in evidence},
     }
-    return written(
-        key,
-        out / "manifest.json",
-        json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
-        files,
-        headline=card.headline,
-        report=str(out / "report.html"),
-    )
+    files["manifest.json"] = json.dumps(manifest, indent=1, ensure_ascii=False).encode()
+    for name, content in files.items():
+        atomic_write(out / name, content)
+    return out / "report.html"
 
 
 def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 import dpalgos
 from data.dataset import Dataset
 from data.errors import DataError
+from data.fetch.raw_files import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
@@ -37,6 +38,7 @@ from tasks.study.panel import (
     with_structure,
 )
 
+_CRON = r"^(\S+( \S+){4})?$"  # five fields
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 
 
@@ -91,6 +93,7 @@ class StudySpec(Strict):
     title: str
     question: str
     data: str = ""
+    schedule: Annotated[str, Field(pattern=_CRON)] = ""  # when `make serve` runs it, UTC
     analyst_table: AnalystTable | None = None
     formula: str = ""  # of the analyst's table: the response and the covariates of panels that name none
     public: PublicTable | None = None
@@ -110,6 +113,7 @@ class StudySpec(Strict):
     printed: tuple[Printed, ...] = ()
     guesses: Guesses = Guesses()
     sha256: str = ""
+    not_run: dict[str, str] = Field(default_factory=dict)  # panels that are left out, and why
 
     @field_validator("name")
     @classmethod
@@ -193,7 +197,7 @@ class StudySpec(Strict):
                 raise ValueError(f"{where}: {error}") from None
 
     def check_data(self) -> None:
-        for panel, problem in self._on_data():
+        for panel, problem in self.panels_on_data():
             try:
                 problem.check_data(max(self.grid_of(panel).n))
             except DataError:
@@ -243,7 +247,7 @@ class StudySpec(Strict):
         """The datasets that the study reads; none if all data are simulated."""
         return self.datasets_at("paper")
 
-    def _on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, DatasetSource]]:
+    def panels_on_data(self, profile: Profile = "paper") -> Iterator[tuple[Panel, DatasetSource]]:
         for panel in self.panels_at(profile):
             if isinstance(panel.problem, DatasetSource):
                 yield panel, panel.problem
@@ -253,10 +257,10 @@ class StudySpec(Strict):
 
     def datasets_at(self, profile: Profile) -> tuple[str, ...]:
         """Return the datasets that a profile reads; none if all their data are simulated."""
-        return tuple(dict.fromkeys(problem.source for _, problem in self._on_data(profile)))
+        return tuple(dict.fromkeys(problem.source for _, problem in self.panels_on_data(profile)))
 
     def about(self, dataset: str) -> Dataset:
-        return next(problem.about for _, problem in self._on_data() if problem.source == dataset)
+        return next(problem.about for _, problem in self.panels_on_data() if problem.source == dataset)
 
     def check_rows(self, table: DatasetRef) -> None:
         """Refuse sizes beyond the rows (or users) that are left of the analyst's own table."""
@@ -273,6 +277,17 @@ class StudySpec(Strict):
         """Return the panels on a dataset if all of them need the real one, else none."""
         reading = [panel for panel in self.panels if panel.problem.source == dataset]
         return tuple(panel.name for panel in reading) if all(panel.real_data for panel in reading) else ()
+
+    def on(self, brought: Mapping[str, DatasetRef | RawFile]) -> tuple["StudySpec", dict[str, DatasetRef]]:
+        """Return the study without the panels whose data cannot be had, and the tables of the others."""
+        not_run: dict[str, str] = {}
+        for dataset, raw in brought.items():
+            if not isinstance(raw, DatasetRef):
+                why = f"{dataset} cannot be had here: {'; '.join(raw.reasons)}"
+                for panel in self.panels_without_stand_in(dataset):
+                    not_run[panel] = f"Panel “{panel}” did not run, since {why}."
+        tables = {name: table for name, table in brought.items() if isinstance(table, DatasetRef)}
+        return self.without_panels(not_run).model_copy(update={"not_run": not_run}), tables
 
     def without_panels(self, names: Collection[str]) -> "StudySpec":
         return self.model_copy(update={"panels": tuple(p for p in self.panels if p.name not in names)})
@@ -334,7 +349,7 @@ class StudySpec(Strict):
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
-        reading = [problem for _, problem in self._on_data(profile) if problem.source == dataset]
+        reading = [problem for _, problem in self.panels_on_data(profile) if problem.source == dataset]
         some = [rows for problem in reading if (rows := problem.stand_in_rows(profile)) is not None]
         return max(some) if len(some) == len(reading) else None
 

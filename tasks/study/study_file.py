@@ -5,6 +5,7 @@ import hashlib
 import re
 import tomllib
 from collections import defaultdict
+from contextlib import suppress
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -15,6 +16,8 @@ from pydantic_core import ErrorDetails
 
 from data.errors import DataError, numbered
 from data.store.folders import read_small
+from dpalgos.errors import InputError
+from dpalgos.formula.allowed import read_formula
 from tasks.errors import SpecError
 from tasks.file_schema import Keys, field_fault, one_for_each_entry
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
@@ -119,7 +122,11 @@ def _with_label(plain: dict[str, Any]) -> dict[str, Any]:
     logistic = [each for each in problems if isinstance(each, dict) and each.get("family") == "logistic"]
     responses = {each["response"] for each in logistic if isinstance(each.get("response"), str)}
     if logistic and isinstance(formula, str):
-        responses.add(formula.partition("~")[0].strip())
+        names = [
+            each["name"] for each in columns if isinstance(each, dict) and isinstance(each.get("name"), str)
+        ]
+        with suppress(InputError):  # said where the formula is expanded
+            responses.update(read_formula(formula, names).left)
     declares = {"lower", "upper", "categories", "levels", "transform"}
 
     def labeled(column: Any) -> Any:

@@ -13,22 +13,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
-from prefect import flow, runtime
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
 from prefect.futures import as_completed
 from prefect.task_runners import ThreadPoolTaskRunner
-from prefect.utilities.annotations import quote
 
 from data.store.folders import PROJECT_ROOT
-from flows.server.prefect_server import authentication_file
+from flows.local_server import authentication_file
 from flows.studies.find_study import find_study
-from flows.studies.prefect_tasks import as_task
-from tasks.cache import CacheKey
 from tasks.problems.problem import Block
-from tasks.run.resources import computed
-from tasks.run.worker_processes import worker_processes
+from tasks.workers import compute, local_workers
 from tests.bench.goals import Goal, Measurement
 from tests.private_postgres import free_port
 
@@ -67,33 +63,28 @@ def main(engine: str, top: str, n_blocks: str) -> None:
     run = empty_blocks.with_options(task_runner=ThreadPoolTaskRunner(max_workers=WORKERS))
     with contextlib.ExitStack() as stack:
         if engine == "dask":
-            from flows.server.dask_workers import own_workers
+            from tasks.dask_cluster import own_cluster
 
-            stack.enter_context(own_workers(WORKERS))
+            stack.enter_context(own_cluster(WORKERS))
         else:
-            stack.enter_context(worker_processes(WORKERS))
+            stack.enter_context(local_workers(WORKERS))
         print(run(int(top), int(n_blocks)))
 
 
-def run_block(key: CacheKey, block: Block, design: None, path: str) -> dict[str, Any]:
-    """Return a record as `tasks.run.block` does, and compute nothing."""
-    return computed(0, _empty_record, key, path)
+@task(task_run_name="{block.title}", cache_policy=NO_CACHE)
+def empty_block(block: Block) -> int:
+    """Compute nothing in a worker, and wait for it as the task of a block does."""
+    return compute(os.getpid)
 
 
-def _empty_record(key: CacheKey, path: str) -> dict[str, Any]:
-    return {"path": path, "sha256": "0" * 64, "code": key.name, "seconds": 0.0}
-
-
-@flow(name="empty_blocks", persist_result=False)
+@flow(name="empty_blocks")
 def empty_blocks(top: int, n_blocks: int) -> float:
     blocks, n_first = find_study("housing").blocks("standard", replicates=1, seed=1), n_blocks // 3
     for number in range(n_first + n_blocks):
         if number == n_first:
             time.sleep(3)  # what the first have left to do
             began = _seconds(top)
-        key, block = CacheKey(f"block-{runtime.flow_run.id}-{number}"), blocks[number % len(blocks)]
-        arguments = (key, quote(block), None, f"cache/blocks/{key}.parquet")
-        for future in as_completed([as_task(run_block).submit(*arguments)]):
+        for future in as_completed([empty_block.submit(blocks[number % len(blocks)])]):
             future.result()
         time.sleep(PACE if number >= n_first else 0)
     time.sleep(2)
@@ -113,7 +104,7 @@ def running_server(home: Path) -> Iterator[dict[str, str]]:
     """Run ``make serve``, and return how runs reach it."""
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "flows.server.serve", "--port", str(port)],
+        [sys.executable, "-m", "flows.serve", "--port", str(port)],
         cwd=PROJECT_ROOT,
         env=os.environ | {"DPCOST_HOME": str(home)},
         stdout=subprocess.PIPE,

@@ -27,7 +27,7 @@ import numpy as np, pyarrow.parquet as pq
 import dpalgos
 from data.formats.row_groups import BUFFER_BYTES, RowBlocks
 from dpalgos.rows.blocks import StreamedRows
-from tasks.run.resources import one_blas_thread
+from tasks.run.threads import one_blas_thread
 from tests.peak_memory import peak_memory
 
 one_blas_thread()  # as a release does
@@ -106,7 +106,8 @@ import dask, distributed, numpy as np, pyarrow.parquet as pq
 import dpalgos
 from data.formats.row_groups import BUFFER_BYTES, RowBlocks
 from dpalgos.rows.partitions import PartitionedRows
-from tasks.run.resources import map_on_cluster, on_cluster
+from tasks.dask_cluster import workers_of
+from tasks.workers import map_on_workers, opened
 from tests.peak_memory import peak_memory
 
 files, workers = sorted(Path(sys.argv[1]).glob("*.parquet")), int(sys.argv[2])
@@ -147,13 +148,13 @@ here, one, one_clock = seconds(fit, map)
 dask.config.set({"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None})
 options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
 with (distributed.LocalCluster(n_workers=workers, **options) as cluster,
-      distributed.Client(cluster) as client, on_cluster(client)):
-    fit(map_on_cluster)  # what workers import is not timed
+      distributed.Client(cluster) as client, opened(workers_of(client, workers))):
+    fit(map_on_workers)  # what workers import is not timed
     before = cpu_of_workers()
-    there, driver, clock = seconds(fit, map_on_cluster)
+    there, driver, clock = seconds(fit, map_on_workers)
     computed = cpu_of_workers() - before
     most = max(client.run(peak_memory).values())
-    after, _, clock_with_a_death = seconds(fit, map_on_cluster, True)
+    after, _, clock_with_a_death = seconds(fit, map_on_workers, True)
 assert deadly.exists()
 deadly.unlink()
 print(json.dumps({

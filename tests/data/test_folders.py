@@ -11,8 +11,7 @@ from data.errors import DataError, StoreError
 from data.ledger import Ledger
 from data.store import folders
 from data.store.folders import require_local_disk, require_own_home
-from flows.record import journal
-from flows.server import launch
+from flows import launch, lock
 
 
 def failing(number):
@@ -108,7 +107,7 @@ ANOTHER = os.getuid() + 4242
 
 
 def used(folder):
-    with journal.exclusive_run(folder):
+    with lock.exclusive_run(folder):
         return folder
 
 
@@ -119,7 +118,7 @@ def test_a_home_that_another_account_uses_is_refused_with_what_to_do(tmp_path, b
     for use in (
         lambda: require_own_home(home),
         lambda: used(home),
-        lambda: journal.locked(home, "serve.lock", print).__enter__(),
+        lambda: lock.locked(home, "serve.lock", print).__enter__(),
         lambda: launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)}),
     ):
         with pytest.raises(StoreError, match=f"{name}.*DPCOST_HOME"):
@@ -193,7 +192,7 @@ def test_what_counts_is_the_innermost_mount_and_where_links_lead(mounted, tmp_pa
 
 def test_nothing_that_rests_on_locks_works_on_a_network_folder(mounted):
     home = mounted("nfs4") / "home"
-    for use in (journal.exclusive_run(home), journal.locked(home, "serve.lock", print)):
+    for use in (lock.exclusive_run(home), lock.locked(home, "serve.lock", print)):
         with pytest.raises(StoreError, match="disk of this machine"), use:
             pass
     with pytest.raises(StoreError, match="the ledger must"):

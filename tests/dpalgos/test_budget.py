@@ -244,7 +244,9 @@ def fitted(random_state, **settings):
 
 @pytest.mark.filterwarnings("ignore::dpalgos.errors.PrivacyWarning")
 @pytest.mark.parametrize(
-    "state", [0, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)], ids=repr
+    "state",
+    [0, np.int64(3), np.random.RandomState(0), np.random.default_rng(0)],
+    ids=lambda state: type(state).__name__,
 )
 def test_fits_within_a_budget_may_not_share_a_random_state(state):
     with pytest.raises(InputError, match="random_state"):

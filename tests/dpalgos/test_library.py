@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import dpalgos
-from dpalgos import InputError, PrivacyWarning
+from dpalgos import InputError, PrivacyWarning, Sample
 from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,
@@ -22,7 +21,6 @@ from dpalgos.sklearn import (
     DPSparseLinearRegression,
     PublicScaler,
 )
-from dpalgos.stubs import stubs
 from tests.dpalgos.silence import estimated
 
 RUN = dpalgos.api.run_estimator
@@ -87,7 +85,7 @@ def test_raw_units_are_warned_about():
 
 def test_means_in_public_units_are_raw():
     X, *_ = raw_table()
-    model = DPMean(**ASKED, value_bound=1.0, bounds=BOUNDS, interval=0.999, random_state=0).fit(X)
+    model = DPMean(**ASKED, value_bound=2.0, bounds=BOUNDS, interval=0.999, random_state=0).fit(X)
     assert ((model.interval_[0] < UNITS["center"]) & (UNITS["center"] < model.interval_[1])).all()
     bounded = DPBoundedMean(**ASKED, lower=BOUNDS[0], upper=BOUNDS[1], interval=0.999, random_state=0).fit(X)
     assert ((bounded.interval_[0] < UNITS["center"]) & (UNITS["center"] < bounded.interval_[1])).all()
@@ -121,8 +119,8 @@ def test_bounds_without_an_intercept_keep_zero_where_it_is():
         epsilon=20.0,
         delta=1e-6,
         sparsity=2,
-        covariate_bound=1.0,
-        response_bound=1.0,
+        covariate_bound=2.0,
+        response_bound=2.0,
         bounds=(0.0, 10.0),
         y_bounds=(-10.0, 30.0),
         random_state=0,
@@ -135,7 +133,7 @@ def test_a_public_scaler_learns_nothing():
     scaler = PublicScaler(**UNITS)
     np.testing.assert_allclose(scaler.fit(X[:2]).transform(X), (X - UNITS["center"]) / UNITS["scale"])
     np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X)
-    assert PublicScaler(bounds=(0.0, 1.0)).fit_transform([[-3.0, 0.5, 7.0]]).tolist() == [[-1.0, 0.0, 1.0]]
+    assert PublicScaler(bounds=(0.0, 1.0)).fit_transform([[-3.0, 0.5, 7.0]]).tolist() == [[-2.0, 0.0, 2.0]]
 
 
 def test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not():
@@ -234,11 +232,6 @@ def test_usual_promises_are_not_warned_about():
     mean(epsilon=20.0, delta=1 / 2001)
 
 
-def test_the_type_stubs_are_those_of_the_catalog():
-    written = Path(dpalgos.__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
-    assert written == stubs(), "run: python -m dpalgos.stubs > dpalgos/__init__.pyi"
-
-
 def test_the_library_starts_without_what_it_does_not_need():
     heavy = (
         "scipy.special",
@@ -261,3 +254,44 @@ def test_the_version_is_one():
     from importlib.metadata import version
 
     assert dpalgos.__version__ == version("dpcost")
+
+
+HIDDEN = np.ma.array(np.ones((50, 2)), mask=np.eye(50, 2, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "named"),
+    [
+        (HIDDEN, np.ones(50), "X"),
+        (list(HIDDEN), np.ones(50), "X"),
+        (np.ones((50, 2)), HIDDEN[:, 0], "y"),
+        (lambda: iter([(HIDDEN, np.ones(50))]), None, "X"),
+        (lambda: iter([(np.ones((50, 2)), HIDDEN[:, 0])]), None, "y"),
+    ],
+)
+def test_hidden_values_of_masked_arrays_are_refused_and_never_used(X, y, named):
+    keywords = {"epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(0)}
+    with pytest.raises(InputError, match=rf"^{named} must have no masked"):
+        dpalgos.estimate("preconditioned_regression", X, y, **keywords)
+    if not callable(X):
+        with pytest.raises(InputError, match="masked"):
+            DPLinearRegression(epsilon=1.0, delta=1e-6).fit(X, y)
+
+
+def test_hidden_ids_and_hidden_rows_to_predict_are_refused():
+    ids = np.ma.array(np.arange(50) // 2, mask=np.arange(50) == 3)
+    with pytest.raises(InputError, match="user_ids must have no masked"):
+        Sample(np.ones((50, 2)), user_ids=ids)
+    Sample(np.ma.array(np.ones((50, 2))), user_ids=ids.data)  # a masked array that hides nothing
+    X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=np.random.default_rng(0)).fit(X, X[:, 0])
+    with pytest.raises(InputError, match="masked"):
+        model.predict(HIDDEN)
+
+
+@pytest.mark.parametrize("name", ["ols", "preconditioned_regression"])
+def test_fewer_rows_than_columns_are_warned_about(name):
+    X = np.random.default_rng(0).uniform(-1, 1, (10, 12))
+    private = {} if name == "ols" else {"epsilon": 1.0, "delta": 1e-6}
+    with pytest.warns(UserWarning, match=r"fewer rows \(10\) than columns \(12\)"):
+        dpalgos.estimate(name, X, X[:, 0], rng=np.random.default_rng(0), **private)

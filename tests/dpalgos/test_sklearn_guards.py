@@ -157,7 +157,7 @@ def test_a_meta_estimator_that_is_not_known_is_warned_about():
         (SimpleImputer(), "statistics_"),
         (TargetEncoder(target_type="continuous"), "encodings_"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_a_step_that_learned_from_rows_is_warned_about(step, learned):

@@ -106,14 +106,11 @@ class Killer:
         return status, (self.folder / "said").read_text(errors="replace").splitlines()[-3:]
 
     def count_results(self):
-        return len(list((self.home / "cache" / "records").glob("*-*")))
+        return len(self.stored())
 
     def stored(self):
-        cache = self.home / "cache"
-        return {
-            path.name: (cache / "blocks" / f"{path.name}.parquet").stat().st_mtime_ns
-            for path in (cache / "records").glob("block-*")
-        }
+        """Which file each result is in: another one where it was written again."""
+        return {path.name: path.stat().st_ino for path in (self.home / "cache").glob("*/*[0-9a-f].*")}
 
 
 def spawned(pid):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from flows.server.prefect_server import own_authentication
+from flows.local_server import own_authentication
 from tests.own_processes import end, end_with_parent
 from tests.private_postgres import free_port
 
@@ -89,14 +89,14 @@ def processes_of(home):
 
 
 class Standing:
-    """``python -m flows.server.serve`` in a folder with the project's code, which ends with its context."""
+    """``python -m flows.serve`` in a folder with the project's code, which ends with its context."""
 
     def __init__(self, folder, environment, *options):
         self.folder, self.home, self.port = folder, Path(environment["DPCOST_HOME"]), free_port()
         self.api_url = f"http://127.0.0.1:{self.port}/api"
         self.environment, self.said = environment, ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flows.server.serve", "--port", str(self.port), *options],
+            [sys.executable, "-m", "flows.serve", "--port", str(self.port), *options],
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -233,12 +233,8 @@ class Project:
         return pd.read_parquet(self.out / "small" / "timings.parquet")
 
     def computed(self):
-        return {path.name: path.stat().st_mtime_ns for path in (self.home / "cache").glob("*/*.parquet")}
-
-    def recorded(self):
-        """Those of the computed files that a next run finds: a worker may write one as the command ends."""
-        names = {path.name for path in (self.home / "cache" / "records").iterdir()}
-        return {name: when for name, when in self.computed().items() if name.partition(".")[0] in names}
+        """Which file each result is in: another one where it was written again."""
+        return {path.name: path.stat().st_ino for path in (self.home / "cache").glob("*/*.parquet")}
 
     def same_results(self, other):
         mine, others = (each.out / "small" / "results.parquet" for each in (self, other))

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.record import artifacts
-from flows.record.artifacts import ProgressArtifact, last_results, show_drift, spent_budget, summary_markdown
+from flows import artifacts
+from flows.artifacts import ProgressArtifact, last_results, show_drift, spent_budget, summary_markdown
 from flows.studies.find_study import find_study
 from reports.analysis.results import to_parquet_bytes
 from tasks.report.manifest import budget_split

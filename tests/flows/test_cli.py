@@ -1,16 +1,16 @@
 import json
-import re
 import subprocess
 import sys
 import warnings
-from uuid import uuid4
 
 import pytest
 from small_project import sentence
 
 import dpalgos
-from flows.server.launch import launch
+from flows.launch import launch
 from tasks.errors import SpecError
+from tasks.run_options import RunOptions
+from tasks.scorecard.claims import load_scorecard
 
 
 @pytest.fixture
@@ -129,7 +129,8 @@ def test_catalogs_are_one_json_document_and_lines_for_people(dpcost, what):
     assert out.count("\n") == len(rows)
 
 
-def test_an_empty_home_has_nothing_to_show(dpcost, home):
+def test_an_empty_home_has_nothing_to_show(dpcost, home, tmp_path, monkeypatch):
+    monkeypatch.setattr("flows.cli.runs.REPORTS", tmp_path / "reports")
     assert json.loads(dpcost("status", "--json")[1])["runs"] == []
     assert "dpcost run housing" in dpcost("status")[1]
     assert dpcost("cache", "list") == (0, f"nothing is stored in {home}\n", "")
@@ -138,25 +139,13 @@ def test_an_empty_home_has_nothing_to_show(dpcost, home):
     assert dpcost("cache", "prune")[0] == 0
 
 
-def test_columns_of_the_status_stay_apart(dpcost, home):
-    from flows.record import journal
-
-    name = "a_study_of_a_name_that_is_longer_than_most"
-    run = str(uuid4())
-    journal.begin(home, run, name, "smoke", own_data=False)
-    journal.end(home, run)
-    line = dpcost("status")[1].splitlines()[0]
-    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d  ", line)
-    assert line.split()[2:] == [name, "smoke", "completed"]
-
-
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):
-    records = home / "cache" / "records"
-    records.mkdir(parents=True)
-    (records / f"block-{'0' * 32}").write_text("{")
+    (home / "cache" / "blocks").mkdir(parents=True)
+    name = f"block-{'0' * 32}.parquet"
+    (home / "cache" / "blocks" / name).write_text("PAR1")
     status, out, _ = dpcost("cache", "verify", "--json")
     assert status == 1
-    assert [row["name"] for row in json.loads(out)["damaged"]] == [f"block-{'0' * 32}"]
+    assert [row["name"] for row in json.loads(out)["damaged"]] == [name]
     assert dpcost("cache", "prune")[0] == 0
     assert dpcost("cache", "verify")[0] == 0
 
@@ -263,7 +252,7 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
     """Prefect reads them when it is first imported."""
     import subprocess
 
-    modules = ("flows.cli.runs", "flows.server.launch", "flows.studies.results", "flows.studies.find_study")
+    modules = ("flows.cli.runs", "flows.launch", "flows.studies.results", "flows.studies.find_study")
     modules += (
         "tasks.report.write",
         "tasks.report.write",
@@ -295,11 +284,12 @@ def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(tmp
         if what == "--out":
             raise SpecError("far enough")
 
-    monkeypatch.setattr("flows.server.launch.check_folder", check)
+    monkeypatch.setattr("flows.launch.check_folder", check)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
+    options = RunOptions(profile="smoke", workers=1, out=str(tmp_path))
     with pytest.raises(SpecError, match="far enough"):
-        launch(["housing", "scorecard"], {"profile": "smoke", "workers": 1, "out": str(tmp_path)})
+        launch(["housing", "scorecard"], options)
     assert folders[-1] == ("--out", tmp_path / "smoke")
 
 
@@ -326,3 +316,24 @@ def test_warnings_are_notes_and_those_of_a_studys_promises_are_left_to_its_page(
     monkeypatch.setattr("flows.cli.catalogs.print_rows", warn)
     with warnings.catch_warnings():
         assert dpcost("datasets")[2] == "note: are the units right?\nnote: epsilon = 50\n"
+
+
+def test_a_plan_of_the_scorecard_is_that_of_the_studies_that_it_judges(dpcost, monkeypatch):
+    def planned(options):
+        panel = {"panel": "a", "core_seconds": 1.0, "drawing": 0.0, "estimators": {}}
+        seconds = {
+            "core_seconds": 2.0,
+            "seconds": 1.0,
+            "bytes": 1e6,
+            "workers": 2,
+            "profile": options.profile,
+        }
+        return {"study": options.study, "blocks": 3, **seconds, "panels": [panel]}
+
+    monkeypatch.setattr("flows.studies.plan.plan_study", planned)
+    status, said, _ = dpcost("plan", "scorecard", "--json")
+    found = json.loads(said)
+    n_studies = len(load_scorecard().studies)
+    assert (status, found["study"], found["blocks"]) == (0, "scorecard", 3 * n_studies)
+    assert len(found["panels"]) == n_studies
+    assert json.loads(dpcost("plan", "housing", "--json")[1])["study"] == "housing"

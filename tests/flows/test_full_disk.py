@@ -72,20 +72,6 @@ def test_a_full_folder_for_temporary_files_stops_no_run(project, undisturbed, di
         assert options or project.same_results(undisturbed)
 
 
-def test_records_that_cannot_be_kept_are_told_at_the_end(project, undisturbed, disks):
-    records = project.home / "cache" / "records"
-    disks(records, "8k")
-    _, err = project.run()
-    (told,) = [line for line in err.splitlines() if f"the disk of {records} is full" in line]
-    assert told.startswith("note: ")
-    assert "free some space" in told
-    assert project.same_results(undisturbed)
-    grow(records)
-    project.run()
-    assert "all from the cache" in project.run()[1]
-    assert project.same_results(undisturbed)
-
-
 def test_a_server_whose_disk_fills_up_in_mid_run_is_told_and_the_same_command_goes_on(project, long, disks):
     server = project.home / "prefect"
     disks(server, "100m")

@@ -7,17 +7,18 @@ import pandas as pd
 import pytest
 
 from data.errors import DataError, StoreError
-from flows.server import ServerError, launch
-from flows.server import dask_workers as dask_engine
-from flows.server.launch import (
+from flows import ServerError, launch
+from flows.launch import (
     check_engine,
     check_folder,
     check_index,
-    check_scheduler,
     check_table_is_no_output,
 )
+from tasks import dask_cluster as dask_engine
+from tasks.dask_cluster import check_workers
 from tasks.errors import SpecError
 from tasks.report.write import write_index
+from tasks.run_options import RunOptions
 from tests.tasks.analyst_tables import initialized
 
 
@@ -32,19 +33,19 @@ def test_a_scheduler_has_to_answer(home, port, monkeypatch):
     monkeypatch.setattr(dask_engine, "_CONNECT_SECONDS", 0.5)
     check_engine(f"dask://127.0.0.1:{port}")
     with pytest.raises(SpecError, match="Dask scheduler"):
-        check_scheduler(f"dask://127.0.0.1:{port}")
+        check_workers(f"tcp://127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize(
     ("code", "store", "sentence"),
     [
-        ("", "", "and the homes are not one folder"),
+        ("", "/home/else on another machine", "run's results are at /home/else on another machine"),
         ("other", "", "has another version of the code"),
-        ("", "s3://bucket", "DPCOST_STORE is not set there and s3://bucket here"),
+        ("", "s3://bucket", "DPCOST_STORE is not set there, and the run's results are at s3://bucket"),
     ],
 )
 def test_what_a_worker_lacks_is_one_sentence(home, code, store, sentence):
-    assert sentence in dask_engine.check_worker(code or dask_engine._code(), store, "a marker")
+    assert sentence in dask_engine.check_worker(code or dask_engine._code(), store)
 
 
 @pytest.mark.parametrize("name", dask_engine._CONFIG)
@@ -58,9 +59,7 @@ def test_what_dask_is_set_to_dask_knows(name):
 def test_a_worker_closes_its_home_to_other_accounts(home):
     (home / "cache").mkdir(parents=True)
     (home / "cache").chmod(0o755)
-    (home / "marker").touch()
-    assert dask_engine.check_worker(dask_engine._code(), "", "marker") == ""
-    assert dask_engine.close_worker_home() == ""
+    assert dask_engine.check_worker(dask_engine._code(), dask_engine._results_at()) == ""
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
 
 
@@ -104,7 +103,7 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
     failure = ServerError("the server ended with exit status 3")
     monkeypatch.setattr(launch, "prefect_server", Mock(side_effect=failure))
     with pytest.raises(StoreError, match=f"{home} is full"):
-        launch.launch(["housing"], {"workers": 1, "out": str(tmp_path)})
+        launch.launch(["housing"], RunOptions(workers=1, out=str(tmp_path)))
 
 
 def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path, monkeypatch):
@@ -116,4 +115,4 @@ def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path,
 
     monkeypatch.setattr(launch, "prefect_server", prefect_server)
     with pytest.raises(DataError, match="'age' is outside"):
-        launch.launch([str(study)], {"workers": 1, "out": str(tmp_path / "out")})
+        launch.launch([str(study)], RunOptions(workers=1, out=str(tmp_path / "out")))

@@ -54,7 +54,7 @@ def study(tmp_path_factory):
         analyst_tables.edited(file, str(folder / "table.csv"), "good.csv")
         (folder / "table.csv").unlink()
         spec, stored, results = analyst_tables.computed(file, folder)
-        write_report(spec, Path(results["path"]), analyst_tables.manifest_of(spec, stored, results))
+        write_report(spec, results.path, analyst_tables.manifest_of(spec, stored, results))
         (folder / "out").rename(folder / "good")
         (folder / "out").mkdir()
         (folder / "good").rename(folder / "out" / "good")

@@ -5,25 +5,23 @@ import pytest
 from data.fetch.raw_files import RawFile
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from flows.studies.steps import bring_tables
 from tasks.errors import SpecError
+from tasks.run.tables import bring
+from tasks.run_options import RunOptions
 
 DATASET, PANEL = "snp_gse106818", "average and low iq"
 
 
 def test_it_does_not_run_on_a_stand_in():
-    called = []
-
-    def call(task, dataset, *_, **__):
-        called.append((task.__name__, dataset))
-        return RawFile(dataset, "", "", "", "", "stand-in", ("no address answered",))
-
     spec = find_study("snp").model_copy(update={"panels": (find_study("snp").panel(PANEL),)})
-    tables, left, not_run = bring_tables(spec, "standard", True, call)
+    missing = RawFile(DATASET, "", "", "", "", "stand-in", ("no address answered",))
+    options = RunOptions(offline=True)
+    # No table is made of a stand-in.
+    brought = {DATASET: bring(spec, DATASET, options, fetch=lambda *_: missing, parquet=None)}
+    left, tables = spec.on(brought)
     assert (tables, left.panels) == ({}, ())
-    assert list(not_run) == [PANEL]
-    assert "no address answered" in not_run[PANEL]
-    assert called == [("fetch", DATASET)]  # and no table is made of a stand-in
+    assert list(left.not_run) == [PANEL]
+    assert "no address answered" in left.not_run[PANEL]
 
 
 def test_other_panels_keep_their_stand_in():

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 import requests
@@ -10,21 +11,15 @@ from small_project import DPCOST, Project
 
 from data.fetch.raw_files import RawFile
 from data.store import code_digest
-from flows.record import journal
-from flows.studies import stored
 from flows.studies.find_study import find_study
-from flows.studies.steps import StudySteps
-from flows.studies.stored import NotStored, StoredResults, run_from_store
-from tasks.ingest import fetch
+from flows.studies.results import finished_report
+from tasks.cache import computed_again
+from tasks.run import tables
+from tasks.run.tables import tables_at_hand
 from tasks.run_options import RunOptions
-from tasks.turns import STOPPED
-from tests.plain_tasks import PlainTasks
+from tests.plain_runs import run_plainly
 
-Ran = namedtuple("Ran", "project options")
-
-
-def options_of(project):
-    return RunOptions(study=str(project.study), out=str(project.out), profile="smoke", offline=True)
+Ran = namedtuple("Ran", "project study options")
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +27,12 @@ def first(tmp_path_factory):
     project = Project(tmp_path_factory.mktemp("first"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPCOST_HOME", str(project.home))
-        spec = find_study(str(project.study))
-        StudySteps(spec, project.out, options_of(project), PlainTasks()).run()
+        run_plainly(project.study, options_of(project))
     return project
+
+
+def options_of(project):
+    return RunOptions(out=str(project.out), profile="smoke", offline=True)
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ def ran(first, monkeypatch):
     kept = first.folder / "kept"
     for folder in (first.home, first.out):
         shutil.copytree(folder, kept / folder.name)
-    yield Ran(first, options_of(first))
+    yield Ran(first, str(first.study), options_of(first))
     for folder in (first.home, first.out):
         shutil.rmtree(folder)
         (kept / folder.name).replace(folder)
@@ -52,24 +50,34 @@ def ran(first, monkeypatch):
     code_digest._code_digest.cache_clear()
 
 
-def test_it_ends_with_the_same_report_and_is_in_the_journal(ran, capsys, monkeypatch):
+def is_finished(ran, **changed):
+    return finished_report(ran.study, ran.options.model_copy(update=changed)) is not None
+
+
+def run_again(ran):
+    """Run; return how many results were stored."""
+    return run_plainly(ran.study, ran.options)[1]
+
+
+N_RESULTS = 2 + 4 + 1 + 1 + 1 + 1  # designs, blocks, limit, table, exhibits, page
+
+
+def test_it_is_found_and_every_task_of_a_server_of_ones_own_finds_its_result(ran, monkeypatch):
     monkeypatch.setattr("dpalgos.estimate", None)
     report = ran.project.out / "small" / "report.html"
     before = report.stat().st_mtime_ns
-    done = run_from_store(ran.options)
-    assert (done.report, done.index) == (report, ran.project.out / "index.html")
-    assert done.headline
+    assert finished_report(ran.study, ran.options) == report
+    assert run_again(ran) == N_RESULTS
     assert report.stat().st_mtime_ns == before
-    assert "4 blocks, all from the cache" in capsys.readouterr().err
     manifest = json.loads(report.with_name("manifest.json").read_text())
     assert manifest["blocks"] == {"computed": 4, "stored": 0}  # by the run that wrote the page
-    (entry,) = journal.history(ran.project.home)
-    assert (entry.status, entry.profile, entry.study) == ("completed", "smoke", str(ran.project.study))
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")  # which shows all runs
+    assert not is_finished(ran)
 
 
-def test_prefect_is_not_imported(ran):
+def test_prefect_is_not_imported_and_the_run_is_in_the_journal(ran):
     code = f"import sys; sys.modules['prefect'] = None\n{DPCOST}"
-    words = ["run", ran.project.study, "--profile", "smoke", "--offline", "--out", ran.project.out]
+    words = ["run", ran.study, "--profile", "smoke", "--offline", "--out", ran.project.out]
     process = ran.project.start(*words, code=code)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, err
@@ -80,89 +88,108 @@ def one(folder, pattern):
     return next(iter(sorted(folder.glob(pattern))))
 
 
-CHANGED_FILES = {
-    "the table": lambda project: one(project.home, "store/parquet/*.parquet"),
-    "a block": lambda project: one(project.home, "cache/blocks/block-*"),
-    "measured times": lambda project: one(project.home, "cache/blocks/*timings*"),
-    "a design": lambda project: one(project.home, "cache/designs/*"),
-    "a record": lambda project: one(project.home, "cache/records/block-*"),
-    "the results": lambda project: project.out / "small" / "results.parquet",
-    "the page": lambda project: project.out / "small" / "report.html",
-    "the manifest": lambda project: project.out / "small" / "manifest.json",
+IN_CACHE = {
+    "a block": "cache/blocks/block-*",
+    "a design": "cache/designs/*",
+    "a limit": "cache/limits/*",
+    "exhibits": "cache/exhibits/*",
+}
+OF_REPORT = {
+    "the results": "results.parquet",
+    "measured times": "timings.parquet",
+    "the page": "report.html",
+    "the manifest": "manifest.json",
 }
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "edited"])
-@pytest.mark.parametrize("what", CHANGED_FILES)
-def test_a_file_that_is_gone_or_damaged_is_made_again(ran, what, damage):
-    path = CHANGED_FILES[what](ran.project)
+def spoil(path, damage):
     if damage == "gone":
         path.unlink()
-    else:
-        content = path.read_bytes()
-        path.write_bytes(content[:-20] if damage == "cut" else content[:-3] + b"...")
-    assert run_from_store(ran.options) is None
+        return
+    content = path.read_bytes()
+    middle = len(content) // 3
+    flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+    path.write_bytes({"cut": content[:-20], "half": content[:middle], "flipped": flipped}[damage])
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "half", "flipped"])
+@pytest.mark.parametrize("what", ["a block", "a design", "a limit"])
+def test_a_file_of_the_cache_that_is_gone_or_does_not_read_is_made_again(ran, what, damage):
+    path = one(ran.project.home, IN_CACHE[what])
+    results = (ran.project.out / "small" / "results.parquet").read_bytes()
+    spoil(path, damage)
+    assert run_again(ran) == N_RESULTS - 1
+    assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
+    assert path.exists()
+    assert run_again(ran) == N_RESULTS
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "half", "flipped"])
+@pytest.mark.parametrize("what", OF_REPORT)
+def test_a_file_of_a_report_that_is_gone_or_damaged_is_made_again(ran, what, damage):
+    results = (ran.project.out / "small" / "results.parquet").read_bytes()
+    spoil(ran.project.out / "small" / OF_REPORT[what], damage)
+    assert not is_finished(ran)
+    run_again(ran)
+    assert is_finished(ran)
+    assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
 
 
 def test_a_table_is_made_by_the_run_that_shows_progress(ran, monkeypatch):
     one(ran.project.home, "store/parquet/*.parquet").unlink()
     monkeypatch.setattr("data.fetch.ingest._store", None)
-    assert run_from_store(ran.options) is None
+    assert not is_finished(ran)
 
 
 def test_data_that_changed_in_the_store_are_fetched_again(ran):
     path = one(ran.project.home, "store/raw/**/*.tgz")
     content = path.read_bytes()
     path.write_bytes(content + b" ")
-    assert run_from_store(ran.options) is not None  # a mirror has what was published
+    assert is_finished(ran)  # a mirror has what was published
     assert path.read_bytes() == content
 
 
-def test_data_that_nobody_has_now_are_computed_from_a_stand_in(ran, tmp_path, monkeypatch):
+@pytest.fixture
+def nowhere(ran, tmp_path, monkeypatch):
+    """No place has the data any more."""
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
     monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
     one(ran.project.home, "store/raw/**/*.tgz").unlink()
-    assert run_from_store(ran.options) is None
-    assert StoredResults().bring(fetch, "housing", True).is_stand_in
+    return ran
+
+
+def test_data_that_nobody_has_now_are_computed_from_a_stand_in(nowhere, monkeypatch):
+    assert not is_finished(nowhere)
+    run_again(nowhere)
+    assert is_finished(nowhere)
     monkeypatch.setattr("requests.get", no_network)
-    assert StoredResults().bring(fetch, "housing", False).is_stand_in
-    monkeypatch.setattr("requests.get", too_slow)
-    with pytest.raises(NotStored):  # it may answer the retries of a run
-        StoredResults().bring(fetch, "housing", False)
+    run_plainly(nowhere.study, nowhere.options.model_copy(update={"offline": False}))
+    assert is_finished(nowhere, offline=False)
+    monkeypatch.setattr("requests.get", too_slow)  # it may answer the retries of a run
+    assert not is_finished(nowhere, offline=False)
 
 
-def test_the_page_of_a_stand_in_says_why_it_is_one_now(ran, tmp_path, monkeypatch):
-    def run():
-        return StudySteps(
-            find_study(str(ran.project.study)), ran.project.out, ran.options, PlainTasks()
-        ).run()
-
-    monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
-    one(ran.project.home, "store/raw/**/*.tgz").unlink()
-    assert "no such file" in run().report.read_text()
-    assert run_from_store(ran.options) is not None
+def test_the_page_of_a_stand_in_says_why_it_is_one_now(nowhere, monkeypatch):
+    page = Path(nowhere.project.out / "small" / "report.html")
+    run_again(nowhere)
+    assert "no such file" in page.read_text()
+    assert is_finished(nowhere)
     monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    assert run_from_store(ran.options) is None
-    page = run().report.read_text()
-    assert "DPCOST_DATA_MIRROR is not set" in page
-    assert "no such file" not in page
+    assert not is_finished(nowhere)
+    run_again(nowhere)
+    assert "DPCOST_DATA_MIRROR is not set" in page.read_text()
+    assert "no such file" not in page.read_text()
 
 
-def test_before_the_first_result_nothing_is_fetched_or_made_here(monkeypatch, tmp_path):
-    monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
-    for function in ("fetch", "parquet"):
-        monkeypatch.setattr(stored, function, lambda *_, **__: pytest.fail("it is for the run to do"))
-        with pytest.raises(NotStored):
-            StoredResults().bring(getattr(stored, function), "housing", False)
+def test_before_the_first_report_nothing_is_fetched_here(monkeypatch, home, tmp_path, ran):
+    monkeypatch.setattr(tables, "bring", lambda *_, **__: pytest.fail("it is for the run to do"))
+    assert not is_finished(ran, out=str(tmp_path / "elsewhere"))
 
 
 def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
-    found = [RawFile("housing", "", "", "", "", origin) for origin in ("stand-in", "official")]
-    monkeypatch.setattr(stored, "fetch", lambda *_, **__: found.pop(0))
-    with pytest.raises(NotStored):
-        StoredResults().bring(stored.fetch, "housing", False)
-    assert not found
+    made = RawFile("housing", "", "", "", "", "official")
+    monkeypatch.setattr(tables, "fetch_or_stand_in", lambda *_, **__: made)
+    assert tables_at_hand(find_study(ran.study), ran.options) is None
 
 
 def no_network(*_, **__):
@@ -174,69 +201,52 @@ def too_slow(*_, **__):
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["dpalgos.comparators.adassp", "tasks.run.block", "tasks.report.build_page"],
+    "module", ["dpalgos.comparators.adassp", "tasks.run.block", "tasks.report.build_page"]
 )
 def test_changed_code_is_run(ran, module, monkeypatch):
     known, edited = code_digest._sha256, code_digest.file_of(module)
     monkeypatch.setattr(code_digest, "_sha256", lambda path: "other" if path == edited else known(path))
     code_digest._code_digest.cache_clear()
-    assert run_from_store(ran.options) is None
+    assert not is_finished(ran)
+
+
+def test_a_changed_comment_elsewhere_changes_nothing(ran, monkeypatch):
+    known, edited = code_digest._sha256, code_digest.file_of("flows.cli.main")
+    monkeypatch.setattr(code_digest, "_sha256", lambda path: "other" if path == edited else known(path))
+    code_digest._code_digest.cache_clear()
+    assert is_finished(ran)
+
+
+@pytest.mark.parametrize("options", [{"seed": 1}, {"reps": 3}, {"profile": "standard"}])
+def test_what_is_asked_anew_is_computed(ran, options):
+    assert not is_finished(ran, **options)
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("task", "cell", "n_again"),
     [
-        {"seed": 1},
-        {"reps": 3},
-        {"profile": "standard"},
-        {"refresh_task": "fetch"},
-        {"refresh_task": "collect"},
-        {"refresh_task": "run_block", "refresh_cell": "ols:public:n=100"},
+        ("prepare", None, 2),
+        ("run_block", None, 4),
+        ("run_block", "ols:public:n=100", 1),
+        ("data_limit", None, 1),
+        ("collect", None, 1),
+        ("render", None, 1),
     ],
 )
-def test_what_is_asked_anew_is_computed(ran, options):
-    assert run_from_store(ran.options.model_copy(update=options)) is None
+def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cell, n_again):
+    results = (ran.project.out / "small" / "results.parquet").read_bytes()
+    with computed_again(task, cell):
+        assert run_again(ran) == N_RESULTS - n_again
+    assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
 
 
 def test_another_folder_gets_a_page_of_its_own(ran, tmp_path):
-    assert run_from_store(ran.options.model_copy(update={"out": str(tmp_path)})) is None
+    assert not is_finished(ran, out=str(tmp_path))
 
 
 def test_an_edited_study_is_computed(ran):
     text = ran.project.study.read_text()
     ran.project.study.write_text(text.replace("covariate_bound = 3.0", "covariate_bound = 3.5"))
-    done = run_from_store(ran.options)
+    found = is_finished(ran)
     ran.project.study.write_text(text)
-    assert done is None
-
-
-def test_a_server_of_ones_own_shows_every_run(ran, monkeypatch):
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
-    assert run_from_store(ran.options) is None
-
-
-def test_the_scorecard_is_found_too(ran):
-    folder, scorecard = ran.project.out, ran.options.model_copy(update={"study": "scorecard"})
-    assert run_from_store(scorecard) is None
-    stored.judged(folder, PlainTasks(), scorecard)
-    assert run_from_store(scorecard).report == folder / "scorecard" / "report.html"
-    (folder / "scorecard" / "report.html").write_text("")
-    assert run_from_store(scorecard) is None
-
-
-def test_no_step_begins_once_the_command_ends(ran):
-    class StoppedMeanwhile(PlainTasks):
-        def bring(self, function, *arguments, **options):
-            STOPPED.set()
-            return super().bring(function, *arguments, **options)
-
-        def run(self, function, key, *arguments, again=False):
-            pytest.fail(f"{function.__name__} began")
-
-    spec = find_study(ran.options.study)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            StudySteps(spec, ran.project.out, ran.options, StoppedMeanwhile()).run()
-    finally:
-        STOPPED.clear()
+    assert not found

@@ -18,11 +18,10 @@ from dpalgos.accounting.events import (
     SampledGaussianEvent,
 )
 from flows.studies.find_study import find_study, study_names
-from tasks.cache import UNCACHED, located
-from tasks.ingest import fetch, parquet
 from tasks.problems.problem import DatasetSource
-from tasks.run.block import prepare
+from tasks.run.tables import fetch, parquet
 from tests.independent.accountant import epsilon_of
+from tests.tasks.blocks import prepared_data
 
 # Where the certificate is by privacy-loss distributions, losses are rounded up to a grid: it exceeds ε by
 # a share of it, and by about the grid's step where ε itself is hardly more.
@@ -70,20 +69,20 @@ def check(block, prepared, events_of):
     return len(private)
 
 
-def prepared_of(spec, block):
+def prepared_of(spec, block, folder):
     if not isinstance(block.problem, DatasetSource):
         return None
     raw = fetch(block.problem.source, offline=True)
     table = parquet(raw, stand_in_rows=spec.stand_in_rows(block.problem.source, "smoke"))
-    return block.problem.load(located(prepare(UNCACHED, block.problem, table)))
+    return prepared_data(block.problem, table, folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", study_names())
-def test_every_row_at_smoke(home, name, events_of):
+def test_every_row_at_smoke(home, name, events_of, tmp_path):
     spec = find_study(name)
     assert sum(
-        check(block, prepared_of(spec, block), events_of)
+        check(block, prepared_of(spec, block, tmp_path), events_of)
         for block in spec.blocks("smoke", replicates=2, seed=1)
     )
 

@@ -16,7 +16,7 @@ import uvicorn
 
 from data.store.folders import PROJECT_ROOT
 from dpalgos.accounting.events import Relation
-from flows.server import app
+from flows import website
 from reports.charts.explorer import packed
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.history import Entry, render_history
@@ -296,8 +296,6 @@ PAGES = {
     "history": lambda files, results, page: history_page(files),
     "release": lambda files, results, page: release_page(files),
     "comparison": lambda files, results, page: comparison_page(results, page),
-    "sign in": lambda files, results, page: app._FORM.format(said="The password of this server"),
-    "starting": lambda files, results, page: app._STARTING.format(said="the database is made ready" * 3),
 }
 
 
@@ -358,10 +356,10 @@ def served(tmp_path, monkeypatch):
     """A function that puts pages into ``/reports`` of a server and returns what Chromium makes of one."""
     if CHROMIUM is None:
         pytest.skip("no Chromium; tests/install-browser.sh installs one")
-    monkeypatch.setattr(app, "_has_signed_in", lambda request, authentication: True)
+    monkeypatch.setattr(website, "_knows", lambda headers, authentication: True)
     folder = tmp_path / "out"
     folder.mkdir()
-    whole = app.guarded_app(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
+    whole = website.with_reports(lambda scope, receive, send: None, folder, "a:b", ["127.0.0.1"])
     server = uvicorn.Server(uvicorn.Config(whole, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
 

@@ -7,11 +7,10 @@ import pytest
 from test_browser import look
 
 import dpalgos
-from flows.studies.find_study import find_study, study_names
-from flows.studies.results import judged
-from flows.studies.steps import StudySteps
+from flows.studies.find_study import study_names
+from flows.studies.results import write_scorecard
 from tasks.run_options import RunOptions
-from tests.plain_tasks import PlainTasks
+from tests.plain_runs import run_plainly
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -43,8 +42,7 @@ def reports(tmp_path_factory):
 
     def run(study):
         if study not in done:
-            options = RunOptions(study=study, out=str(folder), profile="smoke", offline=True)
-            StudySteps(find_study(study), folder, options, PlainTasks()).run()
+            run_plainly(study, RunOptions(out=str(folder), profile="smoke", offline=True))
             done.add(study)
         return folder
 
@@ -87,14 +85,13 @@ def test_a_page_begins_with_a_sentence_for_anyone_and_five_lines(reports, study,
 def test_so_does_the_page_of_results_at_standard(study, tmp_path, request, monkeypatch):
     """A first run computes for minutes; what the code has not changed since is kept in pytest's cache."""
     monkeypatch.setenv("DPCOST_HOME", str(request.config.cache.mkdir("home-of-standard-runs")))
-    options = RunOptions(study=study, out=str(tmp_path / "out"), profile="standard", offline=True)
-    StudySteps(find_study(study), tmp_path / "out", options, PlainTasks()).run()
+    run_plainly(study, RunOptions(out=str(tmp_path / "out"), profile="standard", offline=True))
     begins_for_anyone(tmp_path / "out" / study / "report.html", tmp_path)
 
 
 def test_scorecard_and_index_of_all_studies_open_without_a_word_on_the_console(reports, tmp_path):
     folder = reports("housing")
-    judged(folder, PlainTasks(), RunOptions(study="scorecard", profile="smoke", seed=1))
+    write_scorecard(folder)
     for page in (folder / "index.html", folder / "scorecard" / "report.html"):
         (tmp_path / page.stem).mkdir(exist_ok=True)
         assert look(page.read_text(encoding="utf-8"), 1100, tmp_path / page.stem, CONTROLS)["requests"] == []

@@ -4,7 +4,6 @@ import contextlib
 import io
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -12,16 +11,16 @@ import tasks.release.release
 from data.errors import DataError
 from flows.cli.init import init
 from flows.studies.find_study import find_study
-from tasks.cache import UNCACHED
 from tasks.errors import SpecError
-from tasks.ingest import analyst_parquet
 from tasks.release.release import Charging
 from tasks.release.request import read_request
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
-from tasks.run.block import prepare, run_block
-from tasks.run.collect import collect
-from tests.tasks.blocks import context
+from tasks.run.block import write_block, write_design
+from tasks.run.tables import analyst_parquet
+from tests.tasks.blocks import made_results, result_at, run_of
+
+TARGET = "least squares"  # of intervals, where their owner has to say
 
 
 def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, progress=None, **charging):
@@ -39,10 +38,11 @@ def init_study(name, data, *, folder, **options):
     return said.getvalue()
 
 
-def completed(file, bounds, categories=None):
+def completed(file, bounds, categories=None, target=TARGET):
     """Fill in a study file: ``bounds`` and ``categories`` by column, or one pair of bounds for all."""
     text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "one row, a person"')
     text = re.sub(r'^(mean\..*) = "\?"', r"\1 = 0.3", text, flags=re.MULTILINE)
+    text = text.replace('interval_target = "?"', f'interval_target = "{target}"')
     head, *blocks = text.split("[[data.columns]]\n")
     done = []
     for block in blocks:
@@ -57,12 +57,12 @@ def completed(file, bounds, categories=None):
     return file
 
 
-def initialized(folder, table, *, bounds=(0, 1), categories=None, name="mine", **options):
+def initialized(folder, table, *, bounds=(0, 1), categories=None, name="mine", target=TARGET, **options):
     """Write a table as a CSV file and a completed study of it; return the study's file."""
     path = folder / "table.csv"
     table.to_csv(path, index=False)
     init_study(name, path, folder=folder, **options)
-    return completed(folder / f"{name}.toml", bounds, categories)
+    return completed(folder / f"{name}.toml", bounds, categories, target)
 
 
 def study_of(make_table, **usual):
@@ -87,24 +87,25 @@ def refusal(call, *arguments, **keywords):
 
 
 def computed(file, folder, replicates=2):
-    """Ingest and compute a study, smallest and largest size; return its spec, table and results' record."""
+    """Ingest and compute a study, smallest and largest size; return its spec, table and results."""
     spec = find_study(str(file))
     table = analyst_parquet(spec.name, spec.analyst_table)
     spec.check_rows(table)
-    design = prepare(UNCACHED, spec.head_panel.problem, table)
-    parts = [
-        run_block(UNCACHED, block, design, str(folder / f"{block.replicates.n}.parquet"))
-        for block in spec.blocks("smoke", replicates=replicates, seed=1)
-    ]
-    return spec, table, collect(UNCACHED, parts, [], str(folder / "out"))
+    design, parts = result_at(folder / "design.parquet"), []
+    write_design(design, spec.head_panel.problem, table)
+    for block in spec.blocks("smoke", replicates=replicates, seed=1):
+        parts.append(result_at(folder / f"{block.replicates.n}.parquet"))
+        write_block(parts[-1], block, design)
+    return spec, table, made_results(parts, folder / "out")
 
 
 def manifest_of(spec, table, results):
-    return build_manifest(spec, [table], results, context("mine.toml", profile="smoke", reps=2))
+    run = run_of("mine.toml", profile="smoke", reps=2)
+    return build_manifest(spec, run, {table.name: table}, results)
 
 
 def reported(file, folder):
     """Compute a study and write its report; return its Markdown."""
     spec, table, results = computed(file, folder)
-    write_report(spec, Path(results["path"]), manifest_of(spec, table, results))
+    write_report(spec, results.path, manifest_of(spec, table, results))
     return (folder / "out" / "report.md").read_text()

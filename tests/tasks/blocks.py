@@ -5,16 +5,17 @@ import pandas as pd
 import pytest
 
 import dpalgos
+from data.store.code_digest import code_digest
 from flows.studies.find_study import STUDIES, find_study
 from reports.analysis.results import COLUMNS
-from tasks.cache import UNCACHED
+from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds
 from tasks.problems.problem import Block, DatasetSource
-from tasks.report.manifest import build_manifest
+from tasks.report.manifest import RunOfStudy, StudyResults, build_manifest
 from tasks.report.write import write_report
-from tasks.run.block import run_block
-from tasks.run.collect import collect
+from tasks.run.block import write_block
+from tasks.run.collect import write_results
 from tasks.run_options import RunOptions
 
 SMALLER = (
@@ -58,9 +59,21 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
 
 
 def prepared_data(problem, table, folder):
-    suffix, content = problem.prepare(table)
-    (folder / f"design{suffix}").write_bytes(content)
-    return problem.load(folder / f"design{suffix}")
+    path = folder / f"design{problem.file_type}"
+    path.write_bytes(problem.prepare(table))
+    return problem.load(path)
+
+
+def result_at(path, *modules):
+    """Return a result whose file lies at any path."""
+    roots = modules or ("tasks.run.block",)
+    return CachedFile(str(path), roots, code_digest(roots))
+
+
+def made_results(parts, folder, audits=()):
+    """Collect the files of blocks into a results table in a folder."""
+    sha256 = write_results([part.path for part in parts], [audit.path for audit in audits], folder)
+    return StudyResults(folder / "results.parquet", sha256, "", tuple(parts))
 
 
 def results_table(values, *, status="ok", cell="ols:public:n=100"):
@@ -72,19 +85,21 @@ def results_table(values, *, status="ok", cell="ols:public:n=100"):
     return pd.DataFrame(row | {"value": np.array(values) if status == "ok" else np.nan})
 
 
-def context(study, **given):
-    options = RunOptions(**{"study": str(study), "reps": 3, "seed": 1} | given)
-    return {"options": options, "command": "dpcost run", "started": "2026-01-01T00:00:00+00:00"}
+def run_of(study, **given):
+    options = RunOptions(**{"reps": 3, "seed": 1} | given)
+    started = "2026-01-01T00:00:00+00:00"
+    return RunOfStudy(study=str(study), options=options, command="dpcost run", started=started)
 
 
 def written_report(study, folder, replicates):
-    """Run a study on simulated data; write its report below a folder, and return its record."""
-    blocks = study.blocks("standard", replicates=replicates, seed=1)
-    paths = [str(folder / f"{number}.parquet") for number in range(len(blocks))]
-    parts = [run_block(UNCACHED, block, None, path) for block, path in zip(blocks, paths, strict=True)]
-    results = collect(UNCACHED, parts, [], str(folder / "out"))
-    manifest = build_manifest(study, [], results, context(f"{study.name}.toml", reps=replicates))
-    return write_report(study, folder / "out" / "results.parquet", manifest)
+    """Run a study on simulated data; write its report below a folder, and return its page."""
+    parts = []
+    for number, block in enumerate(study.blocks("standard", replicates=replicates, seed=1)):
+        parts.append(result_at(folder / f"{number}.parquet"))
+        write_block(parts[-1], block, None)
+    results = made_results(parts, folder / "out")
+    manifest = build_manifest(study, run_of(f"{study.name}.toml", reps=replicates), {}, results)
+    return write_report(study, results.path, manifest)
 
 
 def small_means(folder):

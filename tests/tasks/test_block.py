@@ -40,12 +40,6 @@ def design():
     )
 
 
-def test_a_block_tells_how_much_of_it_is_done(design):
-    told = []
-    compute_block(block(cell("zero"), cell("ols"), cell("adassp")), design, tell=told.append)
-    assert told == [0, 1 / 3, 2 / 3]
-
-
 def test_seeds_are_those_of_the_cells_and_least_squares_beats_zero(design):
     rows = compute_block(block(cell("zero"), cell("ols"), cell("adassp")), design)
     assert (rows["seed"] == rows["cell"].map(lambda key: derive_seed(7, "mine", key))).all()

@@ -11,7 +11,8 @@ import pytest
 from data.store import code_digest
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from tasks.cache import cache_key, is_current, is_key
+from tasks.cache import digest, result
+from tasks.errors import SpecError
 from tasks.problems.problem import DatasetSource, modules_of
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
@@ -61,7 +62,7 @@ def copied(tmp_path_factory):
 
 def keys(names=ROOTS):
     forget()
-    return {name: str(cache_key("x", ROOTS[name], of_page=name.endswith("page"))) for name in names}
+    return {name: digest(ROOTS[name], of_page=name.endswith("page")) for name in names}
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ reports/templates/style.css | housing page, scorecard page | housing ols, result
 tasks/scorecard/judging.py | scorecard page | housing ols
 tasks/report/build_page.py | housing page | housing ols
 flows/claims.toml | scorecard page | housing ols
-flows/server/serve.py | | housing page, housing ols
+flows/serve.py | | housing page, housing ols
 """
 
 
@@ -164,34 +165,24 @@ def test_every_library_computes_shows_or_does_neither():
     assert names - known == {*neither.split()}
 
 
-def test_a_key_holds_every_input():
+def test_a_name_holds_every_input():
     made = [
-        cache_key("block", [BLOCK], {"n": 100}, "sha"),
-        cache_key("limit", [BLOCK], {"n": 100}, "sha"),
-        cache_key("block", [BLOCK], {"n": 101}, "sha"),
-        cache_key("block", [BLOCK], {"n": 100}, "another"),
-        cache_key("block", [COLLECT], {"n": 100}, "sha"),
+        result("block", [BLOCK], {"n": 100}, "sha"),
+        result("limit", [BLOCK], {"n": 100}, "sha"),
+        result("block", [BLOCK], {"n": 101}, "sha"),
+        result("block", [BLOCK], {"n": 100}, "another"),
+        result("block", [COLLECT], {"n": 100}, "sha"),
     ]
     assert len(set(made)) == len(made)
-    assert cache_key("block", [BLOCK], {"a": 1, "b": 2}) == cache_key("block", [BLOCK], {"b": 2, "a": 1})
-    assert all(is_key(key.name) for key in made)
-    assert not is_key("7156a137c9b244ab9cf6b872bcc3edb0")
+    assert result("block", [BLOCK], {"a": 1, "b": 2}) == result("block", [BLOCK], {"b": 2, "a": 1})
 
 
-def test_a_record_is_current_while_its_code_is(copied):
-    forget()
-    record = {"code": cache_key("block", [BLOCK]).code()}
-    assert is_current(record)
-    path = copied / "tasks" / "run" / "block.py"
-    text = path.read_text()
-    path.write_text(text.replace("certified = ", "certified = 2 * ", 1))
-    forget()
-    assert not is_current(record)
-    path.write_text(text)
-    forget()
-    assert is_current(record)
-    for damaged in ({}, {"code": "x"}, {"code": {**record["code"], "modules": ["dpalgos.central.nowhere"]}}):
-        assert not is_current(damaged)
+def test_other_code_than_the_runs_is_refused(monkeypatch):
+    made = result("block", [BLOCK])
+    made.require_same_code()
+    monkeypatch.setattr("tasks.cache.code_digest", lambda *_, **__: "other")
+    with pytest.raises(SpecError, match="another version"):
+        made.require_same_code()
 
 
 def test_a_copied_project_has_the_same_keys(copied, before, monkeypatch):
@@ -230,5 +221,5 @@ def test_a_block_with_another_seed_cell_or_size_has_another_key(of):
     if of == "cell":
         changes.append({"params": {"value_bound": 4.0}})
     blocks = [block_with(facts), *(block_with(replace(facts, **change)) for change in changes)]
-    keys = {cache_key("block", [BLOCK], block.described()) for block in blocks}
+    keys = {result("block", [BLOCK], block.described()).name for block in blocks}
     assert len(keys) == 1 + len(changes)

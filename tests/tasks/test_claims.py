@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
+from flows.studies.results import headline_of
 from reports.analysis.results import COLUMNS, validate_results
 from reports.pages.scorecard import Judged, ScorecardPage, bars
 from tasks.scorecard.claims import (
@@ -18,7 +19,7 @@ from tasks.scorecard.claims import (
     load_scorecard,
     mean_interval,
 )
-from tasks.scorecard.judging import judge, verdict_table, write_scorecard
+from tasks.scorecard.judging import judge, scorecard_page, verdict_table
 
 SPEC = find_study("mean_comparison")
 PANEL = "low-dimensional"
@@ -224,10 +225,10 @@ def test_a_scorecard_without_evidence_says_what_to_run(tmp_path):
         "started": "",
         "evidence": {},
     }
-    record = write_scorecard(load_scorecard(), {}, tmp_path, context)
+    page = scorecard_page(load_scorecard(), {}, tmp_path, context)
     text = (tmp_path / "report.md").read_text()
     assert "dpcost run mean_comparison" in text
-    assert "0 hold" in record["headline"]
+    assert "0 hold" in headline_of(page)
     table = validate_results(pd.read_parquet(tmp_path / "results.parquet"))
     assert table["value"].isna().all()
     assert (table["metric"].nunique(), len(table)) == (

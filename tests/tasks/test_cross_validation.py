@@ -8,9 +8,9 @@ import dpalgos
 from data.collections import wang2018
 from flows.studies.find_study import find_study
 from reports.exhibits import printed_errors
-from tasks.ingest import fetch, parquet
 from tasks.problems.sources.table_folds import OVER_PRINTED
 from tasks.run.block import compute_block
+from tasks.run.tables import fetch, parquet
 from tasks.scorecard.claims import Evidence, load_scorecard
 from tests.tasks.blocks import made_block, made_cell
 
@@ -33,7 +33,7 @@ def study(tmp_path, monkeypatch):
 
 
 def prepared(problem, tmp_path):
-    suffix, content = problem.prepare(parquet(fetch(problem.source, offline=True)))
+    content, suffix = problem.prepare(parquet(fetch(problem.source, offline=True))), problem.file_type
     path = tmp_path / f"design{suffix}"
     path.write_bytes(content)
     return problem.load(path)

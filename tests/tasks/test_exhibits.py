@@ -9,19 +9,24 @@ import pytest
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
-from data.prepare.frame_features import load_frames, scales
+from data.prepare.frame_features import scales
 from data.store.references import FramesRef
 from flows.studies.find_study import find_study
-from reports.analysis.results import EXHIBITS, validate_results
-from tasks.cache import UNCACHED
+from reports.analysis.results import EXHIBITS
+from tasks.cache import facts_of
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report
-from tasks.run.block import compute_block, run_block
-from tasks.run.collect import collect
-from tasks.run.headline import exhibit
-from tests.tasks.blocks import context
+from tasks.run.block import write_block
+from tasks.run.headline import write_exhibits
+from tests.tasks.blocks import made_results, result_at, run_of
 
 SMALL = 192
+
+
+def exhibits(folder, block, ref, parts):
+    shown = result_at(folder / "shown.json")
+    write_exhibits(shown, block, ref, None, parts)
+    return json.loads(shown.path.read_bytes())
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +51,12 @@ def made(tmp_path_factory):
         and (cell.estimator != "dp_sparse_glm" or cell.calibration == "paper")
     ]
     block = replace(whole, replicates=replace(whole.replicates, n=SMALL // 2), cells=tuple(cells))
-    design = folder / "design.json"
-    design.write_text(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()))
-    part = run_block(UNCACHED, block, {"path": str(design)}, str(folder / "1.parquet"))
-    results = collect(UNCACHED, [part], [], str(folder / "out"))
-    exhibit(UNCACHED, block, ref, None, [part], str(folder / "out"))
-    manifest = build_manifest(spec, [ref], results, context("swarm", profile="smoke", reps=2))
-    write_report(spec, folder / "out" / "results.parquet", manifest)
+    design, part = result_at(folder / "design.json"), result_at(folder / "1.parquet")
+    design.write(json.dumps(scales(ref, get_dataset("swarm"), "public").to_dict()).encode())
+    write_block(part, block, design)
+    results = made_results([part], folder / "out")
+    manifest = build_manifest(spec, run_of("swarm", profile="smoke", reps=2), {"swarm": ref}, results)
+    write_report(spec, results.path, manifest, json.dumps(exhibits(folder, block, ref, [part])).encode())
     return folder / "out", ref, part, block
 
 
@@ -91,7 +95,7 @@ def test_printed_numbers_stand_beside_ours_and_are_called_printed(made):
 def test_what_is_selected_is_what_the_block_counted(made):
     out, _, part, _ = made
     selected = json.loads((out / EXHIBITS).read_text())["boids"]["selected"]
-    assert set(part["attached"]) == {"1.selected.json", "1.timings.parquet"}
+    assert set(facts_of(part.path)["selected"]) >= set(selected)
     iht = next(counts for cell, counts in selected.items() if cell.startswith("iht_glm"))
     assert sum(iht.values()) == 2 * 100
     always = sum(count == 2 for count in iht.values())
@@ -110,9 +114,7 @@ def max_share(counts):
 
 def test_parts_of_a_cell_are_added(made, tmp_path):
     _, ref, part, block = made
-    exhibit(UNCACHED, block, ref, None, [part, part], str(tmp_path))
-    once = json.loads((made[0] / EXHIBITS).read_text())["boids"]["selected"]
-    twice = json.loads((tmp_path / EXHIBITS).read_text())["boids"]["selected"]
+    once, twice = (exhibits(tmp_path, block, ref, [part] * n)["boids"]["selected"] for n in (1, 2))
     assert {c: {k: 2 * v for k, v in counts.items()} for c, counts in once.items()} == twice
 
 
@@ -120,20 +122,6 @@ def test_real_frames_are_never_shown(made, tmp_path):
     _, ref, part, block = made
     assert isinstance(ref, FramesRef)
     real = replace(ref, data_source="real", origin="store", reasons=())
-    exhibit(UNCACHED, block, real, None, [part], str(tmp_path))
-    content = json.loads((tmp_path / EXHIBITS).read_text())
+    content = exhibits(tmp_path, block, real, [part])
     assert set(content) == {"classification", "boids"}
     assert (content["boids"]["film"], content["boids"]["summary"]) == ([], [])
-
-
-def test_one_cell_run_again_keeps_the_other_counts(made, tmp_path):
-    _, ref, *_ = made
-    frames = load_frames(scales(ref, get_dataset("swarm"), "public"))
-    spec = find_study("swarm")
-    whole = spec.blocks("smoke", replicates=2, seed=1)[0]
-    cells = tuple(replace(c, n=96) for c in whole.cells if c.estimator == "iht_glm")
-    block = replace(whole, replicates=replace(whole.replicates, n=96), cells=cells)
-    selected = {"another": {"x1": 1}}
-    rows = compute_block(block, frames, cells[0].key, selected)
-    assert set(validate_results(rows)["cell"]) == {cells[0].key}
-    assert set(selected) == {"another", cells[0].key}

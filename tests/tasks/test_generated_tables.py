@@ -129,7 +129,7 @@ def outcome(table, folder):
         results = computed_when_mended(file, folder, len(table.columns))
     except MENDABLE as refused:
         return {str(refused)}
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     assert not set(rows["status"]) - {"ok", "refused"}, set(rows["message"])
     return set(rows["status"]) | set(rows["message"])
 

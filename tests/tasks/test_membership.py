@@ -11,6 +11,7 @@ from data.prepare.genotype_groups import TracedGroup, draw_roles
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, gaussian_auc
 from flows.studies.find_study import STUDIES, find_study
+from flows.studies.results import headline_of
 from tasks.problems.measures.membership import RATES
 from tasks.report.attack_facts import attack_facts
 from tasks.run.block import compute_block
@@ -83,8 +84,8 @@ def test_a_group_is_traced_through_its_own_frequencies():
 
 
 def test_the_report(study, tmp_path, home):
-    record = written_report(study, tmp_path, replicates=6)
-    assert record["headline"].endswith("at ε = 0.5.")
+    page = written_report(study, tmp_path, replicates=6)
+    assert headline_of(page).endswith("at ε = 0.5.")
     rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
     best = rows[(rows["cell"] == PLAIN) & (rows["metric"] == "auc")]["value"].mean()
     mu = gaussian_mu(0.5, 1 / 1600)

@@ -34,7 +34,7 @@ def with_public(file, rows=None):
 def results(file, folder):
     folder.mkdir(exist_ok=True)
     spec, _, record = computed(file, folder)
-    return spec, pd.read_parquet(record["path"])
+    return spec, pd.read_parquet(record.path)
 
 
 def test_public_rows_have_the_columns_of_the_design(tmp_path):

@@ -1,12 +1,9 @@
-"""The tasks without an orchestrator: ``task.fn`` is the function itself."""
+"""What the tasks write, without an orchestrator."""
 
-import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from unittest.mock import Mock
 
 import pandas as pd
@@ -16,16 +13,15 @@ from data.errors import StoreError, Unreachable
 from data.fetch.raw_files import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from reports.analysis.results import selections_path, timings_path
+from reports.analysis.results import validate_results
 from reports.pages.index import Card
-from tasks.cache import SERIALIZER, UNCACHED, CacheKey, intact, located, records_folder
-from tasks.ingest import fetch, parquet
-from tasks.report.manifest import build_manifest
+from tasks.cache import facts_of, result
+from tasks.report.manifest import StudyResults, build_manifest
 from tasks.report.write import write_index
-from tasks.run.block import prepare, run_block
-from tasks.run.collect import collect
-from tasks.run.headline import audit, data_limit
-from tests.tasks.blocks import context
+from tasks.run.block import write_block, write_design
+from tasks.run.headline import write_audit, write_limit
+from tasks.run.tables import fetch, parquet
+from tests.tasks.blocks import made_results, result_at, run_of
 
 
 @pytest.fixture
@@ -41,8 +37,9 @@ def block():
 
 @pytest.fixture
 def ready(raw, tmp_path):
-    problem = find_study("housing").panel("public").problem
-    return prepare(UNCACHED, problem, parquet(raw))
+    design = result_at(tmp_path / "design.parquet")
+    write_design(design, find_study("housing").panel("public").problem, parquet(raw))
+    return design
 
 
 def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):
@@ -53,115 +50,60 @@ def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, t
     assert fetch("housing", offline=True).origin == "store"
 
 
-def test_a_stand_in_is_simulated_by_the_cores_that_no_other_call_uses(home, monkeypatch):
+def test_a_stand_in_is_simulated_by_all_cores(home, monkeypatch):
     asked = []
-    monkeypatch.setattr("tasks.run.resources._count_threads", lambda: asked.append("now") or 2)
+    monkeypatch.setattr("os.cpu_count", lambda: asked.append("now") or 2)
     raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
     assert parquet(raw, stand_in_rows=32).n_rows == 32
     assert asked
 
 
-KEY = CacheKey("block-1")
+def made_block(block, design, path):
+    part = result_at(path)
+    write_block(part, block, design)
+    return part
 
 
-def keep(home, record):
-    """Write a record into the result store of a home, as Prefect does."""
-    folder = records_folder(home)
-    folder.mkdir(parents=True, exist_ok=True)
-    about = {"serializer": SERIALIZER, "storage_block_id": None}
-    (folder / KEY.name).write_text(json.dumps({"result": json.dumps(record), "metadata": about}))
+def made_limit(block, design, path, deleted=(1,)):
+    limit = result_at(path, "tasks.run.headline")
+    write_limit(limit, block, design, deleted)
+    return limit
 
 
-def test_a_block_is_written_and_one_cell_of_it_takes_its_place(home, ready, block, tmp_path):
-    path = tmp_path / "block.parquet"
-    record = run_block(KEY, block, ready, str(path))
-    keep(home, record)
-    assert intact(record)
-    assert record["made"] == {
-        "what": f"{block.replicates.study} {block.title}",
-        "host": socket.gethostname(),
-        "process": os.getpid(),
-    }
-    first = pd.read_parquet(timings_path(path))
-    assert record["seconds"] == first["seconds"].sum()
-    chosen = block.cells[-1].key
-    again = run_block(KEY, block, ready, str(path), chosen)
-    second = pd.read_parquet(timings_path(path))
-    assert again["sha256"] == record["sha256"]
-    assert again["attached"] != record["attached"]
-    assert first.drop(columns="seconds").equals(second.drop(columns="seconds"))
-    assert set(first["cell"][first["seconds"] != second["seconds"]]) == {chosen}
+def test_the_file_of_a_block_says_what_ran_where_and_when(ready, block, tmp_path):
+    part = made_block(block, ready, tmp_path / "block.parquet")
+    facts, rows = facts_of(part.path), pd.read_parquet(part.path)
+    assert facts["what"] == f"{block.replicates.study} {block.title}"
+    assert facts["where"] == f"{socket.gethostname()} (process {os.getpid()})"
+    assert facts["seconds"] == rows.drop_duplicates(["cell", "replicate"])["seconds"].sum()
+    validate_results(rows.drop(columns="seconds"))
 
 
-@pytest.fixture
-def elsewhere(home, tmp_path, monkeypatch):
-    """The home of another machine, which computes all blocks; both machines share a store."""
-
-    def computed_there(size, function, *arguments):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("DPCOST_HOME", str(tmp_path / "elsewhere"))
-            return function(*arguments)
-
+def test_another_machine_computes_a_block_into_the_shared_store(home, raw, block, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/shared")
-    monkeypatch.setattr("tasks.run.block.computed", computed_there)
-    return tmp_path / "elsewhere"
-
-
-@pytest.mark.parametrize("left", ["nothing", "other files"])
-def test_another_machine_runs_one_cell_among_the_stored_ones(
-    home, elsewhere, ready, block, monkeypatch, left
-):
-    path = "cache/blocks/block-1.parquet"
-    monkeypatch.setattr(type(block.problem), "selected", lambda *_: {"a column": 1})
-    record = run_block(KEY, block, ready, path)
-    keep(home, record)
-    if left == "nothing":
-        shutil.rmtree(elsewhere)
-    else:
-        of_one_cell = run_block(
-            UNCACHED, replace(block, cells=block.cells[:1]), ready, "cache/blocks/one.parquet"
-        )
-        for file in (of_one_cell["path"], *(f"cache/blocks/{name}" for name in of_one_cell["attached"])):
-            (elsewhere / file).replace(elsewhere / file.replace("/one.", "/block-1."))
-    again = run_block(KEY, block, ready, path, block.cells[-1].key)
-    assert again["sha256"] == record["sha256"]
-    chosen = selections_path(elsewhere / path)
-    assert set(json.loads(chosen.read_bytes())) == {cell.key for cell in block.cells}
-    assert again["attached"][chosen.name] == record["attached"][chosen.name]
-    times = pd.read_parquet(timings_path(elsewhere / path))
-    assert set(times["cell"]) == {cell.key for cell in block.cells}
-
-
-def test_selections_that_the_record_does_not_name_are_not_read(home, ready, block, tmp_path):
-    path = tmp_path / "block.parquet"
-    record = run_block(KEY, block, ready, str(path))
-    keep(home, record)
-    selections_path(path).write_text(json.dumps({block.cells[0].key: {"a column": 1}}))
-    again = run_block(KEY, block, ready, str(path), block.cells[-1].key)
-    assert set(again["attached"]) == set(record["attached"])
-
-
-def test_one_cell_is_refused_where_the_others_cannot_be_had(home, elsewhere, ready, block, tmp_path):
-    path = "cache/blocks/block-1.parquet"
-    record = run_block(KEY, block, ready, path)
+    problem = find_study("housing").panel("public").problem
+    design = result("design", ["tasks.run.block"], "a design")
+    write_design(design, problem, parquet(raw))
+    rows = result("block", ["tasks.run.block"], "a block")
+    monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "elsewhere"))
+    write_block(rows, block, design)
+    monkeypatch.setenv("DPCOST_HOME", str(home))
+    assert not rows.path.exists()
+    assert rows.is_stored()
+    assert rows.path.is_relative_to(home)
+    monkeypatch.setenv("DPCOST_STORE", f"file://{tmp_path}/another")
+    monkeypatch.setenv("DPCOST_HOME", str(tmp_path / "third"))
     with pytest.raises(StoreError, match="DPCOST_STORE"):
-        run_block(KEY, block, ready, path, block.cells[-1].key)
-    keep(home, record)
-    shutil.rmtree(elsewhere / "cache" / "blocks")
-    shutil.rmtree(tmp_path / "shared" / "cache" / "blocks")
-    with pytest.raises(StoreError, match="DPCOST_STORE"):
-        run_block(KEY, block, ready, path, block.cells[-1].key)
-    assert not located(record).exists()
+        write_block(rows, block, design)
 
 
 def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(ready, block, tmp_path):
-    written = []
+    digests = set()
     for home in ("one", "two"):
-        part = run_block(UNCACHED, block, ready, str(tmp_path / home / "block.parquet"))
-        limit = data_limit(UNCACHED, block, ready, str(tmp_path / home / "limit.parquet"), [1])
-        written.append(collect(UNCACHED, [part, limit], [], str(tmp_path / home)))
-    assert len({record["sha256"] for record in written}) == 1
-    assert all(map(intact, written))
+        part = made_block(block, ready, tmp_path / home / "block.parquet")
+        limit = made_limit(block, ready, tmp_path / home / "limit.parquet")
+        digests.add(made_results([part, limit], tmp_path / home).sha256)
+    assert len(digests) == 1
     times = pd.read_parquet(tmp_path / "one" / "timings.parquet")
     assert list(times) == ["study", "cell", "replicate", "seconds"]
     assert set(times["cell"]) == {cell.key for cell in block.cells}
@@ -169,13 +111,11 @@ def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(rea
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
-    part = run_block(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
-    limit = data_limit(UNCACHED, block, ready, str(tmp_path / "limit.parquet"), [1, 10])
-    record = collect(UNCACHED, [limit, part], [], str(tmp_path / "out"))
-    rows = pd.read_parquet(tmp_path / "out" / "results.parquet")
-    assert record["rows"] == len(rows)
+    part = made_block(block, ready, tmp_path / "block.parquet")
+    limit = made_limit(block, ready, tmp_path / "limit.parquet", [1, 10])
+    rows = pd.read_parquet(made_results([limit, part], tmp_path / "out").path)
     assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error", "signs_right"]
-    stored = [pd.read_parquet(part["path"]) for part in (limit, part)]
+    stored = [pd.read_parquet(part.path) for part in (limit, part)]
     assert len(rows) == sum(map(len, stored))
     assert rows["value"].tolist() == [value for table in stored for value in table["value"]]
 
@@ -184,17 +124,19 @@ def test_a_table_shows_what_an_audit_found(ready, block, tmp_path, monkeypatch):
     finding = Mock(epsilon_lower_bound=0.25, to_dict=lambda: {})
     monkeypatch.setattr("dpalgos.audit.lower_bound.audit_estimator", Mock(return_value=finding))
     cell = next(cell for cell in block.cells if cell.estimator == "adassp" and cell.calibration == "paper")
-    found = audit(UNCACHED, cell, 3, 1000, 5, str(tmp_path / "audit.json"))
-    part = run_block(UNCACHED, block, ready, str(tmp_path / "block.parquet"))
-    collect(UNCACHED, [part], [found], str(tmp_path / "out"))
-    rows = pd.read_parquet(tmp_path / "out" / "results.parquet").dropna(subset="audited_epsilon")
+    found = result_at(tmp_path / "audit.json", "tasks.run.headline")
+    write_audit(found, cell, 3, 1000, 5)
+    part = made_block(block, ready, tmp_path / "block.parquet")
+    rows = pd.read_parquet(made_results([part], tmp_path / "out", [found]).path).dropna(
+        subset="audited_epsilon"
+    )
     assert set(rows["cell"]) == {cell.key}
     assert set(rows["audited_epsilon"]) == {0.25}
 
 
 def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     monkeypatch.setattr("tasks.report.manifest.budget_split", lambda spec: {})
-    asked = context("housing", profile="smoke")
+    asked, results = run_of("housing", profile="smoke"), StudyResults(home / "results.parquet", "6", "")
     table = DatasetRef(
         name="housing",
         path=str(home / "store" / "parquet" / "x.parquet"),
@@ -205,7 +147,7 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
         n_rows=1,
         rows_read=1,
     )
-    plain = build_manifest(find_study("housing"), [table], {"sha256": "6"}, asked)
+    plain = build_manifest(find_study("housing"), asked, {"housing": table}, results)
     assert plain["data"][0]["path"] == "store/parquet/x.parquet"
     assert str(home) not in str(plain)
     assert plain["study"]["file"] == "flows/studies/housing.toml"
@@ -214,12 +156,8 @@ def test_a_manifest_names_no_place_of_this_machine(home, monkeypatch):
     assert rerun.startswith("dpcost rerun housing --task run_block --cell ")
     assert ":n=20600" in rerun or ":n=100" in rerun  # a cell of this profile
     assert report == "dpcost report housing"
-    mine = build_manifest(
-        find_study("housing"),
-        [table],
-        {"sha256": "6"},
-        context("a b/mine.toml", profile="smoke", out="my out"),
-    )
+    own = run_of("a b/mine.toml", profile="smoke", out="my out")
+    mine = build_manifest(find_study("housing"), own, {"housing": table}, results)
     assert mine["study"]["file"] == "mine.toml"
     assert mine["rerun_commands"][2] == "dpcost report 'a b/mine.toml' --out 'my out'"
 
@@ -250,7 +188,7 @@ ENDED_BLOCK = """
 import threading
 import numpy
 from threadpoolctl import threadpool_info, threadpool_limits
-from tasks.run.resources import one_blas_thread
+from tasks.run.threads import one_blas_thread
 
 def in_a_thread(do, *given):
     thread = threading.Thread(target=do, args=given)

@@ -15,6 +15,7 @@ from reports.analysis.results import validate_results
 from tasks.problems.measures.prediction import CLASSIFICATION, classification
 from tasks.problems.problem import Draw
 from tasks.problems.sources.table_splits import BATCH
+from tasks.run import block as block_of_cells
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, refused_study
 
@@ -55,10 +56,12 @@ def block(first=0, replicates=4, cells=(IHT, PRIVATE), problem=PROBLEM):
     )
 
 
-def test_frames_as_read_are_let_go_once_they_are_in_the_order_of_their_use():
+def test_frames_as_read_are_let_go_once_they_are_in_the_order_of_their_use(monkeypatch):
     tables, held = [frames()], []
-    read = weakref.ref(tables[0].X)
-    compute_block(block(), tables.pop(), tell=lambda share: held.append(read() is not None))
+    read, run = weakref.ref(tables[0].X), block_of_cells._run_cell
+    watched = lambda *given: [held.append(read() is not None), run(*given)][1]  # noqa: E731
+    monkeypatch.setattr("tasks.run.block._run_cell", watched)
+    compute_block(block(), tables.pop())
     assert held
     assert not any(held)
 
@@ -192,8 +195,6 @@ def test_what_does_not_depend_on_s_is_asked_once(monkeypatch):
     assert asked == [10, 30]
     np.testing.assert_array_equal(values[0], values[1])
     assert (values[0] != values[2]).any()
-    alone = compute_block(block(cells=cells), frames(), only=cells[1].key)
-    np.testing.assert_array_equal(value(alone, name="dp_sparse_glm"), values[1])
 
 
 def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
@@ -205,14 +206,3 @@ def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):
     left, right = (rows[rows["metric"] == "misclassification"]["value"] for rows in (beside, alone))
     np.testing.assert_allclose(left, right, atol=1e-12)
     assert left.nunique() > 5
-
-
-def test_one_cell_alone_runs_with_those_beside_which_it_runs_in_the_block(monkeypatch):
-    cells = tuple(replace(PRIVATE, epsilon=epsilon) for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0))
-    whole = block(cells=(IHT, *cells))
-    monkeypatch.setattr("tasks.run.block._COLUMNS_PER_FIT", 150)  # 16 fits: four cells
-    asked, ask = [], Draw.answer
-    monkeypatch.setattr(Draw, "answer", lambda *given: [asked.append(given[1].epsilon), ask(*given)][1])
-    rows = compute_block(whole, frames(), only=cells[1].key)
-    assert sorted(asked, key=str) == [0.5, 1.0, 2.0, None]
-    assert set(rows["cell"]) == {cells[1].key}

@@ -33,7 +33,7 @@ def drawn(problem, n, replicates=3):
 
 def gridded(problem, prepared, tmp_path):
     path = tmp_path / "design.parquet"
-    path.write_bytes(prepared[1])
+    path.write_bytes(prepared)
     return problem.load(path), path
 
 

@@ -37,7 +37,7 @@ study = study_of(visits, bounds=BOUNDS, user_id="patient")
 
 def full_answer(file, folder):
     spec, table, results = computed(file, folder, replicates=3)
-    rows = pd.read_parquet(results["path"])
+    rows = pd.read_parquet(results.path)
     return spec, table, rows[rows["metric"] == "l2_error"]
 
 
@@ -59,7 +59,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
 def test_a_formula_of_users_is_one_request(tmp_path):
     study(tmp_path, formula="effect ~ dose + weight")
     columns = read_request(tmp_path / "mine-release.toml", "user_level_regression", **BUDGET).config.columns
-    assert (columns.user_id, columns.x, columns.y) == ("patient", ("dose", "weight"), "effect")
+    assert (columns.user_id, columns.x, columns.y) == ("patient", ("~ dose", "~ weight"), "effect")
 
 
 @pytest.mark.parametrize("response", ["", "effect"])
@@ -84,7 +84,7 @@ def test_the_answer_in_which_users_count_once_is_the_mean_of_their_means(tmp_pat
     spec, table, _ = full_answer(file, tmp_path)
     problem = spec.head_panel.problem
     path = tmp_path / "design.parquet"
-    path.write_bytes(problem.prepare(table)[1])
+    path.write_bytes(problem.prepare(table))
     prepared = problem.load(path)
     frame = visits()
     expected = frame.groupby("patient")[["dose", "weight", "effect"]].mean().mean()

@@ -6,26 +6,21 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 
 from data.store.folders import PROJECT_ROOT
-from tasks.errors import SpecError
-from tasks.run.resources import computed, in_process, listening
-from tasks.run.worker_processes import worker_processes
-from tasks.turns import STOPPED
+from tasks.workers import WorkerKilled, compute, local_workers
 from tests.tasks import worker_calls
 
 ASKING = """
 import sys
-from tasks.run.resources import in_process
-from tasks.run.worker_processes import worker_processes
+from tasks.workers import compute, local_workers
 from tests.tasks.worker_calls import hanging
-with worker_processes(1):
-    in_process(hanging, sys.argv[1])
+with local_workers(1):
+    compute(hanging, sys.argv[1])
 """
 
 
@@ -37,10 +32,9 @@ def importable():
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def workers():
-    with worker_processes(1) as count:
-        assert count == 1
+    with local_workers(1):
         yield
 
 
@@ -52,88 +46,76 @@ def wait_for(condition):
 
 
 def test_without_workers_a_call_stays_in_this_process():
-    assert in_process(worker_calls.process) == computed(0, worker_calls.process) == os.getpid()
+    assert compute(worker_calls.process) == os.getpid()
+    with local_workers(2, in_threads=True):
+        assert compute(worker_calls.process) == os.getpid()
 
 
-def test_calls_are_made_in_another_process_with_this_environment(workers, monkeypatch):
-    assert os.getpid() not in {in_process(worker_calls.process), computed(0, worker_calls.process)}
+def test_calls_are_made_in_another_process_with_this_environment(monkeypatch):
     monkeypatch.setenv("DPCOST_HOME", "elsewhere")
-    with worker_processes(1):
-        assert in_process(worker_calls.environment, "DPCOST_HOME") == "elsewhere"
-
-
-def test_shares_of_a_block_arrive(workers):
-    heard = []
-    with listening(lambda *share: heard.append(share)):
-        in_process(worker_calls.shares, "a block")
-        wait_for(lambda: len(heard) == 2)
-    assert heard == [("a block", 0.25), ("a block", 0.5)]
-
-
-def test_a_warning_is_shown_once_and_what_is_ignored_here_is_not():
-    with warnings.catch_warnings(record=True) as said:
-        warnings.filterwarnings("ignore", "dull", UserWarning, r"tests\.tasks")
-        warnings.filterwarnings("default", "news")
-        with worker_processes(1):
-            for text in ("news", "dull", "news", "more news"):
-                in_process(worker_calls.warning, text)
-    assert [str(each.message) for each in said] == ["news", "more news"]
+    with local_workers(1):
+        assert compute(worker_calls.process) != os.getpid()
+        assert compute(worker_calls.environment, "DPCOST_HOME") == "elsewhere"
 
 
 @pytest.mark.parametrize(("calls", "threads"), [(1, 4), (2, 2), (3, 1)])
 def test_a_call_may_use_the_cores_that_no_other_call_uses(tmp_path, calls, threads):
-    with worker_processes(4), ThreadPoolExecutor(calls) as pool:
-        in_process(worker_calls.process)
-        asking = [pool.submit(in_process, worker_calls.threads, tmp_path, calls) for _ in range(calls)]
+    with local_workers(4), ThreadPoolExecutor(calls) as pool:
+        compute(worker_calls.process)
+        asking = [pool.submit(compute, worker_calls.threads, tmp_path, calls) for _ in range(calls)]
         assert {each.result() for each in asking} == {threads}
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.1, 3), (0.4, 2), (0.9, 1), (20.0, 1)])
+def test_no_more_blocks_are_under_way_than_memory_has_room_for(tmp_path, monkeypatch, share, most):
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    monkeypatch.setattr("tasks.workers._SHARE", 1.0)
+    with local_workers(3, int(share * memory)), ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(compute, worker_calls.waiting, tmp_path, 3) for _ in range(3)]
+        assert min(each.result() for each in asked) == most
 
 
 def test_errors_arrive_as_they_are(workers):
     with pytest.raises(FileNotFoundError) as caught:
-        in_process(worker_calls.refused)
+        compute(worker_calls.refused)
     assert caught.value.filename == "a.csv"
 
 
-def test_a_worker_that_is_killed_is_told():
-    with worker_processes(1), pytest.raises(SpecError, match="--workers"):
-        in_process(worker_calls.killed)
+def test_a_worker_that_is_killed_is_told_and_another_takes_its_place(workers):
+    for _ in range(2):
+        with pytest.raises(WorkerKilled):
+            compute(worker_calls.killed)
+        assert compute(worker_calls.process) != os.getpid()
+
+
+def test_so_is_the_process_that_workers_are_forked_from(workers):
+    worker = psutil.Process(compute(worker_calls.process))
+    worker.parent().kill()
+    worker.kill()
+    wait_for(lambda: not worker.is_running())
+    with pytest.raises(WorkerKilled):
+        compute(worker_calls.process)
+    assert compute(worker_calls.process) != os.getpid()
+
+
+def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_path):
+    with local_workers(2), ThreadPoolExecutor(3) as pool:
+        first = pool.submit(compute, worker_calls.waiting, tmp_path, 2)
+        wait_for(lambda: list(tmp_path.glob("begun *")))
+        alone = pool.submit(compute, worker_calls.waiting, tmp_path, 3, alone=True)
+        time.sleep(0.2)
+        last = pool.submit(compute, worker_calls.waiting, tmp_path, 3)
+        assert [each.result() for each in (first, alone, last)] == [1, 2, 3]
 
 
 def test_workers_leave_neither_threads_nor_open_files():
-    with worker_processes(1):  # starts the server that workers are forked from
-        in_process(worker_calls.process)
+    with local_workers(1):  # starts the server that workers are forked from
+        compute(worker_calls.process)
     threads, files = threading.active_count(), psutil.Process().num_fds()
     for _ in range(3):
-        with worker_processes(1):
-            in_process(worker_calls.process)
+        with local_workers(1):
+            compute(worker_calls.process)
     wait_for(lambda: threading.active_count() <= threads and psutil.Process().num_fds() <= files)
-
-
-def test_a_worker_that_is_killed_within_a_message_leaves_no_thread():
-    before = threading.active_count()
-    dead, heard = threading.Event(), []
-
-    def listener(*share):
-        heard.append(share)
-        dead.wait()  # nothing reads the second message
-
-    with listening(listener):
-        with worker_processes(1), pytest.raises(SpecError, match="--workers"):
-            in_process(worker_calls.killed_while_it_tells, "a block")
-        dead.set()
-        wait_for(lambda: threading.active_count() <= before)
-    assert heard == [("a block", 0.25)]
-
-
-def test_a_command_that_ends_early_waits_for_no_call(tmp_path):
-    begun = tmp_path / "begun"
-    threading.Thread(target=lambda: (wait_for(begun.exists), STOPPED.set())).start()
-    try:
-        with worker_processes(1), pytest.raises(KeyboardInterrupt):
-            in_process(worker_calls.hanging, begun)
-    finally:
-        STOPPED.clear()
-    wait_for(lambda: not psutil.pid_exists(int(begun.read_text())))
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
@@ -149,8 +131,8 @@ def test_workers_end_with_the_process_that_asked(tmp_path, end):
     assert alive == []
 
 
-def test_signals_to_all_leave_workers_to_the_one_that_asked(workers):
-    worker = in_process(worker_calls.process)
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        os.kill(worker, each)
-    assert in_process(worker_calls.process) == worker
+def test_ctrl_c_is_for_the_one_that_asked(workers):
+    worker = compute(worker_calls.process)
+    os.kill(worker, signal.SIGINT)
+    os.kill(psutil.Process(worker).ppid(), signal.SIGINT)
+    assert compute(worker_calls.process) == worker

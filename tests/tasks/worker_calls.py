@@ -2,12 +2,10 @@
 
 import os
 import signal
-import threading
 import time
-import warnings
 from pathlib import Path
 
-from tasks.run.resources import shares_of, threads_now, told
+from tasks.run.threads import threads_now
 
 
 def process():
@@ -18,16 +16,6 @@ def environment(name):
     return os.environ[name]
 
 
-def shares(name):
-    tell = shares_of(name, every=0)
-    for share in (0.25, 0.5):
-        tell(share)
-
-
-def warning(text):
-    warnings.warn(text, stacklevel=1)
-
-
 def refused():
     raise FileNotFoundError(2, "No such file or directory", "a.csv")
 
@@ -36,17 +24,18 @@ def killed():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed_while_it_tells(name):
-    """Tell a share, then die within a message that is longer than what a pipe holds."""
-    told(name, 0.25)
-    threading.Thread(target=told, args=("x" * 10**6, 0.5), daemon=True).start()
-    time.sleep(0.5)
-    killed()
-
-
 def hanging(path):
     Path(path).write_text(str(os.getpid()))
     time.sleep(600)
+
+
+def waiting(folder, calls):
+    """Return how many calls were under way at most, after as many as are waited for have begun."""
+    (folder / f"begun {os.getpid()} {time.monotonic_ns()}").touch()
+    deadline = time.monotonic() + 2
+    while len(list(folder.glob("begun *"))) < calls and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return len(list(folder.glob("begun *")))
 
 
 def threads(folder, calls):

@@ -103,14 +103,16 @@ class GenotypeCandidates(GenotypeSource):
     def elements(self, n: int) -> int:
         return 2 * super().elements(n)
 
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+    file_type: ClassVar[str] = ".npz"
+
+    def prepare(self, table: DatasetRef) -> bytes:
         """Choose the SNPs and code the calls, which are −1, 0 or 1."""
         assert isinstance(table, GenotypeRef)
         chosen = choose_evenly(table.n_snps, self.n_snps)
         group = traced_group(read_genotypes(table, snps=chosen))
         buffer = io.BytesIO()
         np.savez_compressed(buffer, X=group.X.astype(np.int8), panel_mean=group.panel_mean)
-        return ".npz", buffer.getvalue()
+        return buffer.getvalue()
 
     def load(self, path: Path) -> TracedGroup:
         with np.load(path) as stored:

@@ -71,11 +71,13 @@ class GenotypeGroups(GenotypeSource):
     def sizes(self, n: int) -> dict[str, int]:
         return {**super().sizes(n), "s": self.s}
 
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+    file_type: ClassVar[str] = ".npz"
+
+    def prepare(self, table: DatasetRef) -> bytes:
         assert isinstance(table, GenotypeRef)
         group = read_genotypes(table, snps=np.array([0])).group
         choice = self._choice(table, group)
-        return ".npz", groups_bytes(group_difference(read_genotypes(table, snps=choice)))
+        return groups_bytes(group_difference(read_genotypes(table, snps=choice)))
 
     def _choice(self, table: GenotypeRef, group: np.ndarray) -> np.ndarray:
         if self.selection == "evenly_spaced":

@@ -56,7 +56,7 @@ class MapUsers(RegisteredTable):
         if n > self.least_rows:
             raise ValueError(f"grid.n must be at most least_rows = {self.least_rows}, got {n}")
 
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+    def prepare(self, table: DatasetRef) -> bytes:
         """Put the columns into their units, and append a column with each row's user."""
         rows = read_table(table)
         prepared = prepare_table(
@@ -66,7 +66,7 @@ class MapUsers(RegisteredTable):
         _, cell, n_rows = np.unique(np.floor(places), axis=0, return_inverse=True, return_counts=True)
         numbers = np.where(n_rows >= self.least_rows, np.cumsum(n_rows >= self.least_rows) - 1, -1)
         X = np.column_stack([prepared.X, numbers[cell.ravel()]])
-        return ".parquet", table_bytes(replace(prepared, X=X, column_names=(*prepared.column_names, _USER)))
+        return table_bytes(replace(prepared, X=X, column_names=(*prepared.column_names, _USER)))
 
     def load(self, path: Path) -> GriddedTable:  # type: ignore[override]
         whole = read_prepared_table(path)

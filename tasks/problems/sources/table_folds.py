@@ -76,7 +76,7 @@ class TableFolds(DatasetSource):
         if not 1 <= left_out <= self.about.n_rows / FOLDS:
             raise ValueError(f"grid.n must leave out a tenth of the {self.about.n_rows:,} rows, got {n}")
 
-    def prepare(self, table: DatasetRef) -> tuple[str, bytes]:
+    def prepare(self, table: DatasetRef) -> bytes:
         rows = read_table(table)
         y = rows["y"].to_numpy(dtype=float)
         X = rows.drop(columns="y").to_numpy(dtype=float)
@@ -88,7 +88,7 @@ class TableFolds(DatasetSource):
         if not self.unit_rows:
             norms = norms.max(keepdims=True)
         d = X.shape[1]
-        return ".parquet", table_bytes(
+        return table_bytes(
             PreparedTable(
                 X=np.sqrt(d) * X / np.where(norms > 0, norms, 1),
                 y=y / np.abs(y).max(),

@@ -9,7 +9,7 @@ import pytest
 from small_project import PROJECT, Project, Standing, processes_of, until
 
 from data.store.folders import REPORTS
-from flows.server.prefect_server import answers
+from flows.local_server import answers
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 

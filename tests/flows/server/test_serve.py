@@ -7,9 +7,11 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -18,18 +20,18 @@ import pytest
 from small_project import Standing, processes_of, until
 
 from data.store.folders import PROJECT_ROOT
-from flows.server import serve
-from flows.server.prefect_server import answers, own_authentication
+from flows import serve
+from flows.local_server import answers, own_authentication
 from tests.private_postgres import private_postgres
 
 STUDY = """
 import time
 from pathlib import Path
-from typing import Literal
 
 from prefect import flow, task
 
-from flows.record.dead_runs import start_again
+from flows.unfinished import start_again
+from tasks.run_options import RunOptions
 
 
 @task
@@ -38,19 +40,14 @@ def one(number: int) -> int:
     return number
 
 
-@flow(name="study", on_crashed=[start_again])
-def run_study(
-    study: str,
-    profile: Literal["smoke", "standard", "paper"] = "standard",
-    reps: int | None = None,
-    seed: int = 0,
-) -> int:
-    total = sum(one.map(range(reps or 3)).result())
-    Path("report.txt").write_text(f"{study} {profile} {total}")
+@flow(on_crashed=[start_again])
+def study(study: str, options: RunOptions = RunOptions()) -> int:
+    total = sum(one.map(range(options.reps or 3)).result())
+    Path("report.txt").write_text(f"{study} {options.profile} {total}")
     return total
 
 
-run_ingest = run_part = run_report = run_scorecard = run_study
+ingest = rerun = report = scorecard = study
 """
 GATE = "while not Path('gate').exists():\n        time.sleep(0.1)"
 
@@ -86,7 +83,6 @@ def project(tmp_path):
         shutil.copytree(PROJECT_ROOT / package, folder / package, ignore=ignored)
     write_flow(folder)
     shutil.copy(PROJECT_ROOT / "flows" / "studies" / "housing.toml", folder / "flows" / "studies")
-    (folder / "flows" / "schedules.toml").write_text('housing = "0 3 * * 1"\n')
     return folder
 
 
@@ -113,8 +109,6 @@ def database(request):
     if request.param == "sqlite":
         yield {}
         return
-    import tempfile
-
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         with private_postgres(Path(name)) as address:
@@ -125,7 +119,7 @@ def database(request):
 def test_a_deployed_study_runs_from_the_server_and_again_after_a_restart(project, start, database):
     for profile in ("standard", "smoke"):
         serving = start(**database)
-        done = serving.run_deployment("study/housing", "--watch", profile=profile)
+        done = serving.run_deployment("study/housing", "--watch", options={"profile": profile})
         assert done.returncode == 0, done.stdout + done.stderr
         assert (project / "report.txt").read_text() == f"housing {profile} 3"
         assert serving.stop() == 0
@@ -214,11 +208,13 @@ def test_a_run_whose_process_dies_starts_again_but_not_for_ever(project, start):
     assert serving.run_deployment().returncode == 0
     for n_crashed in range(3):
         until(lambda n=n_crashed: states(serving) == ["CRASHED"] * n + ["RUNNING"], timeout=120)
+        until(lambda: "RUNNING" in {run["state_type"] for run in serving.ask("task_runs")})
         for each in serving.runs_under_way():
             each.kill()
     until(lambda: states(serving) == ["CRASHED"] * 3)
     time.sleep(5)
     assert states(serving) == ["CRASHED"] * 3
+    until(lambda: {run["state_type"] for run in serving.ask("task_runs")} == {"CRASHED"})
 
 
 def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
@@ -233,14 +229,87 @@ def test_the_server_answers_its_owner_alone_and_shows_the_schedule(start):
         assert serving.request("admin/version", **who)[0] == 401
     assert serving.request("deployments/filter", **asking, **known, Host="example.org")[0] == 400
     assert {"housing", "rerun"} < {each["name"] for each in serving.ask("deployments")}
-    for path in ("openapi.json", "docs", "reports/", "api/openapi.json"):
+    for path in ("reports/", "api/openapi.json"):
         assert serving.request(f"../{path}")[0] == 401, path
     assert serving.request("../reports/", **known)[0] in (200, 404)
     with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/", timeout=10) as page:  # a browser
         assert page.status == 200
-    until(lambda: [run["auto_scheduled"] for run in serving.ask("flow_runs")][:1] == [True])  # Monday's run
-    monday = next(run for run in serving.ask("flow_runs") if run["auto_scheduled"])
-    assert {"housing", "standard"} < set(monday["tags"])
+    wanted = {"housing", "standard"}  # Monday's run
+    until(lambda: [run for run in serving.ask("flow_runs") if wanted < set(run["tags"])])
+
+
+def change_history(serving, statement):
+    with contextlib.closing(sqlite3.connect(serving.home / "prefect" / "prefect.db")) as history, history:
+        return history.execute(statement).rowcount
+
+
+def test_a_study_that_is_gone_keeps_no_schedule_and_of_late_runs_only_the_last_one_runs(project, start):
+    study = project / "flows" / "studies" / "housing.toml"
+    study.write_text(study.read_text().replace("0 3 * * 1", "*/5 * * * *"))
+    shutil.copy(study, study.with_name("gone.toml"))
+    serving = start()
+    until(lambda: {"housing", "gone"} <= {tag for run in serving.ask("flow_runs") for tag in run["tags"]})
+    assert serving.stop() == 0
+    late = "expected_start_time = datetime(expected_start_time, '-1 day')"
+    planned = "next_scheduled_start_time = datetime(next_scheduled_start_time, '-1 day')"
+    assert change_history(serving, f"UPDATE flow_run SET {late}, {planned} WHERE auto_scheduled") > 10
+    study.with_name("gone.toml").unlink()
+    serving = start()
+    assert "gone" not in {each["name"] for each in serving.ask("deployments")}
+
+    def due():
+        runs = [run for run in serving.ask("flow_runs") if "housing" in run["tags"]]
+        return [run for run in runs if run["state_type"] not in ("CANCELLED", "SCHEDULED")]
+
+    until(due)
+    assert len(due()) == 1
+    assert serving.stop() == 0
+
+
+def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
+    serving = start()
+    (deployment,) = [each for each in serving.ask("deployments") if each["name"] == "housing"]
+    about = {"parameters": {"study": "housing", "nonsense": 1}, "enforce_parameter_schema": False}
+    serving.ask(f"deployments/{deployment['id']}/create_flow_run", about)
+    until(lambda: states(serving) == ["FAILED"])
+    (run,) = [run for run in serving.ask("flow_runs") if not run["auto_scheduled"]]
+    assert "nonsense" in run["state"]["message"]
+    time.sleep(5)
+    assert states(serving) == ["FAILED"]
+
+
+@pytest.mark.slow
+def test_without_its_database_it_ends_with_a_sentence_that_names_it(start):
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as database:
+        Path(name).chmod(0o755)
+        address = database.enter_context(private_postgres(Path(name)))
+        asynchronous = address.replace("postgresql", "postgresql+asyncpg")
+        serving = start(PREFECT_API_DATABASE_CONNECTION_URL=asynchronous)
+        database.close()
+    said = serving.process.communicate(timeout=240)[0]
+    assert serving.process.returncode == 1  # systemd starts it again
+    assert "Traceback" not in said
+    assert "its database postgresql+asyncpg://" in said
+
+
+@pytest.mark.slow
+def test_a_run_whose_process_was_killed_elsewhere_is_not_running_ten_minutes_later(project, start):
+    write_flow(project, GATE)
+    serving = start()
+    code = f"""
+from pathlib import Path
+from prefect import tags
+from flows.local_server import home_tag
+from flows.study import study
+with tags(home_tag(Path({str(serving.home)!r}))):
+    study("housing")
+"""
+    environment = serving.client | {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=project, env=environment)
+    until(lambda: states(serving) == ["RUNNING"])
+    process.kill()
+    process.wait()
+    until(lambda: states(serving) == ["CRASHED"], timeout=600)
 
 
 AT_ONCE = 4  # as docs/operations.md says
@@ -250,7 +319,7 @@ AT_ONCE = 4  # as docs/operations.md says
 def test_no_request_of_two_hundred_runs_fails(project, start, database):
     serving = start(PREFECT_API_LOG_RETRYABLE_ERRORS="true", **database)
     runs = 200 // AT_ONCE
-    code = f"from flows.study import run_study\nfor _ in range({runs}): run_study(study='housing', reps=5)"
+    code = f"from flows.study import study\nfor _ in range({runs}): study('housing', dict(reps=5))"
     running = [
         subprocess.Popen([sys.executable, "-c", code], cwd=project, env=serving.client)
         for _ in range(AT_ONCE)

@@ -19,7 +19,7 @@ from tasks.release.record import record_of
 from tasks.release.request import ReleaseColumns
 from tasks.release.table import table_as_declared
 from tasks.report.coefficients import text_of
-from tests.tasks.analyst_tables import edited, release, study_of
+from tests.tasks.analyst_tables import edited, initialized, release, study_of
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
@@ -110,6 +110,20 @@ def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, mon
 
 
 @pytest.mark.parametrize(
+    "names", [("pre-post", "1"), ("log(b)", "2019"), ("Q", "x.y"), ("a b", "年齢"), ("C(g)", "0")]
+)
+def test_a_release_looks_up_names_and_never_runs_them(tmp_path, ledger, monkeypatch, names):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(0.5, 1, (4000, 4)), columns=[*names, "pre", "post"]).assign(b=1.0)
+    table["y"] = 1 + 2 * table[names[0]] + 3 * table[names[1]] + rng.normal(0, 0.01, 4000)
+    initialized(tmp_path, table, bounds={"y": (0, 8)}, formula=f"y ~ `{names[0]}` + Q('{names[1]}')")
+    answer = asked(tmp_path, ledger)
+    assert list(answer.estimate) == ["Intercept", names[0], f"Q('{names[1]}')"]
+    np.testing.assert_allclose(list(answer.estimate.values()), [1, 2, 3], atol=0.2)
+
+
+@pytest.mark.parametrize(
     ("options", "estimator", "names"),
     [
         ({}, "dp_mean", ["age", "region=south", "region=west", "smoker=yes", "cost"]),
@@ -133,10 +147,18 @@ def test_means_and_labels_of_text_are_released_without_another_line(
 
 
 def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
-    study(tmp_path, response="cost")
+    frame = people(40_000)
+    study(tmp_path, frame, response="cost")
+    for old, new in (
+        ("lower = -5000", "lower = 1000"),
+        ("upper = 10000", "upper = 4700"),
+        ("lower = 0", "lower = 20"),
+        ("upper = 120", "upper = 100"),
+    ):
+        edited(tmp_path / "mine.toml", old, new)
+    edited(tmp_path / "mine.toml", 'outside = "refuse"', 'outside = "clip"')
     edited(tmp_path / "mine-release.toml", "[params]", "[params]\ndiagnostics = 0.1")
     released = asked(tmp_path, ledger, interval=0.95)
-    frame = people()
     exact = smf.ols("cost ~ age + region + smoker", frame).fit()
     found = record_of(released)["release"]
     assert found["fit"]["r_squared_low"] < exact.rsquared < found["fit"]["r_squared_high"]
@@ -304,7 +326,7 @@ def test_a_release_its_record_and_its_table_say_what_happens_to_missing_cells(
     record = record_of(found)
     shown = "\n".join(_lines(found.to_dict(), None))
     page = render_release(record).decode()
-    for text in (shown, record["release"]["model"]["missing_cells"], text_of([record]), page):
+    for text in (shown, record["release"]["model"]["preparation"], text_of([record]), page):
         assert told in " ".join(text.split())
     assert "4,000 rows. " in shown
     assert f"{int(with_gaps()['age'].isna().sum())} " not in shown.replace("4,000", "")
@@ -410,3 +432,32 @@ def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_conse
     assert command_line(*asked, "--yes")[0] == 0
     assert len(ledger.account("mine").charges) == 1
     assert command_line(*asked)[0] == 0  # the stored answer costs nothing
+
+
+PREPARATIONS = [
+    ('outside = "refuse"', 'outside = "clip"'),
+    ('missing = "refuse"', 'missing = "drop"'),
+    ("upper = 120", "upper = 110"),
+    ("upper = 120", 'upper = 120\nmissing = ["99"]'),
+    ("upper = 120", "upper = 120\nimpute = 40"),
+    ("upper = 10000", "upper = 10000\ncenter = 2000"),
+    ("['north', 'south', 'west']", '["north", "south", "west"]\nothers = "west"'),
+    ("['north', 'south', 'west']", '["north", "south", "west"]\nlevels = {west = ["W", "w."]}'),
+    ("['north', 'south', 'west']", '["west", "south", "north"]'),
+    ("one row, a person", "one row, a visit"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), PREPARATIONS)
+def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path, ledger, old, new):
+    file = study(tmp_path, response="cost")
+    first = record_of(asked(tmp_path, ledger))
+    edited(file, old, new)
+    second = record_of(asked(tmp_path, ledger))
+    (methods, footnote), (others, another) = (
+        (record["release"]["methods"], " ".join(text_of([record]).split())) for record in (first, second)
+    )
+    assert methods.split("All releases")[0] != others.split("All releases")[0]
+    assert footnote.split("Differentially private")[1] != another.split("Differentially private")[1]
+    same = first["release"]["parameters"] == second["release"]["parameters"]
+    assert same == ("a visit" in new)  # which changes no answer

@@ -20,8 +20,8 @@ from data.formats.row_groups import RowBlocks
 from data.store.folders import PROJECT_ROOT
 from data.tables.reading import StreamedTable
 from dpalgos.rows.partitions import PartitionedRows
-from flows.server.dask_workers import own_workers
-from tasks.run.resources import map_on_cluster
+from tasks.dask_cluster import own_cluster
+from tasks.workers import map_on_workers
 from tests.flows.small_project import sentence
 
 CONFIG = '[dataset]\nname = "rides"\n[columns]\nx = ["hours", "steps"]\n'
@@ -299,8 +299,8 @@ def test_workers_give_the_bits_of_one_process_even_if_one_dies(folder, tmp_path)
 
     expected = list(answers(map))
     deadly = tmp_path / "killed"
-    with own_workers(2):
-        found = list(answers(map_on_cluster, deadly))
+    with own_cluster(2):
+        found = list(answers(map_on_workers, deadly))
     assert deadly.exists()
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -1,0 +1,196 @@
+"""What a run shows on the server's pages, where a server takes it; the report has all of it, too."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import wraps
+from itertools import dropwhile, takewhile
+from pathlib import Path
+from typing import Any, ParamSpec
+from uuid import UUID
+
+import pandas as pd
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.events import emit_event
+
+from data.store.folders import REPORTS, read_json
+from flows.local_server import from_server
+from flows.progress import say
+from reports.analysis.results import compare_results
+from tasks.cells import Cell
+from tasks.errors import SpecError
+from tasks.run.collect import read_results
+from tasks.study.spec import StudySpec
+
+REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
+SECONDS_BETWEEN_UPDATES = 2.0
+MAX_ROWS = 200
+MAX_CELLS = 20
+
+P = ParamSpec("P")
+
+
+def _best_effort(function: Callable[P, None]) -> Callable[P, None]:
+    """Decorator: log errors of a function that reports to the server instead of raising them."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+        except Exception as error:  # whatever the client raises when the server is away
+            say(f"note: the server did not take an artifact of this run ({type(error).__name__})")
+
+    return call
+
+
+class ProgressArtifact:
+    """How many of a run's blocks are finished, as a bar on the server's pages."""
+
+    def __init__(self, study: str, n_blocks: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._study, self._n_blocks, self._clock = study, n_blocks, clock
+        self._n_done, self._last = 0, clock()
+        self._id: UUID | None = None
+        self._show()
+
+    def advance(self) -> None:
+        """Count one more finished block, and report every few to the server."""
+        self._n_done += 1
+        if self._n_done == self._n_blocks or self._clock() - self._last >= SECONDS_BETWEEN_UPDATES:
+            self._last = self._clock()
+            self._show()
+
+    @_best_effort
+    def _show(self) -> None:
+        share = 100.0 * self._n_done / max(1, self._n_blocks)
+        description = f"{self._study}: {self._n_done} of {self._n_blocks} blocks"
+        if self._id is None:
+            self._id = UUID(str(create_progress_artifact(share, _key("progress", self._study), description)))
+        else:
+            update_progress_artifact(self._id, share, description)
+
+
+@_best_effort
+def attach_report(spec: StudySpec, report: Path, headline: str) -> None:
+    """Attach what the report says first, unless it is of a table of one's own: the server may be a team's."""
+    if spec.analyst_table is not None:
+        return
+    shown = os.environ.get(REPORTS_URL) if from_server() else None
+    folder = report.parent.relative_to(REPORTS.resolve()) if shown else ""
+    create_markdown_artifact(
+        key=_key("report", spec.name),
+        markdown=summary_markdown(report, headline, f"{shown}/{folder}" if shown else ""),
+        description=spec.title,
+    )
+
+
+def summary_markdown(report: Path, headline: str, address: str = "") -> str:
+    """Return a report's headline, its first table and where the whole of it is.
+
+    That is at ``address``, of the report's folder on a server, or in a file: no browser follows a link from a
+    server's page to one.
+    """
+    lines = report.with_name("report.md").read_text(encoding="utf-8").splitlines()
+    after = dropwhile(lambda line: not line.startswith("|"), lines)
+    table = "\n".join(takewhile(lambda line: line.startswith("|"), after))
+    whole = f"[The whole report]({address}/{report.name})" if address else f"The whole report: `{report}`"
+    return f"{headline}\n\n{whole}\n\n{table}\n"
+
+
+@_best_effort
+def attach_budget(spec: StudySpec, report: Path, results: Path, cells: list[Cell]) -> None:
+    """Attach what the private estimators spent at the headline's setting, and on what, as the report says."""
+    budgets = read_json(report.with_name("manifest.json"))["budgets"]
+    split = {(each["estimator"], each["form"]): each["shares"] for each in budgets}
+    rows = spent_budget(split, pd.read_parquet(results), cells)
+    if rows:
+        create_table_artifact(
+            key=_key("budget", spec.name),
+            table=rows,
+            description="Privacy spent at the headline's setting. Research runs charge no ledger.",
+        )
+
+
+def spent_budget(
+    split: Mapping[tuple[str, str], Mapping[str, float]], results: pd.DataFrame, cells: list[Cell]
+) -> list[dict[str, str]]:
+    """Return a row of plain words for each of some private cells, those at the headline's setting.
+
+    ``split`` maps estimator and form to the shares of the budget that their releases take.
+    """
+    by_cell = results.drop_duplicates("cell").set_index("cell")
+    rows = []
+    for cell in cells:
+        if cell.key not in by_cell.index:
+            continue
+        row, shares = by_cell.loc[cell.key], split.get((cell.estimator, cell.form), {})
+        rows.append(
+            {
+                "estimator": cell.estimator,
+                "panel": cell.panel,
+                "form": cell.form,
+                "noise": cell.calibration,
+                "ε asked": f"{cell.epsilon:g}",
+                "δ": f"{cell.delta:.3g}",
+                "ε certified": _number(row["certified_epsilon"]),
+                "ε of the estimator alone": _number(row["estimator_epsilon"]),
+                "spent on": ", ".join(f"{label} {share:.0%}" for label, share in shares.items()),
+            }
+        )
+    return rows
+
+
+def _number(value: Any) -> str:
+    return "no answer" if pd.isna(value) else f"{value:.4g}"
+
+
+def last_results(folder: Path, settings: dict[str, Any]) -> pd.DataFrame | None:
+    """Return the results of the last run in a study's folder, if its profile and replicates were these."""
+    with suppress(SpecError, OSError, ValueError):  # there are none, or they are damaged
+        if settings.items() <= read_json(folder / "manifest.json").items():
+            return read_results(folder)
+    return None
+
+
+def show_drift(spec: StudySpec, folder: Path, before: pd.DataFrame | None) -> None:
+    """Say which cells moved by more than their error bars: here, on the server and as an event there."""
+    now = read_results(folder)
+    if before is None or before.equals(now):
+        return
+    different = compare_results(before, now)["different"]
+    if not different:
+        return
+    cells = list(dict.fromkeys(row["cell"] for row in different))
+    say(f"note: cells of {spec.name} beyond the error bars of the last run: {len(cells)}")
+    if spec.analyst_table is None:
+        _attach_drift(spec, different)
+        _emit_drift(spec, cells)
+
+
+@_best_effort
+def _attach_drift(spec: StudySpec, different: list[dict[str, Any]]) -> None:
+    create_table_artifact(
+        key=_key("drift", spec.name),
+        table=[{**row, "reasons": "; ".join(row["reasons"])} for row in different[:MAX_ROWS]],
+        description=f"{len(different)} results that differ from the last run beyond their error bars",
+    )
+
+
+@_best_effort
+def _emit_drift(spec: StudySpec, cells: list[str]) -> None:
+    """Emit what an automation of Prefect's may notify somebody of; it holds no result."""
+    emit_event(
+        "dpcost.drift",
+        resource={"prefect.resource.id": f"dpcost.study.{spec.name}"},
+        payload={"n_cells": len(cells), "cells": cells[:MAX_CELLS]},
+    )
+
+
+def _key(kind: str, study: str) -> str:
+    return f"{kind}-{re.sub('[^a-z0-9]+', '-', study.lower())}"

@@ -1,0 +1,310 @@
+"""Start studies from the command line: check the options, bring a server, run, wait for the records."""
+
+import ctypes
+import gc
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from data.errors import StoreError
+from data.store.folders import atomic_write, home, private_folder, read_json, read_small, require_own_home
+from data.store.output_files import claim_report
+from data.store.shared import check_shared_store
+from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
+from flows.lock import exclusive_run
+from flows.progress import blocks, say
+from flows.studies.find_study import SCORECARD, find_study, with_evidence
+from flows.studies.results import (
+    finished_report,
+    folder_of_run,
+    headline_of,
+    reports_of_scorecard,
+    write_scorecard,
+)
+from tasks.cache import is_any_again
+from tasks.errors import MENDABLE, SpecError
+from tasks.report.manifest import MANIFEST
+from tasks.report.write import share_report, write_index
+from tasks.run.tables import analyst_parquet
+from tasks.run_options import RunOptions
+
+ENGINES = "'local', 'dask' or 'dask://HOST:PORT'"
+
+# What a run needs at least; a disk that fills up later is told about then.
+SPACE_FOR_HOME = 50_000_000
+SPACE_FOR_REPORTS = 5_000_000
+# Seconds. At .05 two blocks in threads, as at `smoke`, took half as long again as at .005; what this gains
+# over .005 is within noise.
+SWITCH_INTERVAL = 5e-4
+GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
+
+INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
+MAX_INDEX = 50_000_000  # bytes
+
+# Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
+_QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
+
+
+def check_engine(engine: str) -> None:
+    if engine == "local":
+        return
+    if engine != "dask" and not re.fullmatch(r"dask://[^:/]+:\d{1,5}", engine):
+        raise SpecError(f"--engine must be {ENGINES}, got {engine!r}")
+    if importlib.util.find_spec("distributed") is None:
+        raise SpecError(f"--engine {engine} needs the package distributed; install dpcost[dask]")
+
+
+def check_folder(what: str, folder: Path, space: int, *, private: bool = False) -> None:
+    """Refuse a folder that cannot be written or is as good as full, before anything is started."""
+    probe = folder / f".probe-{os.getpid()}"
+    try:
+        if private:
+            private_folder(folder)
+        atomic_write(probe, b"")
+        probe.unlink()
+    except (StoreError, OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
+        raise SpecError(f"{what} must be a folder that can be written, got {folder}: {reason}") from None
+    free = shutil.disk_usage(folder).free
+    if free < space:
+        raise SpecError(
+            f"{what} needs {space / 1e6:.0f} MB of free space, got {free / 1e6:.1f} MB in {folder}; "
+            "free some, or choose another folder"
+        )
+
+
+def check_index(folder: Path) -> None:
+    """Refuse a folder of reports whose index page this program did not write."""
+    index = folder / "index.html"
+    try:
+        foreign = index.exists() and INDEX_TITLE not in read_small(index, MAX_INDEX)
+    except OSError as error:
+        raise SpecError(f"--out holds {index}, which cannot be replaced: {error.strerror}") from None
+    if foreign:
+        raise SpecError(
+            f"--out must be a folder of reports or a new one, got {folder}: its index.html is another page"
+        )
+
+
+def check_table_is_no_output(table: Path, report: Path) -> None:
+    """Refuse a table that lies in its own report's folder, where a file of the report could replace it."""
+    if table.resolve().is_relative_to(report.resolve()):
+        raise SpecError(
+            f"--out must not put the report into the folder of the study's table, got {report}; move one"
+        )
+
+
+def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local", command: str = "") -> Path:
+    """Run studies with the same options; return the path of the index page."""
+    check_engine(engine)
+    judged, studies = SCORECARD in studies, with_evidence(list(dict.fromkeys(studies)))
+    names = _distinct_names(studies)
+    if judged:
+        options = options.model_copy(
+            update={"out": reports_of_scorecard(names, options.profile, options.out)}
+        )
+    _prepare_folders(options, [*names, *([SCORECARD] if judged else [])])
+    check_shared_store()
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    logging.raiseExceptions = False  # or Prefect prints why its server did not take some lines of a log
+    end_on_signals()
+    with _full_disk_told(), exclusive_run(home()):
+        for study in studies:
+            _check_table(study, options)
+        if left := _show_stored(studies, options):
+            _compute(left, options, command, engine)
+        if judged:
+            _tell(write_scorecard(options.reports.resolve()))
+    if folder := _full_disk():
+        say(
+            f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
+            "may not be; free some space"
+        )
+    return options.reports.resolve() / "index.html"
+
+
+def end_on_signals() -> None:
+    """Let Ctrl-C, SIGTERM and SIGHUP end this process at once: files are written whole or not at all.
+
+    A signal that is ignored stays ignored.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, _end)
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    leave("interrupted")
+
+
+def _distinct_names(studies: Sequence[str]) -> list[str]:
+    """Return the names of studies; refuse two of the same name, whose reports would be one folder."""
+    names = [find_study(study).name for study in studies]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SpecError(
+            f"studies must differ in name, since it names the report's folder, got {twice!r} twice; "
+            "run one after another with different --out, or rename one"
+        )
+    return names
+
+
+def _prepare_folders(options: RunOptions, names: Sequence[str]) -> None:
+    """Check the home and the folder of reports, and claim the folder of each study's report."""
+    require_own_home(home())
+    check_folder("DPCOST_HOME", home(), SPACE_FOR_HOME, private=True)
+    check_folder("--out", options.reports, SPACE_FOR_REPORTS)
+    check_index(options.reports)
+    for name in names:
+        claim_report(folder_of_run(options.reports, name, options.profile) / name)
+
+
+def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
+    """Show the first studies of which everything is stored; return the others."""
+    for n_shown, study in enumerate(studies):
+        page = None if is_any_again() else finished_report(study, options)
+        if page is None:
+            return studies[n_shown:]
+        made = read_json(page.with_name(MANIFEST))["blocks"]
+        say(f"{blocks(sum(made.values()))}, all from the cache")
+        write_index(page.parents[1])
+        share_report(page.parent)
+        _tell(page)
+    return ()
+
+
+def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: str) -> None:
+    """Run studies one after another, with a server and with workers; one that fails stops no other."""
+    with (
+        prefect_server(home(), meanwhile=partial(_load, options)),
+        _cluster(options.workers, engine) as at_once,
+    ):
+        from flows.studies.parameters import TYPED
+
+        gc.freeze()  # what is loaded stays: looking at it again and again takes a third of a small run
+        gc.set_threshold(GARBAGE)
+        gc.enable()
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        TYPED.set(command)
+        failures = dict[str, Exception]()
+        for study in studies:
+            try:
+                _tell(_run_one(study, options, at_once))
+            except Exception as error:
+                failures[study] = error
+            _return_memory()
+    for failed in list(failures)[1:]:
+        say(f"note: {failed} failed, too; run it alone to see why")
+    if failures:
+        raise next(iter(failures.values()))
+
+
+def _run_one(study: str, options: RunOptions, at_once: int) -> Path:
+    """Run a study's flow; return its page once the tasks are on record."""
+    from prefect import tags
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    from flows.study import study as flow
+
+    runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
+
+    def run() -> Any:
+        with tags(home_tag(home()), Path(study).stem, options.profile):
+            return flow.with_options(task_runner=runner)(study, options, return_state=True)
+
+    with ThreadPoolExecutor(1) as thread:  # signals are for the main thread, which waits
+        state = thread.submit(copy_context().run, run).result()
+    wait_until_recorded(str(state.state_details.flow_run_id))
+    page: Path = state.result()
+    return page
+
+
+def _tell(page: Path) -> None:
+    say(f"{headline_of(page)}\nreport: {page}")
+
+
+def workers_of(
+    workers: int | None, engine: str, when_lost: Callable[[str], object]
+) -> AbstractContextManager[int]:
+    """Provide Dask workers, one per core if not said, and say how many blocks are to be under way."""
+    from tasks.dask_cluster import own_cluster, standing_cluster
+
+    scheduler = engine.replace("dask://", "tcp://") if engine.startswith("dask://") else None
+    return (
+        standing_cluster(scheduler, when_lost) if scheduler else own_cluster(workers or os.cpu_count() or 1)
+    )
+
+
+def _cluster(workers: int | None, engine: str) -> AbstractContextManager[int]:
+    """Provide Dask workers if they are wanted; workers of this machine are each study's own."""
+    if engine == "local":
+        return nullcontext(workers or os.cpu_count() or 1)
+    return workers_of(workers, engine, leave)
+
+
+def _load(options: RunOptions) -> None:
+    """Load what the flows need; a server takes longer to start."""
+    from tasks.workers import start_loading
+
+    if options.profile != "smoke":
+        start_loading()
+    import flows.study  # noqa: F401
+    import reports.pages.study  # noqa: F401 (what draws, too)
+
+
+def _check_table(study: str, options: RunOptions) -> None:
+    """Read an analyst's table, so that its faults are reported at once."""
+    spec = find_study(study)
+    if spec.analyst_table is None:
+        return
+    from data.ledger import open_ledger
+    from tasks.release.table import known_as
+
+    reports = options.reports
+    for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
+        check_table_is_no_output(Path(spec.analyst_table.path), folder / spec.name)
+    spec.check_rows(analyst_parquet(spec.name, spec.analyst_table))
+    known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
+    if known not in ("", spec.name):
+        say(f"note: the ledger knows the rows of {spec.name} as {known!r}; releases are charged there")
+
+
+def _return_memory() -> None:
+    """Give back what a study's arrays held: C's allocator keeps it, and many studies would add up."""
+    gc.collect()
+    with suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@contextmanager
+def _full_disk_told() -> Iterator[None]:
+    """Say that the disk is full where that made something fail: neither Prefect nor its server says why."""
+    try:
+        yield
+    except MENDABLE:
+        raise
+    except Exception:
+        if folder := _full_disk():
+            raise StoreError(_told(folder)) from None
+        raise
+
+
+def _told(folder: Path) -> str:
+    return f"the disk of {folder} is full; free some space and run the same command again"
+
+
+def _full_disk() -> Path | None:
+    """Return a folder of the home on a disk that is almost full, if there is one."""
+    folders = (home(), home() / "prefect", home() / "cache")  # perhaps disks of their own
+    return next((each for each in folders if full_disk(each)), None)

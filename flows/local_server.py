@@ -1,0 +1,356 @@
+"""The Prefect server behind a command: the user's own if one answers, else one in a thread of this process.
+
+A server in a thread ends with its process, however that ends. Prefect reads its settings when it is first
+imported, so this module imports it only inside functions.
+"""
+
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import httpx
+
+from data.errors import StoreError
+from data.store.folders import atomic_write
+from flows import NO_ANALYTICS, ServerError
+from flows.progress import say
+
+HOST = "127.0.0.1"
+LOST_AFTER = 60.0  # seconds without an answer, after which a command ends
+START_TIMEOUT = 300.0
+HEARTBEAT = 30  # seconds; Prefect's least
+KEEP_DAYS = "DPCOST_KEEP_DAYS"  # for how long Prefect keeps its history
+_AS_GOOD_AS_FULL = 1_000_000  # bytes of a disk
+
+SETTINGS = {
+    # With batches of 1, the default, recording costs the server three times as much CPU per task run and a
+    # flow of a thousand tasks waits a minute at its end.
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    # The persister's own batch stays at Prefect's 20: it drops a whole one when the database was locked.
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",  # there are no work pools
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    "PREFECT_SERVER_API_CSRF_PROTECTION_ENABLED": "true",
+    "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1",  # its pages need none; the default is anyone
+    "PREFECT_SERVER_UI_API_URL": "/api",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_SERVER_API_MAX_PARAMETER_SIZE": "65536",  # bytes; what is refused is sent back
+}
+
+# The database may hold what `make serve` schedules; a server of one command starts none of it.
+OF_ONE_COMMAND = {
+    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
+    "PREFECT_SERVER_UI_ENABLED": "false",
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
+}
+
+
+@contextmanager
+def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -> Iterator[str]:
+    """Point this process at a Prefect server, and yield the address of its API.
+
+    `meanwhile` is called while a server starts. The process ends with a sentence when the server is gone.
+    """
+    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    if address and answers(address):
+        set_client(home, address, authentication_at(home, address))
+        with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
+            meanwhile()
+            yield address
+        return
+    if address:
+        say(f"no Prefect server answers at PREFECT_API_URL={address}; starting one here")
+    with (
+        socket.create_server((HOST, 0)) as listening,
+        running_server(home, listening, OF_ONE_COMMAND, meanwhile=meanwhile) as address,
+    ):
+        yield address
+
+
+@contextmanager
+def running_server(
+    home: Path,
+    listening: socket.socket,
+    settings: dict[str, str],
+    compose: Callable[[Any], Any] = lambda prefect: prefect,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Iterator[str]:
+    """Run Prefect's server on a socket until the body ends; `compose` may put an application around it."""
+    host = bound_host(listening)
+    address = f"http://{host}:{listening.getsockname()[1]}/api"
+    _require_loopback(listening, host.strip("[]"))
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    os.environ.update(settings_of_home(home) | settings)
+    set_client(home, address, own_authentication(home), host.strip("[]"))
+
+    def lives() -> bool:
+        return answers(address) and not full_disk(home / "prefect")
+
+    with _in_thread(home, listening, compose):
+        meanwhile()
+        deadline = time.monotonic() + START_TIMEOUT
+        while not answers(address):
+            if full_disk(home / "prefect") or time.monotonic() > deadline:
+                leave(f"the server was not ready within {START_TIMEOUT:.0f} s; see {_log_file(home)}")
+            time.sleep(0.05)
+        with watched(f"the Prefect server, or its database {_database(home)},", lives, leave):
+            yield address
+
+
+def _database(home: Path) -> str:
+    """Return the address of the server's database, without its password."""
+    from sqlalchemy.engine import make_url
+
+    given = os.environ.get("PREFECT_API_DATABASE_CONNECTION_URL", "")
+    given = given or os.environ.get("PREFECT_SERVER_DATABASE_CONNECTION_URL", "")
+    return make_url(given).render_as_string() if given else str(home / "prefect" / "prefect.db")
+
+
+def bound_host(listening: socket.socket) -> str:
+    """Return the address to reach a socket of this process by, as it stands in a URL."""
+    host = str(listening.getsockname()[0])
+    host = {"0.0.0.0": HOST, "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
+
+
+def _require_loopback(listening: socket.socket, host: str) -> None:
+    """Refuse a machine that cannot reach its own address, as one without a loopback interface."""
+    try:
+        socket.create_connection((host, listening.getsockname()[1]), timeout=5).close()
+    except OSError as error:
+        raise ServerError(
+            f"this machine cannot reach its own address {host} ({error.strerror or error}); bring the "
+            "loopback interface up, for example with: ip link set lo up"
+        ) from None
+    listening.accept()[0].close()
+
+
+def settings_of_home(home: Path) -> dict[str, str]:
+    days = keep_days()
+    return {
+        "PREFECT_HOME": str(home / "prefect"),
+        # SQLite's own temporary files lie in TMPDIR otherwise, however full that is.
+        "SQLITE_TMPDIR": str(home / "prefect"),
+        # Prefect writes its pages next to its own code otherwise, and serves none if it may not.
+        "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "pages"),
+        "PREFECT_SERVER_API_AUTH_STRING": own_authentication(home),
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(days * 86_400),
+        "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": f"P{min(days, 7)}D",
+    }
+
+
+def keep_days() -> int:
+    """Return for how many days history is kept: ``DPCOST_KEEP_DAYS``, or 90."""
+    given = os.environ.get(KEEP_DAYS, "90")
+    if not given.isdigit() or not 1 <= int(given) <= 36_500:
+        raise StoreError(f"{KEEP_DAYS} must be a number of days from 1 to 36500, got {given!r}; pass e.g. 90")
+    return int(given)
+
+
+def set_client(home: Path, address: str, authentication: str, *own: str) -> None:
+    """Make this process, and those it starts, clients of a server; no proxy is asked for this machine."""
+    known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
+    direct = ",".join(dict.fromkeys(filter(None, known)))
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    os.environ |= {
+        "PREFECT_API_URL": address,
+        "PREFECT_API_AUTH_STRING": authentication,
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "cache" / "records"),
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT),
+        # What a server answers while its database starts again.
+        "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504",
+        "NO_PROXY": direct,
+        "no_proxy": direct,
+        **NO_ANALYTICS,
+    }
+
+
+@contextmanager
+def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], Any]) -> Iterator[None]:
+    """Run the server in a thread until the body ends, after its last logs have arrived."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    application = compose(create_app())
+    log = RotatingFileHandler(_log_file(home), maxBytes=5_000_000, backupCount=1)
+    log.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    for name in ("prefect.server", "uvicorn", "fastapi", "docket"):  # `create_app` has set handlers
+        logging.getLogger(name).handlers = [log]
+        logging.getLogger(name).propagate = False
+    config = uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1)
+    server, ending = uvicorn.Server(config), threading.Event()
+
+    def run() -> None:
+        with suppress(SystemExit):  # of a server that did not start
+            server.run(sockets=[listening])
+        if not ending.is_set():
+            leave(f"the server has ended; see {_log_file(home)}")
+
+    thread = threading.Thread(target=run, name="Prefect's server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        for handler in logging.getLogger("prefect.flow_runs").handlers:
+            handler.flush()
+        ending.set()
+        server.should_exit = True
+        thread.join(10)
+
+
+def _log_file(home: Path) -> Path:
+    (home / "prefect").mkdir(parents=True, exist_ok=True)
+    return home / "prefect" / "server.log"
+
+
+@contextmanager
+def watched(
+    what: str,
+    lives: Callable[[], bool],
+    when_lost: Callable[[str], object],
+    after: float = LOST_AFTER,
+    every: float = 5.0,
+) -> Iterator[None]:
+    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds."""
+    over = threading.Event()
+
+    def watch() -> None:
+        last = time.monotonic()
+        while not over.wait(every):
+            if lives():
+                last = time.monotonic()
+            elif time.monotonic() - last > after and not over.is_set():
+                when_lost(f"{what} has not answered for {after:.0f} s")
+                return
+
+    threading.Thread(target=watch, name=f"watch of {what}", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def leave(sentence: str) -> NoReturn:
+    """Say why, and end this process at once: finished blocks are stored."""
+    from data.store.folders import home
+
+    full = next(filter(full_disk, (home() / "prefect", home())), None)
+    if full:
+        sentence = f"the disk of {full} is full; free some space"
+    again = "finished blocks are stored, run the same command again to go on"
+    with suppress(OSError):
+        os.write(2, f"\ndpcost: {sentence}; {again}\n".encode())  # also in the middle of printing
+    os._exit(2 if full else 1)
+
+
+def full_disk(folder: Path) -> bool:
+    """Return whether the disk of a folder is as good as full: neither Prefect nor its server says so."""
+    return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
+
+
+def answers(address: str) -> bool:
+    """Say whether a Prefect server is well at this address, and reaches its database."""
+    try:
+        return _get(f"{address}/health").is_success and _get(f"{address}/ready").status_code != 503
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return False
+
+
+def _get(address: str, auth: tuple[str, str] | None = None) -> httpx.Response:
+    elsewhere = not _on_loopback(address)  # here, without a proxy and without loading certificates
+    return httpx.get(address, auth=auth, timeout=5, trust_env=elsewhere, verify=elsewhere)
+
+
+def _on_loopback(address: str) -> bool:
+    return urlsplit(address).hostname in (HOST, "localhost", "::1")
+
+
+def authentication_file(home: Path) -> Path:
+    return home / "prefect.authentication"
+
+
+def own_authentication(home: Path) -> str:
+    """Return the string of the home's server: the one of the environment, or one made once for the home."""
+    chosen = os.environ.get("PREFECT_SERVER_API_AUTH_STRING")
+    if not chosen and not authentication_file(home).exists():
+        string = f"dpcost:{secrets.token_urlsafe(24)}"
+        atomic_write(authentication_file(home), string.encode(), private=True)
+    return chosen or authentication_file(home).read_text()
+
+
+def authentication_at(home: Path, address: str) -> str:
+    """Return the authentication string for a server that runs already: the user's or, here, the home's."""
+    own = own_authentication(home) if _on_loopback(address) else ""
+    string = os.environ.get("PREFECT_API_AUTH_STRING", own)
+    name, _, password = string.partition(":")
+    with suppress(httpx.HTTPError):  # it answered a moment ago; `watched` notices if it is gone
+        if _get(f"{address}/admin/version", (name, password)).status_code in (401, 403):
+            raise ServerError(
+                f"the Prefect server at {address} needs another authentication string; set "
+                "PREFECT_API_AUTH_STRING to its own (`make serve` says where it is) or unset PREFECT_API_URL"
+            )
+    return string
+
+
+def home_tag(home: Path) -> str:
+    """Return the tag that the server shows at every run started from this home."""
+    return "home-" + hashlib.sha256(own_authentication(home).encode()).hexdigest()[:12]
+
+
+def from_server() -> bool:
+    """Say whether this flow run is one of a deployment, and not of the command line."""
+    from prefect import runtime
+
+    return _is_deployed(str(runtime.flow_run.id))
+
+
+@cache
+def _is_deployed(flow_run_id: str) -> bool:
+    from prefect import runtime
+
+    return runtime.deployment.id is not None  # the server is asked each time
+
+
+def wrong_setting(error: Exception) -> str:
+    """Return a sentence about a variable that Prefect refuses at its import; empty for other errors."""
+    import pydantic
+
+    if not isinstance(error, pydantic.ValidationError) or not error.title.endswith("Settings"):
+        return ""
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"])) or "a value"
+    return f"a PREFECT_ variable is wrong: {name}: {first['msg']}; correct or unset it"
+
+
+def wait_until_recorded(flow_run_id: str, timeout: float = 30.0) -> None:
+    """Wait until the server has recorded the end of a flow run's last task, and thus of all before it."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.client.schemas.sorting import TaskRunSort
+
+    this, deadline = FlowRunFilter.model_validate({"id": {"any_": [flow_run_id]}}), time.monotonic() + timeout
+    with get_client(sync_client=True) as client:
+        while time.monotonic() < deadline:
+            with suppress(httpx.HTTPError):  # a server that just died may come back
+                runs = client.read_task_runs(flow_run_filter=this, sort=TaskRunSort.END_TIME_DESC)
+                if runs and all(run.state is not None and run.state.is_final() for run in runs):
+                    return
+            time.sleep(0.1)

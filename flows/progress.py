@@ -1,0 +1,62 @@
+"""Progress of a run on standard error: a live bar on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+if TYPE_CHECKING:
+    from prefect.futures import PrefectFuture
+
+T = TypeVar("T")
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def finished(futures: Sequence["PrefectFuture[T]"]) -> list[T]:
+    """Wait until all blocks have ended, and show how many have; return their results, or raise an error."""
+    from prefect.futures import as_completed
+    from tqdm import tqdm
+
+    n, n_stored, is_live = len(futures), 0, sys.stderr.isatty()
+    began = last_line = time.monotonic()
+    bar = tqdm(total=n, unit="block", leave=False, file=sys.stderr, disable=not is_live)
+    for n_done, future in enumerate(as_completed([*futures]), 1):
+        future.wait()
+        n_stored += future.state.name == "Cached"
+        bar.update()
+        now = time.monotonic()
+        if not is_live and n_done < n and now - last_line >= _SECONDS_BETWEEN_LINES:
+            last_line = now
+            say(f"{n_done} of {blocks(n)}, {now - began:.0f} s")
+    bar.close()
+    found = f" ({n_stored} from the cache)" if n_stored else ""
+    took = f"{blocks(n)}{found}, {time.monotonic() - began:.0f} s"
+    say(f"{blocks(n)}, all from the cache" if n_stored == n else took)
+    return [future.result() for future in futures]
+
+
+def counter(
+    what: str, unit: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int], None]:
+    """Return a function that takes a progress count and writes a line about it now and then."""
+    last_line = clock()
+
+    def show(count: int) -> None:
+        nonlocal last_line
+        if (now := clock()) - last_line >= _SECONDS_BETWEEN_LINES:
+            last_line = now
+            print(f"{what}: {count:,} {unit}", file=stream or sys.stderr, flush=True)
+
+    return show
+
+
+def say(sentence: str) -> None:
+    """Write one line to standard error; a closed stream does not stop the run."""
+    with suppress(OSError):
+        print(sentence, file=sys.stderr, flush=True)
+
+
+def blocks(count: int) -> str:
+    return f"{count} block{'' if count == 1 else 's'}"

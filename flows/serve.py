@@ -1,0 +1,203 @@
+"""``python -m flows.serve [STUDY.toml …]``: Prefect's server, schedules and runs, until Ctrl-C.
+
+The server is a thread of this process, and Prefect's runner starts each run that is due as a process of its
+own, one at a time. Where ``PREFECT_API_URL`` names a server that answers, runs are served to that one. What
+dies is started again by systemd or the container engine.
+"""
+
+import argparse
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from data.store.folders import PROJECT_ROOT, REPORTS, home
+from flows import ServerError
+from flows.local_server import (
+    HOST,
+    answers,
+    authentication_file,
+    bound_host,
+    home_tag,
+    own_authentication,
+    prefect_server,
+    running_server,
+    wrong_setting,
+)
+from flows.lock import holder, locked
+from tasks.errors import MENDABLE, SpecError
+
+OTHER_FLOWS_AT = {"ingest": "0 2 * * 1", "scorecard": "0 8 * * 1"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until Ctrl-C; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m flows.serve", description=main.__doc__)
+    parser.add_argument(
+        "studies", nargs="*", type=Path, help="files of studies of one's own to serve as well"
+    )
+    parser.add_argument("--port", type=int, default=4200, help="the port to listen on (default 4200)")
+    parser.add_argument("--host", default=HOST, help=f"the interface to listen on (default {HOST})")
+    parser.add_argument(
+        "--known-as", action="append", default=[], help="a host name that it is reached by; may be repeated"
+    )
+    options = parser.parse_args(arguments)
+    os.umask(0o077)
+    # A shell starts background jobs with Ctrl-C ignored; this is to end with it all the same.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
+    try:
+        with locked(home(), "serve.lock", _refuse):
+            _serve(home(), options)
+    except KeyboardInterrupt:
+        pass
+    except Exception as error:
+        print(_explained(error), file=sys.stderr)
+        return 1
+    print("stopped: server, schedules and runs", flush=True)
+    return 0
+
+
+def _serve(home: Path, options: argparse.Namespace) -> None:
+    """Bring a server, deploy every study, and run what is due until a signal."""
+    print("starting the server and the deployments …", flush=True)
+    path = [str(PROJECT_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]  # runs find the flows there
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
+    os.environ |= {
+        "DPCOST_HOME": str(home),
+        "DPCOST_SERVED_BY": str(os.getpid()),
+        "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+        "PYTHONPATH": os.pathsep.join(path),
+        # What a killed runner leaves lies in the home, and goes when the next one starts.
+        "TMPDIR": str(_empty_folder(home / "prefect" / "tmp")),
+    }
+    with _server(home, options) as address:
+        from prefect.runner import Runner
+
+        from flows.unfinished import end_unfinished
+
+        class InterruptedRunner(Runner):
+            """A runner that ends in the same way whichever signal comes."""
+
+            def handle_sigterm(self, *args: object, **kwargs: object) -> None:
+                signal.raise_signal(signal.SIGINT)
+
+        pages = address.removesuffix("/api")
+        os.environ.setdefault("DPCOST_REPORTS_URL", f"{pages}/reports")  # tells runs where reports are shown
+        runner: Any = InterruptedRunner(name="dpcost", limit=1, pause_on_shutdown=False)
+        served = {runner.add_deployment(each) for each in deployments(home_tag(home), options.studies)}
+        end_unfinished(home_tag(home), served, commands=bool(holder(home)))
+        print(_welcome(pages, home), flush=True)
+        asyncio.run(runner.start())
+
+
+def _server(home: Path, options: argparse.Namespace) -> AbstractContextManager[str]:
+    """Return the server at ``PREFECT_API_URL`` if it answers, or one of this process with the reports."""
+    address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    if address and answers(address):
+        return prefect_server(home)
+    from flows.website import with_reports
+
+    listening = _listen(options)
+    hosts = [HOST, "localhost", bound_host(listening), *options.known_as]
+    compose = partial(with_reports, folder=REPORTS, authentication=own_authentication(home), hosts=hosts)
+    return running_server(home, listening, {}, compose)
+
+
+def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
+    """Return a deployment of every study, with the schedule that it names, and of the other flows.
+
+    Each run carries the tag, and one of a study its name.
+    """
+    from prefect.schedules import Cron
+    from prefect.types.entrypoint import EntrypointType
+    from prefect.utilities.annotations import freeze
+
+    from flows import study as flows
+    from flows.studies.find_study import SCORECARD, find_study, readable_studies
+
+    def deployment(flow: Any, name: str, cron: str, **about: Any) -> Any:
+        try:
+            schedule = Cron(cron, timezone="UTC") if cron else None
+        except ValueError:
+            raise SpecError(f"{name}.toml: schedule must be five fields of cron, got {cron!r}") from None
+        tags, kind = [tag, *about.pop("tags", [])], EntrypointType.MODULE_PATH
+        return flow.to_deployment(name, schedule=schedule, tags=tags, entrypoint_type=kind, **about)
+
+    studies = [(study.name, study) for study in readable_studies()]
+    studies += [(str(file.resolve()), find_study(str(file))) for file in own]
+    of_studies = [
+        deployment(
+            flows.study,
+            study.name,
+            study.schedule,
+            parameters={"study": freeze(file), "options": {"profile": "standard"}},
+            description=f"**{study.title}** {study.question.strip()}",
+            tags=[study.name, "standard"],
+        )
+        for file, study in studies
+    ]
+    others = {
+        "ingest": flows.ingest,
+        SCORECARD: flows.scorecard,
+        "report": flows.report,
+        "rerun": flows.rerun,
+    }
+    return of_studies + [
+        deployment(flow, name, OTHER_FLOWS_AT.get(name, "")) for name, flow in others.items()
+    ]
+
+
+def _listen(options: argparse.Namespace) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+        return socket.create_server((options.host, options.port), family=family)
+    except (OSError, OverflowError) as error:
+        raise ServerError(
+            f"port {options.port} of {options.host} cannot be used ({error}); stop what listens there, or "
+            "choose another, e.g. --port 4201"
+        ) from None
+
+
+def _refuse(holder: str) -> None:
+    raise ServerError(
+        f"{home()} has a standing server already (process {holder}); stop it, or set another DPCOST_HOME"
+    )
+
+
+def _explained(error: Exception) -> str:
+    """Return one sentence about why the server ended; the traceback of an error that nobody foresaw."""
+    if isinstance(error, (ServerError, OSError, *MENDABLE)):
+        return str(error)
+    if sentence := wrong_setting(error):
+        return sentence
+    raise error
+
+
+def _empty_folder(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _welcome(pages: str, home: Path) -> str:
+    program = shlex.quote(str(Path(sys.executable).with_name("prefect")))
+    file = shlex.quote(str(authentication_file(home)))
+    return f"""\
+Prefect is at {pages} (log: {home / "prefect" / "server.log"}), the reports at {pages}/reports/.
+Both ask for name and password: the line in {file}.
+Ctrl-C stops everything. Start a run now:
+  PREFECT_API_URL={pages}/api PREFECT_API_AUTH_STRING="$(cat {file})" \\
+    {program} deployment run study/housing --watch"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Runs that Prefect believes to go on although their process is gone, and late ones that nobody needs."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from flows.local_server import HEARTBEAT
+from flows.progress import say
+
+MAX_STARTS = 3
+AUTOMATION = "dpcost: a run without a heartbeat has crashed"
+_START = "start "  # begins the tag of a run that is not the first
+_BEGUN = ["PENDING", "RUNNING", "CANCELLING"]
+_DEAD = "The process that ran it is gone."
+
+
+def start_again(flow: Any, flow_run: Any, state: Any) -> None:
+    """End the task runs of a crashed run, and start its deployment again: a hook of Prefect's flows.
+
+    The crashed run stays on record. What it computed comes from the cache. A run with a parameter that its
+    flow lacks, which crashes before it begins, has failed.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.states import Failed
+
+    allowed = flow.parameters.properties if flow else flow_run.parameters
+    unknown = sorted(set(flow_run.parameters) - set(allowed))
+    starts = next((int(tag.removeprefix(_START)) for tag in flow_run.tags if tag.startswith(_START)), 1)
+    with get_client(sync_client=True) as client:
+        _end_task_runs(client, {"id": {"any_": [flow_run.id]}})
+        if unknown:
+            reason = (
+                f"parameters must be of {', '.join(allowed)}, got {', '.join(unknown)[:200]}; leave them out"
+            )
+            client.set_flow_run_state(flow_run.id, Failed(message=reason), force=True)
+            return
+        if flow_run.deployment_id is None or starts >= MAX_STARTS:
+            return
+        client.create_flow_run_from_deployment(
+            flow_run.deployment_id,
+            parameters=flow_run.parameters,
+            tags=[*(tag for tag in flow_run.tags if not tag.startswith(_START)), f"{_START}{starts + 1}"],
+            idempotency_key=f"{flow_run.id} again",
+        )
+
+
+def end_unfinished(tag: str, served: Collection[UUID], *, commands: bool) -> None:
+    """Put the history in order when a home begins to serve the deployments `served`; its runs carry the tag.
+
+    Nothing of the home runs now, but perhaps `commands`. Deployments of studies that are gone are deleted,
+    and late runs that a later one replaces are skipped.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import DeploymentFilter
+    from prefect.states import Cancelled, Crashed
+
+    tagged: Any = {"tags": {"all_": [tag]}}
+    with get_client(sync_client=True) as client:
+        for deployment in client.read_deployments(deployment_filter=DeploymentFilter(**tagged)):
+            if deployment.id not in served:
+                client.delete_deployment(deployment.id)
+        for run in _flow_runs(client, tag, ["CRASHED", "FAILED", "CANCELLED"]):
+            _end_task_runs(client, {"id": {"any_": [run.id]}})
+        for run in _flow_runs(client, tag, _BEGUN):
+            if run.deployment_id is None and commands:
+                continue
+            canceled = run.state is not None and run.state.is_cancelling()
+            state: Any = Cancelled(message=_DEAD) if canceled else Crashed(message=_DEAD)
+            client.set_flow_run_state(run.id, state, force=True)
+            say(f"the run {run.name} ended without saying so; it is now marked as {state.name.lower()}")
+            if not canceled:
+                start_again(None, run, state)
+        next_due = dict[Any, Any]()
+        for run in sorted(_flow_runs(client, tag, ["SCHEDULED"]), key=lambda run: run.expected_start_time):
+            if run.auto_scheduled and run.expected_start_time < datetime.now(UTC):
+                if earlier := next_due.get(run.deployment_id):
+                    skipped: Any = Cancelled(message="Skipped: a later run of the same schedule is due.")
+                    client.set_flow_run_state(earlier.id, skipped, force=True)
+                next_due[run.deployment_id] = run
+        if client.find_automation(f"{AUTOMATION} ({tag})") is None:
+            client.create_automation(_automation(tag))
+
+
+def _automation(tag: str) -> Any:
+    """Return Prefect's documented automation for runs whose heartbeats stop: they are marked as crashed."""
+    from prefect.client.schemas.objects import StateType
+    from prefect.events.actions import ChangeFlowRunState
+    from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+    from prefect.events.schemas.events import ResourceSpecification
+
+    ended = ("Completed", "Failed", "Cancelled", "Crashed", "Suspended", "Paused")
+    return AutomationCore(
+        name=f"{AUTOMATION} ({tag})",
+        trigger=EventTrigger(
+            after={"prefect.flow-run.Running", "prefect.flow-run.heartbeat"},
+            expect={"prefect.flow-run.heartbeat", *(f"prefect.flow-run.{state}" for state in ended)},
+            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            match_related=ResourceSpecification(
+                {"prefect.resource.role": "tag", "prefect.resource.id": f"prefect.tag.{tag}"}
+            ),
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(seconds=3 * HEARTBEAT),
+        ),
+        actions=[
+            ChangeFlowRunState(
+                name="Crashed", state=StateType.CRASHED, force=True, message="It sends no heartbeat."
+            )
+        ],
+    )
+
+
+def _flow_runs(client: Any, tag: str, states: Collection[str]) -> list[Any]:
+    from prefect.client.schemas.filters import FlowRunFilter
+
+    wanted: Any = {"tags": {"all_": [tag]}, "state": {"type": {"any_": list(states)}}}
+    return list(client.read_flow_runs(flow_run_filter=FlowRunFilter(**wanted)))
+
+
+def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
+    """Mark task runs that have begun as crashed, of flow runs that have ended."""
+    from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+    from prefect.states import Crashed
+
+    begun: Any = {"type": {"any_": _BEGUN}}
+    for each in client.read_task_runs(
+        flow_run_filter=FlowRunFilter.model_validate(of_flow_runs), task_run_filter=TaskRunFilter(state=begun)
+    ):
+        client.set_task_run_state(each.id, Crashed(message=_DEAD), force=True)

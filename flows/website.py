@@ -1,0 +1,118 @@
+"""What `make serve` shows: Prefect's own server, and next to it the reports and the documentation.
+
+Prefect asks for the authentication string below ``/api``, in a header that its pages send and that no other
+site can make a browser send. Reports and documentation ask for the same name and password in the browser's
+own way, which a browser sends nowhere else.
+"""
+
+import base64
+import hmac
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from data.store.folders import SITE
+
+_FILES = ("/reports", "/site")
+# The description of Prefect's API, and what Prefect would ask the network for.
+_NOT_OFFERED = ("/docs", "/redoc", "/openapi.json", "/api/collections")
+_REALM = {"www-authenticate": 'Basic realm="reports", charset="UTF-8"'}
+# Prefect's pages would load logos and report their use elsewhere.
+_POLICY = (
+    "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self'; "
+    "frame-ancestors 'none'; form-action 'self'"
+)
+# Reports may be of strangers, on the origin of Prefect's pages: no script runs but those of our pages.
+_POLICY_OF_FILES = (
+    "default-src 'none'; script-src {scripts}; connect-src {connect}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; "
+    "form-action 'none'"
+)
+
+
+def with_reports(
+    prefect: ASGIApp, folder: Path, authentication: str, hosts: Sequence[str], site: Path = SITE
+) -> ASGIApp:
+    """Return Prefect's application with the reports in a folder and the documentation next to it.
+
+    `authentication` is ``name:password``; `hosts` are the names that the server is reached by.
+    """
+    files = Starlette(
+        routes=[
+            *(Route(path, lambda request: RedirectResponse(f"{request.url.path}/")) for path in _FILES),
+            Mount("/reports", StaticFiles(directory=folder, html=True, check_dir=False)),
+            Mount("/site", StaticFiles(directory=site, html=True, check_dir=False)),
+        ],
+        exception_handlers={HTTPException: _no_file, OSError: _no_file, RuntimeError: _no_file},
+    )
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await prefect(scope, receive, send)
+            return
+        path = scope["path"]
+
+        async def send_with_policy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["content-security-policy"] = _policy(site, path)
+                if _is_below(path, _FILES):
+                    headers["cross-origin-resource-policy"] = "same-origin"
+                    headers["cache-control"] = "no-store"  # some are of tables of one's own
+            await send(message)
+
+        answer = prefect
+        if _is_below(path, _NOT_OFFERED):
+            answer = PlainTextResponse("not offered here", 404)
+        elif _is_below(path, _FILES):
+            knows = _knows(Headers(scope=scope), authentication)
+            answer = files if knows else PlainTextResponse("this needs the server's password", 401, _REALM)
+        await answer(scope, receive, send_with_policy)
+
+    return TrustedHostMiddleware(application, allowed_hosts=list(hosts), www_redirect=False)
+
+
+def _is_below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _knows(headers: Headers, authentication: str) -> bool:
+    scheme, _, string = headers.get("authorization", "").partition(" ")
+    right = base64.b64encode(authentication.encode())
+    return scheme.lower() == "basic" and hmac.compare_digest(string.strip().encode(), right)
+
+
+def _policy(site: Path, path: str) -> str:
+    """Return which scripts the page at a path may run."""
+    if _is_below(path, ["/reports"]):
+        from reports.pages.text import script_hashes  # what draws is loaded where something is shown
+
+        scripts = " ".join(["'unsafe-eval'", *script_hashes()])  # Vega compiles its own expressions
+        return _POLICY_OF_FILES.format(scripts=scripts, connect="'none'")
+    if _is_below(path, ["/site"]):
+        from reports.pages.text import script_hash
+
+        own = list[str]()
+        with suppress(OSError):
+            own = re.findall(r"<script>(.*?)</script>", (site / "index.html").read_text("utf-8"), re.DOTALL)
+        scripts = " ".join(["'self'", *map(script_hash, own)])
+        return _POLICY_OF_FILES.format(scripts=scripts, connect="'self'")
+    return _POLICY
+
+
+async def _no_file(request: Request, fault: Exception) -> Response:
+    sentence = "there is no such page; make docs builds the documentation"
+    if request.url.path.startswith("/reports"):
+        sentence = "there is no such report; the first run writes the index"
+    return PlainTextResponse(sentence, fault.status_code if isinstance(fault, HTTPException) else 404)

@@ -1,0 +1,92 @@
+"""Tasks about the headline's setting: audits of private estimators, limits by deleting rows, exhibits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.futures import wait
+from prefect.states import Completed
+
+import dpalgos
+from data.store.references import DatasetRef
+from tasks.cache import CachedFile, digest, is_again, result
+from tasks.cells import Cell
+from tasks.problems.problem import Block, modules_of
+from tasks.run import headline
+from tasks.run_options import RunOptions
+from tasks.study.grid import headline_block, limited_blocks
+from tasks.study.spec import StudySpec
+from tasks.workers import compute
+
+
+def audits_of(spec: StudySpec, blocks: list[Block], options: RunOptions) -> list[CachedFile]:
+    """Try to break the private estimators at the headline's setting, where the profile has audits."""
+    if options.profile not in spec.audit_trials:
+        return []
+    n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
+    asked = (n_features, spec.audit_trials[options.profile], options.seed)
+    futures = [audit.submit(cell, *asked) for cell in spec.headline_cells(blocks)]
+    wait(futures)
+    return [future.result() for future in futures]
+
+
+def limits_of(spec: StudySpec, blocks: list[Block], designs: Mapping[str, CachedFile]) -> list[CachedFile]:
+    """Compute how far each dataset moves an answer by itself, where a study deletes rows."""
+    return [
+        data_limit.submit(block, designs[block.replicates.panel], spec.deleted_rows).result()
+        for block in limited_blocks(spec, blocks)
+    ]
+
+
+def exhibits_of(
+    spec: StudySpec,
+    tables: Mapping[str, DatasetRef],
+    designs: Mapping[str, CachedFile],
+    blocks: list[Block],
+    parts: Sequence[CachedFile],
+) -> CachedFile:
+    """Write what the report shows next to the results of the headline's panel."""
+    head, block = spec.head_panel, headline_block(spec, blocks)
+    of_panel = [part for b, part in zip(blocks, parts, strict=True) if b.replicates.panel == head.name]
+    table, design = tables.get(head.problem.source), designs.get(head.name)
+    shown: CachedFile = exhibit.submit(block, table, design, of_panel).result()
+    return shown
+
+
+@task(task_run_name="audit {cell.key}", cache_policy=NO_CACHE)
+def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
+    """Try to break the estimator of a cell in a worker, unless the answer is stored."""
+    code = [headline.__name__, dpalgos.get_estimator(cell.estimator).function.__module__]
+    bound = result("audit", code, asdict(cell), n_features, n_trials, seed, suffix=".json")
+    if bound.is_stored() and not is_again("audit"):
+        return Completed(name="Cached", data=bound)
+    compute(headline.write_audit, bound, cell, n_features, n_trials, seed)
+    return bound
+
+
+@task(task_run_name="data_limit {block.problem.source}", cache_policy=NO_CACHE)
+def data_limit(block: Block, design: CachedFile, n_deleted: Sequence[int]) -> Any:
+    """Compute how far deleting influential rows moves an answer of a block's panel, unless it is stored."""
+    code, drawn = [headline.__name__, *modules_of(block.problem)], block.replicates
+    limit = result("limit", code, drawn.study, drawn.panel, block.data_source, design.name, list(n_deleted))
+    if limit.is_stored() and not is_again("data_limit"):
+        return Completed(name="Cached", data=limit)
+    headline.write_limit(limit, block, design, n_deleted)
+    return limit
+
+
+@task(task_run_name="exhibits of {block.replicates.study}", cache_policy=NO_CACHE)
+def exhibit(
+    block: Block, table: DatasetRef | None, design: CachedFile | None, parts: Sequence[CachedFile]
+) -> Any:
+    """Write what a report shows next to the results of the headline's panel, unless it is stored."""
+    code = modules_of(block.problem, {cell.estimator for cell in block.cells})
+    made_of = [block.described(), table and table.sha256, design and design.name, [p.name for p in parts]]
+    page = digest([headline.__name__, *code], of_page=True)
+    shown = result("exhibit", [headline.__name__, *code], *made_of, page, suffix=".json")
+    if shown.is_stored():
+        return Completed(name="Cached", data=shown)
+    headline.write_exhibits(shown, block, table, design, parts)
+    return shown

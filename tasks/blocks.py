@@ -1,0 +1,61 @@
+"""The task that computes a block of cells in a worker."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psutil
+from prefect import runtime, task
+from prefect.cache_policies import NO_CACHE
+from prefect.futures import PrefectFuture
+from prefect.states import Completed
+
+from tasks.cache import CachedFile, is_again, result
+from tasks.problems.problem import Block, modules_of
+from tasks.run import block as run
+from tasks.workers import WorkerKilled, compute
+
+
+def _worker_was_killed(task: Any, task_run: Any, state: Any) -> bool:
+    return isinstance(state.result(raise_on_failure=False), WorkerKilled)
+
+
+@task(task_run_name="{block.title}", retries=1, retry_condition_fn=_worker_was_killed, cache_policy=NO_CACHE)
+def run_block(block: Block, design: CachedFile | None) -> Any:
+    """Compute a block, unless it is stored; where its worker was killed, once more, alone."""
+    rows, is_last_try = rows_of(block, design), (runtime.task_run.run_count or 1) > 1
+    if rows.is_stored() and not is_again("run_block", [cell.key for cell in block.cells]):
+        return Completed(name="Cached", data=rows)
+    free = psutil.virtual_memory().available
+    try:
+        compute(run.write_block, rows, block, design, alone=is_last_try)
+    except WorkerKilled as fault:
+        if is_last_try:
+            raise too_large(block, free) from None
+        raise fault
+    return rows
+
+
+def run_blocks(
+    blocks: Sequence[Block], designs: Mapping[str, CachedFile]
+) -> list["PrefectFuture[CachedFile]"]:
+    """Submit blocks, the longest first; return their futures in the order of the blocks."""
+    futures = {}
+    for index in sorted(range(len(blocks)), key=lambda index: -blocks[index].work):
+        block = blocks[index]
+        futures[index] = run_block.submit(block, designs.get(block.replicates.panel))
+    return [futures[index] for index in range(len(blocks))]
+
+
+def rows_of(block: Block, design: CachedFile | None) -> CachedFile:
+    """Return the file of a block's rows."""
+    code = modules_of(block.problem, {cell.estimator for cell in block.cells})
+    return result("block", [run.__name__, *code], block.described(), design.name if design else None)
+
+
+def too_large(block: Block, free: int) -> WorkerKilled:
+    return WorkerKilled(
+        f"{block.replicates.study} {block.title}: its worker process was killed twice, the second time while "
+        "no other block was computed, as happens where memory ends; its data take about "
+        f"{block.n_bytes / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB were free; free some memory or choose "
+        "smaller sizes, and run the same command again: finished blocks are stored"
+    )

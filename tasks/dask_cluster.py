@@ -1,0 +1,152 @@
+"""Dask workers as the place where blocks are computed: a run's own, or those of a standing cluster."""
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+import distributed
+
+import dpalgos
+from data.errors import StoreError
+from data.store.code_digest import code_digest
+from data.store.folders import close_home, home
+from data.store.shared import VARIABLE, check_shared_store, shared_address
+from tasks.errors import SpecError
+from tasks.workers import Workers, opened
+
+_distributed: Any = distributed  # without types
+_CONNECT_SECONDS = 10
+_LOST_AFTER = 30.0  # seconds without an answer of the scheduler
+AT_LEAST = 32  # blocks that are under way; workers may come later
+
+_CONFIG = {
+    # Or workers give each freed array back to the kernel, a third of their time.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    # Partial sums show what the rows are; own workers never write them to a disk.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    # What nobody looks at, and what need not be known ten times a second: half of what idle workers cost.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.system-monitor.disk": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
+}
+
+
+@contextmanager
+def own_cluster(count: int) -> Iterator[int]:
+    """Compute on so many worker processes of this machine; give how many blocks to have under way."""
+    # Errors arrive here with their blocks; workers need not log them, too.
+    options = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.CRITICAL}
+    # What a killed worker leaves lies in the home, and Dask deletes it when the next ones start.
+    workspace = {"temporary-directory": str(home() / "workspace")}
+    with (
+        dask.config.set(_CONFIG | workspace),
+        _distributed.LocalCluster(n_workers=count, **options) as cluster,
+        _distributed.Client(cluster, set_as_default=False) as client,
+        opened(workers_of(client, count)),
+    ):
+        yield count
+
+
+@contextmanager
+def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iterator[int]:
+    """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
+
+    Dask's own client may wait for good for a scheduler that is gone: then `when_lost` gets one sentence, in
+    another thread.
+    """
+    check_workers(scheduler)
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
+    over = threading.Event()
+
+    def watch() -> None:
+        last_answer = time.monotonic()
+        while not over.wait(5):
+            if _answers(scheduler):
+                last_answer = time.monotonic()
+            elif time.monotonic() - last_answer > _LOST_AFTER:
+                when_lost(f"the Dask scheduler at {scheduler} is gone")
+
+    threading.Thread(target=watch, name="watch of the scheduler", daemon=True).start()
+    try:
+        with _connected(scheduler) as client:
+            count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
+            with opened(workers_of(client, count)):
+                yield count
+    finally:
+        over.set()
+
+
+def workers_of(client: Any, count: int) -> Workers:
+    return Workers(lambda: client.get_executor(pure=False), count)
+
+
+def _answers(scheduler: str) -> bool:
+    host, _, port = scheduler.removeprefix("tcp://").rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def check_workers(scheduler: str) -> None:
+    """Refuse a cluster without workers, or with one of other code or that cannot share results."""
+    try:
+        with _connected(scheduler) as client:
+            problems = client.run(check_worker, _code(), _results_at(), on_error="return")
+    except (OSError, OverflowError, ValueError):
+        raise SpecError(
+            f"--engine must name a Dask scheduler that answers, got {scheduler}; start one with `dask "
+            "scheduler`, or use --engine dask"
+        ) from None
+    if not problems:
+        raise SpecError(
+            f"the Dask scheduler at {scheduler} has no workers; start some with: dask worker {scheduler}"
+        )
+    for worker, problem in sorted(problems.items()):
+        if isinstance(problem, Exception):
+            problem = (
+                f"cannot run this project ({type(problem).__name__}); install it there, and start it again"
+            )
+        if problem:
+            raise SpecError(f"the Dask worker {worker} {problem}")
+
+
+def check_worker(code: str, results_at: str) -> str:
+    """Return what keeps this worker from sharing a run's work; empty if nothing does."""
+    if _code() != code:
+        return "has another version of the code, or of a library that computes; install the same there"
+    if _results_at() != results_at:
+        return (
+            f"cannot share results with this run: {VARIABLE} is {shared_address() or 'not set'} there, and "
+            f"the run's results are at {results_at}; set {VARIABLE} to one address that all can reach"
+        )
+    try:
+        check_shared_store()
+        close_home()
+    except StoreError as fault:
+        return f"cannot use the shared store or its home: {fault}"
+    return ""
+
+
+def _results_at() -> str:
+    """Return where a process's results are found by others: a shared store, or a home on one machine."""
+    return shared_address() or f"{home()} on {socket.gethostname()}"
+
+
+def _code() -> str:
+    estimators = {dpalgos.get_estimator(entry.name).function.__module__ for entry in dpalgos.catalog()}
+    return code_digest(["tasks.run.block", "tasks.run.headline", *estimators])
+
+
+def _connected(scheduler: str) -> Any:
+    return _distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)

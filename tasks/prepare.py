@@ -1,0 +1,31 @@
+"""The task that prepares a panel's dataset, once for all of its blocks."""
+
+from dataclasses import asdict
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed
+
+from data.store.references import DatasetRef
+from tasks.cache import CachedFile, is_again, result
+from tasks.problems.problem import DatasetSource, modules_of
+from tasks.run import block
+
+
+@task(task_run_name="prepare {table.name}", cache_policy=NO_CACHE)
+def prepare(problem: DatasetSource, table: DatasetRef) -> Any:
+    """Prepare a dataset for a problem, unless that is stored."""
+    design = design_of(problem, table)
+    if design.is_stored() and not is_again("prepare"):
+        return Completed(name="Cached", data=design)
+    block.write_design(design, problem, table)
+    return design
+
+
+def design_of(problem: DatasetSource, table: DatasetRef) -> CachedFile:
+    """Return the file of a problem's prepared dataset."""
+    columns = [asdict(column) for column in problem.columns()]
+    code = [block.__name__, *modules_of(problem)]
+    plain = problem.model_dump(mode="json")
+    return result("design", code, table.sha256, plain, columns, suffix=problem.file_type)

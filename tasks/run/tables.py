@@ -1,0 +1,162 @@
+"""Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from data.datasets import get_dataset, load_registry
+from data.errors import DataError, Unreachable
+from data.fetch.ingest import stored_before, to_parquet
+from data.fetch.raw_files import RawFile, fetch_or_stand_in
+from data.fetch.raw_files import fetch as fetch_raw
+from data.store.folders import close_home, home, mirror_from_environment, read_json
+from data.store.references import DatasetRef
+from data.store.shared import shared_address
+from data.tables.declared import declared_to_parquet
+from tasks.errors import guarded
+from tasks.problems.analyst_table import AnalystTable
+from tasks.run_options import RunOptions
+from tasks.study.spec import StudySpec
+
+_CONTENTS = 5  # of a file that changed, which its report names
+Tables = Mapping[str, DatasetRef]  # by dataset
+Brought = Mapping[str, DatasetRef | RawFile]  # a raw file where nothing may stand in for it
+
+
+@guarded
+def fetch(
+    dataset: str, offline: bool = False, progress: bool = False, again: bool = False, last_try: bool = True
+) -> RawFile:
+    """Return the raw file's record: from the store, the mirror or the official address, else a stand-in."""
+    entry, mirror = get_dataset(dataset), mirror_from_environment()
+    if again:
+        return fetch_raw(entry, home=home(), mirror=mirror, offline=offline, progress=progress, again=True)
+    return fetch_or_stand_in(
+        entry, home=home(), mirror=mirror, offline=offline, progress=progress, last_try=last_try
+    )
+
+
+@guarded
+def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False) -> DatasetRef:
+    """Return the table's reference; a table stored before by the same code is reused if whole."""
+    return to_parquet(
+        get_dataset(raw.dataset),
+        raw,
+        home=home(),
+        stand_in_rows=stand_in_rows,
+        again=again,
+        threads=lambda: os.cpu_count() or 1,
+    )
+
+
+@guarded
+def analyst_parquet(name: str, analyst_table: AnalystTable) -> DatasetRef:
+    """Check a table against its declarations and store it, for its owner alone, unless it is stored."""
+    close_home()
+    return declared_to_parquet(
+        name, Path(analyst_table.path), analyst_table.declaration(analyst_table.columns), home=home()
+    )
+
+
+def bring(
+    spec: StudySpec,
+    dataset: str,
+    options: RunOptions,
+    *,
+    fetch: Callable[[str, bool], RawFile] = fetch,
+    parquet: Callable[[RawFile, int | None], DatasetRef] = parquet,
+    analyst_parquet: Callable[[str, AnalystTable], DatasetRef] = analyst_parquet,
+) -> DatasetRef | RawFile:
+    """Bring a dataset of a study; return the raw file's record where nothing may stand in for it."""
+    if spec.analyst_table and dataset == spec.name:
+        table = analyst_parquet(dataset, spec.analyst_table)
+        spec.check_rows(table)
+        return table
+    raw = fetch(dataset, options.offline)
+    if raw.is_stand_in and spec.panels_without_stand_in(dataset):
+        return raw
+    return parquet(raw, spec.stand_in_rows(dataset, options.profile))
+
+
+def tables_at_hand(spec: StudySpec, options: RunOptions) -> Brought | None:
+    """Return the tables of a study if all of them are stored and none can be had that was not."""
+
+    def stored(raw: RawFile, stand_in_rows: int | None) -> DatasetRef:
+        if table := stored_before(get_dataset(raw.dataset), raw, home=home(), stand_in_rows=stand_in_rows):
+            return table
+        raise Unreachable(f"{raw.dataset} has to be converted")
+
+    def at_hand(dataset: str, offline: bool) -> RawFile:
+        return fetch(dataset, offline, last_try=False)
+
+    try:
+        return {
+            name: bring(spec, name, options, fetch=at_hand, parquet=stored)
+            for name in spec.datasets_at(options.profile)
+        }
+    except DataError:
+        return None
+
+
+def bring_datasets(
+    names: Sequence[str],
+    *,
+    fetch: Callable[..., RawFile] = fetch,
+    parquet: Callable[..., DatasetRef] = parquet,
+    again: bool,
+    offline: bool,
+) -> Iterator[DatasetRef]:
+    """Bring datasets by name, or all; with `again`, what is stored stays if nothing else is to be had."""
+
+    def brought(name: str) -> DatasetRef:
+        try:
+            raw = fetch(name, offline, again=again)
+        except Unreachable:
+            if not again:
+                raise
+            raw = fetch(name, offline)
+        return parquet(raw, None, again)
+
+    return map(brought, [get_dataset(name).name for name in names or sorted(load_registry())])
+
+
+def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
+    """Yield what the user should know of a study's tables: stand-ins, what is left out, what changed."""
+    if spec.analyst_table and shared_address():
+        yield (
+            "your table and results on it go to DPCOST_STORE, too: keep it as safe as the table; the report "
+            "stays here"
+        )
+    yield from spec.not_run.values()
+    for name, table in tables.items():
+        if not isinstance(table, DatasetRef):
+            continue
+        if not spec.analyst_table or name != spec.name:
+            if table.data_source != "real":
+                yield f"{name} is a {table.data_source}, since {'; '.join(table.reasons)}"
+            continue
+        content = table.source_sha256
+        if earlier := earlier_contents(folder, name, content):
+            file, last = Path(spec.analyst_table.path).name, earlier[-1]["source_sha256"]
+            yield f"{file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
+        if spec.public_rows:
+            yield spec.public_rows.sentence
+        for repair in table.repairs:
+            yield f"{repair.count:,} of {table.rows_read:,} rows {repair.reason}"
+
+
+def earlier_contents(folder: Path, dataset: str, content: str) -> list[dict[str, str]]:
+    """Return which other contents of a dataset's file earlier reports in a folder were made from."""
+    try:
+        last = read_json(folder / "manifest.json")
+        sha256 = str(next(one["source_sha256"] for one in last["data"] if one["name"] == dataset))
+        contents = [dict(one) for one in last.get("earlier_contents", [])]
+        contents.append({"source_sha256": sha256, "finished": str(last["finished"])})
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        return []
+    latest = {one["source_sha256"]: one for one in contents}
+    return [one for one in latest.values() if one["source_sha256"] != content][-_CONTENTS:]
+
+
+def dropped_rows(table: DatasetRef) -> str:
+    return "; ".join(f"{repair.count} rows: {repair.reason}" for repair in table.repairs)

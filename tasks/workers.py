@@ -1,0 +1,170 @@
+"""What computes blocks: processes of this machine or of a Dask cluster, behind one executor.
+
+Tasks wait for it in threads of the run's process. Workers know nothing of Prefect. Processes of this machine
+are forked from one that has loaded what most blocks need, and end with the run's process, however that ends.
+"""
+
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing import forkserver, get_context, parent_process, resource_tracker
+from typing import Any, NoReturn, TypeVar
+
+from tasks.errors import SpecError
+from tasks.run.threads import one_blas_thread, use_threads
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+_LOADED = ["tasks.run.block", "tasks.run.headline", "dpalgos.audit.lower_bound"]
+_SHARE = 0.5  # of the machine's memory, for data
+
+
+class WorkerKilled(SpecError):
+    """A worker process was killed, as the system does where memory ends."""
+
+
+class Workers:
+    """An executor of so many workers, which is made anew when one of them was killed."""
+
+    def __init__(self, make: Callable[[], Executor], count: int) -> None:
+        self.executor, self._make, self._count = make(), make, count
+        self._free, self._gate, self._renewing = (
+            threading.Semaphore(count),
+            threading.Lock(),
+            threading.Lock(),
+        )
+
+    def call(self, function: Callable[[], T], *, alone: bool = False) -> T:
+        """Return what a function returns in a worker; with `alone`, while no other call is under way."""
+        n_slots = self._count if alone else 1
+        with self._gate:
+            for _ in range(n_slots):
+                self._free.acquire()
+        executor = self.executor
+        try:
+            return executor.submit(_counted, function).result()
+        except (BrokenExecutor, EOFError, ConnectionError):
+            with self._renewing:
+                if self.executor is executor:
+                    self.executor = self._make()
+            raise WorkerKilled("a worker process was killed, as happens where memory ends") from None
+        finally:
+            self._free.release(n_slots)
+
+
+_open: list[Workers] = []  # those of this process's run, or nothing
+
+
+def compute(function: Callable[..., T], *arguments: Any, alone: bool = False) -> T:
+    """Return what a function returns, in a worker if there are any; `alone` lets no other run meanwhile."""
+    call = partial(function, *arguments)
+    return _open[-1].call(call, alone=alone) if _open else call()
+
+
+def map_on_workers(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T]:
+    """Yield what a function returns for each item, in order, from workers if there are any."""
+    one_blas_thread()
+    if _open:
+        yield from _open[-1].executor.map(partial(_on_one_thread, function), items)
+    else:
+        yield from map(function, items)
+
+
+def _on_one_thread(function: Callable[[A], T], item: A) -> T:
+    one_blas_thread()
+    return function(item)
+
+
+@contextmanager
+def opened(workers: Workers) -> Iterator[None]:
+    """Let `compute` use workers until the body ends."""
+    _open.append(workers)
+    try:
+        yield
+    finally:
+        _open.remove(workers)
+        workers.executor.shutdown()
+
+
+@contextmanager
+def local_workers(count: int | None, largest: int = 0, *, in_threads: bool = False) -> Iterator[None]:
+    """Compute in so many workers of this machine, one per core if not said, or in as many as have room.
+
+    `largest` is the memory that a block takes at most. Nothing is opened where a cluster is. Small work is
+    computed in threads: processes take a second to start.
+    """
+    if _open:
+        yield
+        return
+    memory = _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    count = count or os.cpu_count() or 1
+    count = max(1, min(count, int(memory // largest) if largest else count))
+    one_blas_thread()
+    with opened(Workers(partial(ThreadPoolExecutor if in_threads else _processes, count), count)):
+        yield
+
+
+def start_loading() -> None:
+    """Start the process that workers are forked from; Ctrl-C is for the run's process alone.
+
+    The process that frees what a killed run left is started first, since that lets signals through.
+    """
+    shown_before = os.environ.get("PYTHONWARNINGS", "")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.set_forkserver_preload(_LOADED)
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.environ["PYTHONWARNINGS"] = shown_before
+
+
+def _processes(count: int) -> ProcessPoolExecutor:
+    start_loading()
+    context = get_context("forkserver")
+    given = (count, context.Value("i", 0), dict(os.environ))
+    return ProcessPoolExecutor(count, context, initializer=_begin, initargs=given)
+
+
+_busy: Any = None  # of a worker process: how many of all have a call under way
+
+
+def _begin(count: int, busy: Any, environment: dict[str, str]) -> None:
+    """Make this process a worker, whose blocks may use the cores that no other one's do."""
+    global _busy
+    _busy = busy
+    os.environ.update(environment)
+    warnings.simplefilter("ignore")
+    use_threads(lambda: max(1, count // max(1, int(busy.value))))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> NoReturn:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _counted(function: Callable[[], T]) -> T:
+    """Call a function, and count it as under way meanwhile."""
+    if _busy is None:
+        return function()
+    _add(1)
+    try:
+        return function()
+    finally:
+        _add(-1)
+
+
+def _add(number: int) -> None:
+    with _busy.get_lock():
+        _busy.value += number

@@ -1,0 +1,199 @@
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest.mock import Mock
+from uuid import uuid4
+
+import httpx
+import pytest
+from small_project import PROJECT, processes_of, until
+
+from data.errors import StoreError
+from flows import ServerError
+from flows import local_server as client
+from flows.local_server import (
+    KEEP_DAYS,
+    OF_ONE_COMMAND,
+    SETTINGS,
+    settings_of_home,
+    wait_until_recorded,
+    watched,
+)
+
+
+@pytest.mark.parametrize(("name", "value"), (SETTINGS | OF_ONE_COMMAND).items())
+def test_what_a_server_is_set_to_prefect_knows(monkeypatch, name, value):
+    import prefect.settings
+
+    monkeypatch.setenv(name, value)
+    setting = getattr(prefect.settings, name)
+    found = setting.value_from(prefect.settings.Settings())
+    assert found in (value, set(value.split(","))) or found == json.loads(value)
+
+
+def test_events_are_written_in_batches_of_prefects_own_size(home, monkeypatch):
+    """A batch whose writing met a locked database is lost as a whole, and few are lost with a small one."""
+    import prefect.settings
+
+    for name, value in (SETTINGS | settings_of_home(home)).items():
+        monkeypatch.setenv(name, value)
+    assert prefect.settings.Settings().server.services.event_persister.batch_size == 20
+
+
+def test_history_is_kept_for_as_many_days_as_the_one_setting_says(home, monkeypatch):
+    import prefect.settings
+
+    monkeypatch.setenv(KEEP_DAYS, "30")
+    for name, value in (SETTINGS | settings_of_home(home)).items():
+        monkeypatch.setenv(name, value)
+    server = prefect.settings.Settings().server
+    assert server.services.db_vacuum.enabled == {"events", "flow_runs"}
+    assert server.services.db_vacuum.retention_period.days == 30
+    assert server.events.retention_period.days == 7
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://127.0.0.1:1/api", "http://[::1/api"])
+def test_what_is_no_server_does_not_answer(url):
+    assert not client.answers(url)
+
+
+@pytest.fixture
+def a_server_that_says():
+    """Return a function that starts a server with one answer to everything."""
+    running = []
+
+    def start(status, ready=None):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response((ready or status) if self.path.endswith("/ready") else status)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        running.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=running[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{running[-1].server_port}/api"
+
+    yield start
+    for each in running:
+        each.shutdown()
+        each.server_close()
+
+
+@pytest.mark.parametrize(("ready", "well"), [(200, True), (404, True), (503, False)])
+def test_a_server_without_its_database_does_not_answer(a_server_that_says, ready, well):
+    assert client.answers(a_server_that_says(200, ready)) is well
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_that_does_not_know_us_is_refused_without_telling_the_string(
+    a_server_that_says, status, tmp_path
+):
+    with pytest.raises(ServerError, match="PREFECT_API_AUTH_STRING") as refused:
+        client.authentication_at(tmp_path, a_server_that_says(status))
+    assert client.own_authentication(tmp_path) not in str(refused.value)
+
+
+def test_the_authentication_string_is_made_once_is_private_and_goes_to_this_machine_alone(
+    tmp_path, monkeypatch
+):
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+    string = client.own_authentication(tmp_path / "home")
+    assert client.own_authentication(tmp_path / "home") == string
+    assert len(string) > 30
+    assert client.authentication_file(tmp_path / "home").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr(client, "_get", lambda url, auth: httpx.Response(200))
+    assert client.authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == string
+    assert client.authentication_at(tmp_path / "home", "https://prefect.example.org/api") == ""
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "chosen")
+    assert client.authentication_at(tmp_path / "home", "http://127.0.0.1:4200/api") == "chosen"
+
+
+def test_what_is_lost_is_told_once_and_what_answers_is_not():
+    lost, lives = [], [True]
+    with watched("the server", lambda: lives[0], lost.append, after=0.1, every=0.01):
+        lives[0] = False
+        until(lambda: lost)
+    assert len(lost) == 1
+
+
+OWNER = """
+import logging, sys
+from pathlib import Path
+from flows.local_server import prefect_server
+with prefect_server(Path(sys.argv[1])) as url:
+    print(url, flush=True)
+    logging.getLogger("prefect.server.api.server").error("a fault of the server")
+    sys.stdin.readline()
+print("over", flush=True)
+"""
+
+
+@pytest.mark.server
+def test_a_server_in_a_thread_answers_until_its_process_ends_and_another_process_uses_it(home):
+    def owner(**environment):
+        return subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(home)],
+            **{"cwd": PROJECT, "env": os.environ | environment, "text": True},
+            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+        )
+
+    first = owner(PREFECT_API_URL="http://127.0.0.1:1/api")
+    api_url = first.stdout.readline().strip()
+    assert client.answers(api_url)
+    second = owner(PREFECT_API_URL=api_url)
+    assert second.stdout.readline().strip() == api_url
+    second.communicate("\n", timeout=60)
+    assert (second.returncode, client.answers(api_url)) == (0, True)
+    out, err = first.communicate("\n", timeout=60)
+    assert (first.returncode, out) == (0, "over\n")
+    assert err.startswith("no Prefect server answers at PREFECT_API_URL=http://127.0.0.1:1/api")
+    assert err.count("\n") == 1
+    assert "a fault of the server" in (home / "prefect" / "server.log").read_text()
+    assert not client.answers(api_url)
+    third = owner()
+    api_url = third.stdout.readline().strip()
+    third.kill()
+    third.communicate()
+    assert not client.answers(api_url)
+    assert processes_of(home) == []
+
+
+def test_a_run_waits_until_its_task_runs_are_on_record(monkeypatch):
+    ended, running = Mock(), Mock()
+    ended.state.is_final.return_value, running.state.is_final.return_value = True, False
+    answers = iter([[], httpx.ReadTimeout("late"), [running, ended], [ended, ended]])
+
+    class Client(contextlib.nullcontext):
+        def read_task_runs(self, **_):
+            answer = next(answers)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: Client(Client()))
+    wait_until_recorded(str(uuid4()))
+    assert list(answers) == []
+    answers = iter([[running]] * 1000)
+    wait_until_recorded(str(uuid4()), timeout=0.3)
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "many", "1.5", ""])
+def test_a_wrong_number_of_days_is_refused(monkeypatch, days):
+    monkeypatch.setenv(KEEP_DAYS, days)
+    with pytest.raises(StoreError, match=KEEP_DAYS):
+        client.keep_days()
+
+
+def test_a_machine_that_cannot_reach_itself_is_told_at_once(home, monkeypatch):
+    def unreachable(*_, **__):
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr(client.socket, "create_connection", unreachable)
+    with pytest.raises(ServerError, match="loopback"), client.prefect_server(home):
+        pass

@@ -1,0 +1,138 @@
+import base64
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+
+from flows.website import with_reports
+
+HOSTS = ["127.0.0.1", "localhost", "dpcost.example.org"]
+KNOWN = {"authorization": "Basic " + base64.b64encode(b"dpcost:right").decode()}
+
+
+@pytest.fixture
+def reports(tmp_path):
+    folder = tmp_path / "out"
+    (folder / "housing").mkdir(parents=True)
+    (folder / "housing" / "report.html").write_text("<h1>A report</h1>")
+    (tmp_path / "secret").write_text("secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "circle").symlink_to(folder / "circle")
+    return folder
+
+
+@pytest.fixture
+def ask(reports):
+    """Return a function that sends a GET request to a guarded application that says yes to everything."""
+
+    async def prefect(scope, receive, send):
+        await PlainTextResponse("yes")(scope, receive, send)
+
+    def ask(
+        path, base="http://127.0.0.1:4200", folder=reports, site=reports / "site", method="GET", **headers
+    ):
+        guarded = with_reports(prefect, folder, "dpcost:right", HOSTS, site)
+        client = TestClient(guarded, base_url=base, follow_redirects=False, raise_server_exceptions=True)
+        return client.request(method, path, headers=headers)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("base", "status"),
+    [
+        ("http://127.0.0.1:4200", 200),
+        ("http://localhost:4200", 200),
+        ("https://dpcost.example.org", 200),
+        ("http://rebound.example.org:4200", 400),
+        ("http://example.org", 400),
+    ],
+)
+def test_a_request_has_to_call_the_server_by_one_of_its_names(ask, base, status):
+    assert ask("/api/health", base).status_code == status
+
+
+def test_pages_load_nothing_from_elsewhere(ask):
+    policy = ask("/").headers["content-security-policy"]
+    sources = {word for rule in policy.split(";") for word in rule.split()[1:]}
+    assert not [source for source in sources if "://" in source or "*" in source]
+
+
+@pytest.mark.parametrize("path", ["/reports", "/reports/", "/reports/housing/report.html", "/site/"])
+@pytest.mark.parametrize("password", [None, "dpcost:wrong", "dpcost:", "right", "", "dpcost:right2"])
+def test_reports_and_documentation_need_name_and_password(ask, path, password):
+    given = {} if password is None else {"authorization": "Basic " + encoded(password)}
+    answer = ask(path, **given)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Basic ")  # a browser asks for both
+    assert "A report" not in answer.text
+
+
+def encoded(password):
+    return base64.b64encode(password.encode()).decode()
+
+
+@pytest.mark.parametrize("scheme", ["basic", "BASIC", "Basic", "Bearer"])
+def test_who_knows_the_password_sees_the_reports(ask, scheme):
+    answer = ask("/reports/housing/report.html", authorization=f"{scheme} {encoded('dpcost:right')}")
+    assert answer.status_code == (401 if scheme == "Bearer" else 200)
+    redirected = ask("/reports", **KNOWN)
+    assert (redirected.status_code, redirected.headers["location"]) == (307, "/reports/")
+
+
+def test_no_request_outside_the_reports_makes_a_browser_ask_for_the_password(ask):
+    """Or it would send it with every request to Prefect's API, those of other sites included."""
+    for path in ("/", "/api/deployments/filter", "/docs", "/openapi.json", "/reportsx"):
+        assert "www-authenticate" not in ask(path).headers, path
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/api/collections/views/x"])
+def test_the_description_of_the_api_and_lists_of_integrations_are_not_offered(ask, path):
+    assert ask(path, **KNOWN).status_code == 404
+
+
+def test_no_browser_keeps_a_report(ask):
+    for path in ("/reports/", "/reports/housing/report.html", "/reports/missing"):
+        assert ask(path, **KNOWN).headers["cache-control"] == "no-store"
+    assert "no-store" not in ask("/api/health").headers.get("cache-control", "")
+
+
+def test_another_site_neither_frames_a_report_nor_loads_it(ask):
+    headers = ask("/reports/housing/report.html", **KNOWN).headers
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_folder_of_reports_is_not_created_and_is_served_once_it_is_there(reports):
+    async def prefect(scope, receive, send):
+        await PlainTextResponse("yes")(scope, receive, send)
+
+    folder = reports / "later"
+    guarded = with_reports(prefect, folder, "dpcost:right", HOSTS)
+    client = TestClient(guarded, base_url="http://127.0.0.1:4200", headers=KNOWN)
+    assert client.get("/reports/").status_code == 404
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "index.html").write_text("all studies")
+    assert client.get("/reports/").text == "all studies"
+
+
+@pytest.mark.parametrize(
+    "path", ["", "%2e%2e/secret", "link", "/etc/passwd", "no", "circle", "circle/deeper", "x" * 5000]
+)
+def test_what_is_no_report_is_not_found(ask, path):
+    answer = ask(f"/reports/{path}", **KNOWN)
+    assert (answer.status_code, answer.text) == (
+        404,
+        "there is no such report; the first run writes the index",
+    )
+
+
+def test_the_documentation_is_shown_or_the_page_says_how_to_build_it(ask, reports):
+    assert "make docs" in ask("/site/", site=reports / "no", **KNOWN).text
+    (reports / "index.html").write_text("the site")
+    assert ask("/site/", site=reports, **KNOWN).text == "the site"
+
+
+def test_before_the_first_run_there_is_no_report(ask, tmp_path):
+    assert ask("/reports/", folder=tmp_path / "new" / "out", **KNOWN).status_code == 404

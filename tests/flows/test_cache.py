@@ -1,0 +1,279 @@
+import json
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_project import sentence
+
+from data.dataset import Declaration, DeclaredColumn
+from data.datasets import get_dataset
+from data.errors import StoreError
+from data.fetch.ingest import to_parquet
+from data.fetch.raw_files import fetch
+from data.store.folders import atomic_file, mirror_from_environment, totals
+from data.store.shared import shared_files, write_shared
+from data.tables.declared import declared_to_parquet
+from tasks import cache
+from tasks.cache import clear_leftovers, entries, n_bytes, prune, prune_shared, result
+from tasks.errors import SpecError
+from tasks.run.block import table_with_facts
+from tests.tasks.blocks import results_table
+
+DAY = 86_400
+MADE = {"what": "small public:n=100 · ols", "where": "vm (process 7)", "seconds": 1.25}
+
+
+def stored(name, content=None):
+    made = result("block", ["tasks.run.block"], name)
+    made.write(content or table_with_facts(results_table([1.0, 2.0]), MADE))
+    return made
+
+
+@pytest.fixture
+def stocked(home):
+    """A home with a current, an unused and a damaged result, and one that an older version left."""
+    results = {name: stored(name) for name in ("current", "unused", "damaged")}
+    os.utime(results["unused"].path, (time.time() - 31 * DAY,) * 2)
+    results["damaged"].path.write_bytes(results["damaged"].path.read_bytes()[:-10])
+    older = home / "cache" / "records" / "block-0123"
+    older.parent.mkdir()
+    older.write_text("{}")
+    os.utime(older, (time.time() - 31 * DAY,) * 2)
+    return results
+
+
+def test_states(home, stocked):
+    states = {entry.path: entry.state for entry in entries(home)}
+    assert {name: states[str(each.path)] for name, each in stocked.items()} == {
+        "current": "current",
+        "unused": "stale",
+        "damaged": "damaged",
+    }
+    assert len(states) == 4
+
+
+def test_the_list_says_of_a_block_what_ran_where_and_how_long(home, stocked, command_line):
+    first = next(entry for entry in entries(home) if entry.path == str(stocked["current"].path))
+    assert {name: getattr(first, name) for name in MADE} == MADE
+    status, out, _ = command_line("cache", "list")
+    assert status == 0
+    assert f"{first.name}  small public:n=100 · ols: 1.2 s on vm (process 7)\n" in out
+
+
+def test_pruning_keeps_what_is_current(home, stocked):
+    removed, freed = prune(home, home.parent / "out", everything=False)
+    assert removed == 3
+    assert freed > 0
+    assert [entry.state for entry in entries(home)] == ["current"]
+    assert prune(home, home.parent / "out", everything=True)[0] == 1
+    assert entries(home) == []
+
+
+def test_how_long_unused_is_stale_can_be_said(home, stocked, command_line):
+    assert command_line("cache", "prune", "--days", "60")[0] == 0
+    assert len(entries(home)) == 3 - 0
+    assert {entry.state for entry in entries(home)} == {"current", "stale"}
+
+
+def test_a_size_limit_takes_the_least_recently_used_first(home):
+    for age, name in enumerate(("new", "old")):
+        made = stored(name)
+        os.utime(made.path, (time.time() - 1000 * age,) * 2)
+    sizes = [entry.bytes for entry in entries(home)]
+    prune(home, home.parent / "out", everything=False, keep=sum(sizes))
+    assert len(entries(home)) == 2
+    prune(home, home.parent / "out", everything=False, keep=sizes[0])
+    assert [entry.path for entry in entries(home)] == [str(stored_path(home, "new"))]
+    prune(home, home.parent / "out", everything=False, keep=0)
+    assert entries(home) == []
+
+
+def stored_path(home, name):
+    return result("block", ["tasks.run.block"], name).path
+
+
+def test_a_result_that_is_found_counts_as_used(home):
+    made = stored("one")
+    os.utime(made.path, (1000, 1000))
+    assert made.is_stored()
+    assert made.path.stat().st_mtime > 1000
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty"])
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".json"])
+def test_what_does_not_read_is_not_stored(home, damage, suffix):
+    made = result("design", ["tasks.run.block"], suffix=suffix)
+    if suffix == ".parquet":
+        content = table_with_facts(results_table([1.0] * 100), {})
+    elif suffix == ".npz":
+        made.path.parent.mkdir(parents=True)
+        np.savez_compressed(made.path, X=np.arange(1000))
+        content = made.path.read_bytes()
+    else:
+        content = json.dumps({"a": 1}).encode()
+    made.write(content)
+    assert made.is_stored()
+    middle = 60 if suffix == ".parquet" else len(content) // 2  # within the rows, which have checksums
+    flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+    made.path.write_bytes({"cut": content[:-5], "flipped": flipped, "empty": b""}[damage])
+    assert not made.is_stored()
+    assert not made.path.exists()
+
+
+def test_sizes_are_read_with_their_units():
+    assert [n_bytes(text) for text in ("2GB", "1.5 MB", "0B", "3kB")] == [2 * 10**9, 1_500_000, 0, 3000]
+    for text in ("", "2", "-1GB", "GB", "2GiB", "infGB"):
+        with pytest.raises(SpecError, match=f"--keep-size must .*, got '{text}'"):
+            n_bytes(text)
+
+
+def test_a_home_that_is_not_there_is_empty(home):
+    assert entries(home) == []
+    assert prune(home, home.parent / "out", everything=True) == (0, 0)
+    assert {kind: total["files"] for kind, total in totals(home).items()} == {
+        "data": 0,
+        "cache": 0,
+        "server": 0,
+    }
+
+
+def leftover(path, seconds_ago=60):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"half")
+    then = path.stat().st_mtime - seconds_ago
+    os.utime(path, (then, then))
+    return path
+
+
+def test_what_killed_runs_left_goes_from_store_cache_and_reports(home, stocked):
+    reports = home.parent / "out"
+    gone = [
+        leftover(folder / ".a.parquet.0123abcd.part")
+        for folder in (
+            *(home / "store" / "raw" / "housing", home / "store" / "parquet"),
+            *(home / "cache" / "blocks", reports, reports / "small", reports / "small" / "figures"),
+        )
+    ]
+    mine = leftover(reports / ".notes.part")
+    clear_leftovers(home, reports)
+    assert not any(path.exists() for path in gone)
+    assert mine.exists()
+
+
+def test_what_somebody_is_writing_stays(home):
+    with atomic_file(home / "store" / "a") as handle:
+        handle.write(b"half")
+        handle.flush()
+        (path,) = (home / "store").glob(".*.part")
+        os.utime(path, (0, 0))
+        clear_leftovers(home)
+        assert path.exists()
+    young = leftover(home / "store" / ".b.0123abcd.part", seconds_ago=0)
+    clear_leftovers(home)
+    assert (home / "store" / "a").read_bytes() == b"half"
+    assert young.exists()
+
+
+def test_pruning_the_store_keeps_the_tables_of_this_code(home):
+    dataset = get_dataset("housing")
+    raw = fetch(dataset, home=home, mirror=mirror_from_environment(), offline=True)
+    table = Path(to_parquet(dataset, raw, home=home).path)
+    older = table.with_name(table.name.replace(table.stem[-8:], "01234567"))
+    for suffix in (".parquet", ".json"):
+        shutil.copy(table.with_suffix(suffix), older.with_suffix(suffix))
+    leftover(home / "store" / "refused" / "housing" / "houses.zip")
+    size = older.stat().st_size
+    assert prune(home, home.parent / "out", everything=False)[1] > size
+    assert sorted(table.parent.iterdir()) == sorted([table, table.with_suffix(".json")])
+    assert Path(raw.path).exists()
+    assert not [path for path in (home / "store" / "refused").rglob("*") if path.is_file()]
+
+
+def test_pruning_the_store_keeps_tables_of_ones_own_that_this_code_made(home, tmp_path, monkeypatch):
+    (tmp_path / "mine.csv").write_text("age\n30\n40\n")
+    declaration = Declaration(
+        columns=(DeclaredColumn(name="age", lower=0, upper=100),), missing="refuse", n_rows=2
+    )
+
+    def made():
+        return Path(declared_to_parquet("mine", tmp_path / "mine.csv", declaration, home=home).path)
+
+    with monkeypatch.context() as older_code:
+        older_code.setattr("data.tables.declared.code_of_tables", lambda: "01234567")
+        older = made()
+    table = made()
+    prune(home, home.parent / "out", everything=False)
+    assert not older.exists()
+    assert table.exists()
+
+
+@pytest.fixture
+def shared(in_shared_store, home):
+    """A shared store with two results, a prepared table and a report."""
+    for name in "ab":
+        stored(name)
+    write_shared("store/parquet/table.parquet", b"a table")
+    write_shared("reports/index.html", b"<html>")
+    return in_shared_store
+
+
+STAY = {"store/parquet/table.parquet", "reports/index.html"}
+
+
+def name_of(letter):
+    return result("block", ["tasks.run.block"], letter).name
+
+
+def test_what_another_machine_made_is_found_and_what_is_damaged_is_not(shared, home):
+    made = result("block", ["tasks.run.block"], "a")
+    made.path.unlink()
+    assert made.is_stored()
+    assert made.path.exists()
+    made.path.unlink()
+    write_shared(made.name, b"PAR1 and no more")
+    assert not made.is_stored()
+    with pytest.raises(StoreError, match="DPCOST_STORE"):
+        made.stored_path()
+
+
+def aged(monkeypatch, **seconds):
+    """Let files of the shared store be so old, by letter."""
+    now = time.time()
+    ages = {name_of(letter): age for letter, age in seconds.items()}
+    found = [replace(file, written=now - ages.get(file.name, 0)) for file in shared_files("cache")]
+    monkeypatch.setattr(cache, "shared_files", lambda folder: found)
+
+
+def test_what_was_written_long_ago_goes(shared, monkeypatch):
+    aged(monkeypatch, a=31 * DAY, b=29 * DAY)
+    assert prune_shared(everything=False)[0] == 1
+    assert set(shared()) == {name_of("b")} | STAY
+
+
+def test_a_size_limit_takes_the_oldest_first(shared, monkeypatch):
+    sizes = {name: len(content) for name, content in shared().items()}
+    aged(monkeypatch, b=3600)
+    both = sizes[name_of("a")] + sizes[name_of("b")]
+    assert prune_shared(everything=False, keep=both) == (0, 0)
+    assert prune_shared(everything=False, keep=both - 1) == (1, sizes[name_of("b")])
+    assert set(shared()) == {name_of("a")} | STAY
+
+
+@pytest.mark.parametrize("in_shared_store", ["file"], indirect=True)
+def test_the_command_prunes_the_shared_store_and_not_the_home(shared, home, command_line):
+    status, out, _ = command_line("cache", "prune", "--store", "--all", "--keep-size", "0B")
+    assert (status, out) == (0, "removed 2 stored results, 0.0 MB\n")
+    assert set(shared()) == STAY
+    assert len(entries(home)) == 2
+
+
+def test_without_a_shared_store_it_is_refused_in_words(command_line, monkeypatch):
+    monkeypatch.delenv("DPCOST_STORE", raising=False)
+    err = sentence(command_line("cache", "prune", "--store"))
+    assert "set DPCOST_STORE" in err
+    with pytest.raises(SpecError):
+        prune_shared(everything=True)

@@ -1,0 +1,47 @@
+import subprocess
+import sys
+
+import pytest
+
+from flows.lock import exclusive_run, holder
+
+LOCKER = """
+import signal, sys, time
+from pathlib import Path
+from flows.lock import exclusive_run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with exclusive_run(Path(sys.argv[1])):
+    print("has it", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def locker(home, seconds):
+    return subprocess.Popen(
+        [sys.executable, "-c", LOCKER, str(home), str(seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_second_run_waits_and_gets_the_place_of_a_killed_one(tmp_path):
+    first = locker(tmp_path, 60)
+    assert first.stdout.readline() == "has it\n"
+    assert holder(tmp_path).startswith(f"{first.pid} of ")
+    waiting = locker(tmp_path, 0)
+    assert f"process {first.pid} of " in waiting.stdout.readline()
+    first.kill()
+    first.wait()
+    assert waiting.communicate(timeout=10)[0].endswith("has it\n")
+    assert waiting.returncode == 0
+    assert holder(tmp_path) == ""
+
+
+def test_its_holder_may_take_it_again_and_it_is_free_after_an_error(tmp_path, capsys):
+    with pytest.raises(ZeroDivisionError), exclusive_run(tmp_path), exclusive_run(tmp_path):
+        raise ZeroDivisionError
+    assert holder(tmp_path) == ""
+    with exclusive_run(tmp_path):
+        assert holder(tmp_path)
+    assert capsys.readouterr().err == ""
