@@ -201,7 +201,7 @@ def test_logarithms_of_probabilities_are_theirs_and_finite(kind):
 def test_masked_cells_are_missing():
     X, y = table()
     for hidden in (np.ma.masked_less(X, 0.0), np.ma.array(X, mask=X > 0.9)):
-        with pytest.raises(ValueError, match="NaN"):
+        with pytest.raises(ValueError, match=r"NaN|masked"):
             model_of("DPLinearRegression").fit(hidden, y)
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match=r"NaN|masked"):
         model_of("DPLinearRegression").fit(X, np.ma.masked_less(y, 0.0))

@@ -51,7 +51,7 @@ APPLICATION_FAULTS = {
     },
     "data/prepare/genotype_groups.py": {"genotypes are flipped": Fault("group_difference", operation("CENTER", "-({all})", nth=0), "test_genotype_groups")},
     "data/store/code_digest.py": {"a plugin that was edited keeps its digest": Fault("_code_digest", call("_with_imports", "()"), "test_cache_keys"), "what an estimator takes from another one is forgotten": Fault("_imported_plugins", condition("PLUGINS", "False"), "test_cache_keys")},
-    "flows/studies/steps.py": {"a report folder that was there stays open": Fault("StudySteps.clear_folders", call("closed_folder", "{0}"), "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own")},
+    "flows/studies/parameters.py": {"a report folder that was there stays open": Fault("report_folder", call("closed_folder", "{0}"), "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own")},
     "data/store/folders.py": {"a folder is not closed": Fault("closed_folder", argument("chmod", 0, "mode"), "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own"), "a home that other accounts can enter stays open": Fault("closed_folder", condition("chmod", "False"), "test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own")},
     "data/store/shared.py": {"content of the shared store is not checked": Fault("bring", condition("hexdigest", "False"), "test_shared_store")},
     "data/tables/declared.py": {
