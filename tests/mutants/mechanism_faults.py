@@ -40,8 +40,14 @@ MECHANISM_FAULTS = {
         "rows beyond all levels pass without a warning": Fault("_warn_of_units", {"np.any(transcript.diagnostics.get(at_the_last_level(ROWS_ABOVE), False))": "False"}, "test_raw_units_are_warned_about"),
     },
     "dpalgos/hardened_release.py": {"an estimator that fails on some rows is released": Fault("releasable", {" estimator.no_release": " False"}, "test_hardened_release"), "a release is planned for a thousand rows": Fault("made_up_rows", {"(n_rows)": "(min(n_rows, 1000))"}, "test_hardened_release")},
+    "dpalgos/audit/lower_bound.py": {
+        "the event is tested on the runs that chose it": Fault("attack", {"runs(pair, bounds.n_trials):": "iter([next(runs(pair, bounds.n_trials // 2 + 1))] * 2):"}, ("test_foreign", "test_lower_bound")),
+        "witnesses are not replayed": Fault("AuditResult.violated", {"self.largest_move > _MOST_MOVED": "False"}, "test_moves_and_curves"),
+        "the trade-off curve is not attacked": Fault("EventBounds.tests", {"[self.epsilon] if np.isnan(self.mu) else [self.epsilon, self.of_mu]": "[self.epsilon]"}, "test_moves_and_curves"),
+        "pairs are tried in any order": Fault("_Audit.of_releases", {"sorted(replayed, key=lambda each: -each[0].distance)": "replayed[::-1]"}, "test_moves_and_curves"),
+    },
+    "dpalgos/audit/rates.py": {"a bound on μ has no confidence": Fault("mu_lower_bound", {"_lower_limit(hits, n_trials, tail)": "np.asarray(hits) / n_trials"}, "test_moves_and_curves")},
     "dpalgos/audit/foreign.py": {
-        "the event is tested on the runs that chose it": Fault("audit_callable", {"answers(table, n_trials)": "seen[0]"}, "test_foreign"),
         "failures are not looked at": Fault("_Lens.__call__", {"answers.failed": "(0 * answers.failed)"}, "test_foreign"),
         "answers without a number pass": Fault("Answers.silent", {"not np.isfinite(self.values).any()": "False"}, "test_foreign"),
     },

@@ -71,7 +71,7 @@ RECORD_FAULTS = {
         "a single number is quoted": Fault("_as_array", {"array.ndim == 0": "False"}, "test_a_fit_and_what_follows_quote_no_cell"),
         "rows in one dimension are quoted": Fault("_named_rows", {"rows.ndim != 2": "False"}, "test_a_fit_and_what_follows_quote_no_cell"),
         "labels beyond the declared ones are those of the first class": Fault("codes_of", {"not found.any(axis=1).all()": "False"}, "test_labels_beyond_the_declared_classes_are_refused_unnamed"),
-        "hidden values of masked arrays are used": Fault("_as_array", {"unmasked(name, values)": "values"}, "test_masked_cells_are_missing"),
+        "hidden values of masked arrays are used": Fault("_as_array", {"unmasked(name, values)": "values"}, "test_hidden_cells_are_refused"),
     },
     "tasks/release/release.py": {
         "the record shows the events of the rehearsal": Fault("Release.events", {'answer.get("events", self.facts["events"])': 'facts["events"]'}, "test_the_record_holds_the_sensitivities_that_were_drawn"),
