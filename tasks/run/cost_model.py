@@ -1,4 +1,4 @@
-"""Forecast the time (of one core) and memory of blocks, right to a factor of two, from short runs of each panel.
+"""Forecast the time of one core and the memory of blocks, to a factor of two, from short runs of each panel.
 
 The replicates of a block take a + b R seconds, of which b grows with the elements that a cell reads: a and b
 are those of a panel's largest size, from runs of one replicate and of a few.
