@@ -105,7 +105,7 @@ def init(
     from data.tables.declared import count_users, table_schema
     from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
-    from tasks.release.table import known_as
+    from tasks.release.rows import known_as
 
     files = _files(name, force=force)
     marks = Marks(decimal, thousands)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.formula.design import INTERCEPT
+from dpalgos.formula.design import INTERCEPT, FormulaDesign
 from dpalgos.intervals.half_widths import WHY, along
 from dpalgos.typing import FloatArray
-from tasks.problems.formula import FormulaColumns
 
 AT_CENTERS = "at the centers"
 
@@ -66,8 +65,7 @@ class FileUnits:
         matrix = (self.back * self.factor)[np.ix_(slopes, chosen)]
         return tuple(self.terms[j] for j in slopes), np.sqrt(widths**2 @ (matrix**2).T)
 
-    def by_formula(self, formula: FormulaColumns) -> "FileUnits":
+    def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""
-        design = formula.design
         declared = {**self.declared, "terms": list(design.terms), "formula": design.described}
         return replace(self, terms=design.terms, back=design.back, declared=declared)

@@ -26,7 +26,7 @@ from dpalgos.rows.partitions import PartitionedRows
 from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
 from tasks.release.request import ReleaseRequest, public_keywords
-from tasks.release.table import ReleaseRows
+from tasks.release.rows import ReleaseRows
 from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 

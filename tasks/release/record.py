@@ -226,7 +226,7 @@ def _model_facts(released: Release) -> dict[str, Any]:
         "response": (config.columns.y or "").removeprefix("~ "),
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),
-        "references": dict(request.by_formula.design.references)
+        "references": dict(request.by_formula.references)
         if request.by_formula
         else {
             each.name: each.categories[0]

@@ -25,8 +25,8 @@ from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
 from tasks.release.preparation import preparation_of
 from tasks.release.request import ReleaseRequest
+from tasks.release.rows import read_rows
 from tasks.release.spending import room_in, spent_of
-from tasks.release.table import read_rows
 from tasks.run.threads import one_blas_thread
 
 _log = logging.getLogger(__name__)

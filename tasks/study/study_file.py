@@ -227,7 +227,6 @@ def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
     if problem.get("covariates") or problem.get("response", expanded.response) != expanded.response:
         raise SpecError("a panel's problem must leave response and covariates to the formula; take them out")
     filled = {**problem, "response": expanded.response, "covariates": list(expanded.covariates)}
-    filled["by_formula"] = expanded
     return {**panel, "problem": filled}
 
 

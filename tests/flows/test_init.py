@@ -17,7 +17,7 @@ from reports.pages.study import render_study
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
-from tasks.release.table import known_as
+from tasks.release.rows import known_as
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
 from tasks.run.tables import analyst_parquet, earlier_contents

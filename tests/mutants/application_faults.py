@@ -83,7 +83,7 @@ APPLICATION_FAULTS = {
     "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check_estimator", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_one_sentence")},
     "tasks/release/release.py": {"the same question is answered anew": Fault("release", {"charge.answer or ": ""}, "test_a_release_is_charged_once_and_replayed")},
     "tasks/release/spending.py": {"a budget never ends": Fault("room_in", {"spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9)": "True"}, "test_the_budget_ends")},
-    "tasks/release/table.py": {
+    "tasks/release/rows.py": {
         "progress shows how many rows users have": Fault("read_rows", {"progress and not user_id": "progress"}, "test_progress_tells_how_many_rows_were_read_unless_that_is_private"),
         "a row with a gap adds to a released regression": Fault("table_as_declared", {"np.zeros((": "np.ones(("}, "test_a_row_with_a_gap_becomes_a_row_of_zeros_and_the_number_of_rows_stays"),
         "rows of users with gaps are released": Fault("table_as_declared", {" or user_id": ""}, "test_rows_of_users_with_gaps_are_refused_before_a_charge"),

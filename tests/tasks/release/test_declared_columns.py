@@ -17,7 +17,7 @@ from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
 from tasks.release.record import record_of
 from tasks.release.request import ReleaseColumns
-from tasks.release.table import table_as_declared
+from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
 from tests.tasks.analyst_tables import edited, initialized, release, study_of
 
