@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from data.store.folders import home
-from data.store.output_files import files_named_by, output_files
+from data.store.output_files import check_outputs, files_named_by
 from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
@@ -79,10 +79,8 @@ def release(
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
     inputs = [data, *files_named_by(config)]
-    with (
-        output_files("release", files, inputs=inputs, force=force),
-        _workers_for(engine, workers, source),
-    ):
+    check_outputs(files, inputs=inputs, force=force)
+    with _workers_for(engine, workers, source):
         released = release_one(
             open_ledger(home()),
             read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval),

@@ -258,7 +258,7 @@ def _keyword_faults(bounds: dict[str, Any], params: dict[str, Any], estimator: s
                 f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
                 "would be a release of its own, so declare one from general knowledge"
             )
-        elif name.endswith("_bounds") and len(numbers) == 2 and not numbers[0] <= numbers[1]:
+        elif name not in ("lower", "upper", "center") and len(numbers) == 2 and not numbers[0] <= numbers[1]:
             yield f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
     for name in filter(is_bound, params):
         yield (
