@@ -382,9 +382,7 @@ def _terms(code: Code, terms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     shown = [code.reading.names.shown(name) for name in names]
     for j, name in enumerate(shown):
         if shown.count(name) > 1 or (name == INTERCEPT and names[j] != INTERCEPT):
-            raise InputError(
-                f"formula: two terms would be called {name!r}; rename the column, or write it otherwise"
-            )
+            raise InputError(f"formula: a term would be called {name!r} like another; rename the column")
     return tuple(shown)
 
 

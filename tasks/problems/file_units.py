@@ -9,6 +9,7 @@ import numpy as np
 from dpalgos.formula.design import INTERCEPT, FormulaDesign
 from dpalgos.intervals.half_widths import WHY, along
 from dpalgos.typing import FloatArray
+from tasks.errors import SpecError
 
 AT_CENTERS = "at the centers"
 
@@ -24,6 +25,10 @@ class FileUnits:
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
     reach: tuple[float, ...] | None = None  # largest absolute values of columns and response, by their bounds
+
+    def __post_init__(self) -> None:
+        if twice := [name for name in self.shown if self.shown.count(name) > 1]:
+            raise SpecError(f"two coefficients would be called {twice[0]!r}; rename that column of the file")
 
     @classmethod
     def unchanged(cls, names: Sequence[str]) -> "FileUnits":

@@ -109,6 +109,14 @@ def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, mon
     assert at_55 == pytest.approx(moved["C(smoker)[T.yes]"]["shrunk"])
 
 
+def test_a_column_called_like_the_intercept_is_refused_and_not_lost(tmp_path, ledger):
+    table, bounds = people(400).rename(columns={"age": AT_CENTERS}), {**BOUNDS, AT_CENTERS: (0, 120)}
+    initialized(tmp_path, table, bounds=bounds, categories=CATEGORIES, response="cost")
+    with pytest.raises(SpecError, match=f"{AT_CENTERS!r}; rename"):
+        asked(tmp_path, ledger)
+    assert not ledger.account("mine").charges
+
+
 @pytest.mark.parametrize(
     "names", [("pre-post", "1"), ("log(b)", "2019"), ("Q", "x.y"), ("a b", "年齢"), ("C(g)", "0")]
 )
