@@ -28,7 +28,6 @@ source of :func:`dpalgos.estimate` is audited only if ``noise`` brings it in.
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -267,12 +266,10 @@ def attack(
     """
 
     def scores(pair: Pair, n: int) -> tuple[Callable[[Chunk], dict[str, FloatArray]], Scores]:
-        """Fit scores to the first chunk of some runs, and score the others, or that one if it is alone."""
-        chunks = runs(pair, n)
-        first_chunk = next(chunks)
-        score = fit(*first_chunk)
+        """Fit scores to a chunk of runs, and score other ones."""
+        score = fit(*next(runs(pair, max(1, n // 2))))
         collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
-        for chunk in chain([second] if (second := next(chunks, None)) else [first_chunk], chunks):
+        for chunk in runs(pair, n):
             seen(chunk[0])
             for found, part in zip(collected, chunk, strict=True):
                 found.append(score(part))
