@@ -11,7 +11,7 @@ setup(
     packages=[*find_packages(include=["dpalgos*"]), *(f"dpcost.{name}" for name in application), *in_place],
     package_dir={"dpcost": "."},
     package_data={
-        "dpalgos": ["py.typed", "*.pyi"],
+        "dpalgos": ["py.typed"],
         "dpcost.flows": ["claims.toml", "cli/templates/*"],
         "dpcost.flows.studies": ["*.toml"],
         "dpcost.flows.league": ["*.toml"],

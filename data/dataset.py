@@ -220,14 +220,22 @@ class Dataset:
 
 
 class Derived(Protocol):
-    """A column that is computed from others, each row by itself, by public constants."""
+    """Columns that are computed from others, each row by itself, by public constants."""
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The declared columns that it is computed from."""
+        """The declared columns that they are computed from."""
 
-    def values(self, rows: Mapping[str, Any]) -> Any:
-        """Return its values (n,) from those columns: numbers, and the levels of categories."""
+    @property
+    def sources(self) -> Mapping[str, tuple[str, ...]]:
+        """Those that decide most of each column's values."""
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """All that decides their values, as plain data."""
+
+    def values(self, rows: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return their values (n,) by name: from numbers, and the levels of categories."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -261,11 +269,23 @@ class DeclaredColumn:
         return float(self.categories.index(str(self.impute)) if self.categories else self.impute or 0.0)
 
 
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """How a CSV file writes numbers: its decimal mark, and what stands between thousands."""
+
+    decimal: str = ""  # "": a comma where semicolons separate cells, else a point
+    thousands: str = ""
+
+
+PLAIN = Marks()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Declaration:
     """What an owner declares public of a table."""
 
     columns: tuple[DeclaredColumn, ...]
+    marks: Marks = PLAIN
     missing: Literal["refuse", "drop"]  # what becomes of rows with a cell that is missing and not imputed
     n_rows: int | None  # None where it is not public
     user_id: str = ""  # the column of user ids; empty where every row is another user's

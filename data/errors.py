@@ -63,10 +63,6 @@ class AnswerLost(LedgerError):
     """The request was charged, but its process ended without an answer; another try costs again."""
 
 
-class AnswerPending(LedgerError):
-    """Another process or thread is still working on the answer to the same request."""
-
-
 class LedgerUnavailable(LedgerError):
     """The ledger cannot be read or written: locked, read-only, full, damaged, forbidden or away."""
 

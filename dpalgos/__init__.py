@@ -7,7 +7,7 @@
 (3,)
 """
 
-from dpalgos.accounting.open_budget import Budget
+from dpalgos.accounting.budget import Budget
 from dpalgos.api import Result, estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
 from dpalgos.errors import InputError, PrivacyWarning

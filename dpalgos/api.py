@@ -9,12 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.open_budget import charged_to_open_budgets
 from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
-from dpalgos.coefficients import CoefficientTable, coefficient_names, frame_of, promise
+from dpalgos.coefficients import (
+    CENTERED,
+    SHRUNK,
+    CoefficientTable,
+    Summary,
+    coefficient_names,
+    frame_of,
+    promise,
+    series_of,
+)
 from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.goodness import binned, goodness
 from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, along
@@ -110,6 +119,60 @@ class Result:
             intercept=intercept,
         )
 
+    @property
+    def params(self) -> Any:
+        """The coefficients by term, a series: the centers of the intervals where there are any."""
+        return self._series("params", "shown")
+
+    @property
+    def shrunk(self) -> Any:
+        """The answer after shrinkage by term, a series, by which predictions are made."""
+        return self._series("shrunk", "estimate")
+
+    @property
+    def bse(self) -> Any:
+        """The standard errors by term, a series."""
+        return self._series("bse", "std_error")
+
+    @property
+    def tvalues(self) -> Any:
+        """The estimates over their standard errors by term, a series."""
+        return self._series("tvalues", "statistic")
+
+    @property
+    def pvalues(self) -> Any:
+        """The p-values by term, a series."""
+        return self._series("pvalues", "p_value")
+
+    @property
+    def rsquared(self) -> float:
+        """R², where it was released."""
+        if "r_squared" not in (found := self.goodness()):
+            raise AttributeError(
+                "rsquared was not released: only linear regressions with enough rows have it"
+            )
+        return float(found["r_squared"])
+
+    def _series(self, name: str, values: str) -> Any:
+        table = self.coefficients()
+        return series_of(table.terms, getattr(table, values), name)
+
+    def summary(self) -> Summary:
+        """Return the coefficients with their facts, what was promised, and what the intervals cover."""
+        table, fit = self.coefficients(), self.goodness()
+        remarks = [f"n = {self.about.n:,}"]
+        if "r_squared" in fit:
+            remarks[0] += "; R² = {r_squared:.3f} [{r_squared_low:.3f}, {r_squared_high:.3f}]".format(**fit)
+        shown = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
+        return Summary(
+            title=self.about.estimator,
+            coefficients=table,
+            remarks=[
+                *(*remarks, self.promise, f"{shown}."),
+                *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
+            ],
+        )
+
     def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return linear combinations (k, d) of one answer's coefficients, (k,), and their intervals (2, k).
 
@@ -125,17 +188,20 @@ class Result:
             return np.full((len(self.estimate), 2), np.nan)
         return np.asarray(self.interval.T)
 
-    def glance(self, intercept: int | None = None) -> Any:
+    def glance(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> Any:
         """Return the facts of the answer as a data frame of one row.
 
         Of a linear regression also R² and the residual standard deviation with intervals, where the answer
-        released second moments. ``intercept`` is the position of a column of ones; without, R² is around 0.
+        released second moments and what was clipped cannot matter, else a ``fit_note``. ``intercept`` is the
+        position of the column of ones, ``reach`` (d + 1,) the largest absolute values of columns and
+        response, by public bounds.
         """
-        return frame_of([{**self.facts, **self.goodness(intercept)}])
+        return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
 
-    def goodness(self, intercept: int | None = None) -> dict[str, float]:
+    def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
         """Return R² and the residual standard deviation, as :meth:`glance` shows them."""
-        return goodness(self.diagnostics, self.estimate, self.about.n, self.about.level, intercept)
+        about = self.about
+        return goodness(self.diagnostics, self.estimate, about.n, about.level, intercept, reach)
 
     def binned_fit(self) -> Any:
         """Return calibration and residuals by tenths of the predictions, which ``diagnostics`` paid for.
@@ -192,6 +258,7 @@ def estimate(
     replicates: int = 1,
     row_mask: object = None,
     user_ids: object = None,
+    budget: Budget | None = None,
     **keywords: Any,
 ) -> Result:
     """Run an estimator of the catalog.
@@ -215,6 +282,9 @@ def estimate(
     user_ids : (n,) array_like, optional
         The user of every row, for estimators whose unit of privacy is the user: whole numbers or text; ``7``,
         ``7.0`` and ``"007"`` are one user, and so is a name in either Unicode form.
+    budget : Budget, optional
+        Counts this answer among others, and withholds what would exceed it; answers of one budget never share
+        noise.
     **keywords
         ``epsilon``, ``delta`` and ``calibration`` (``"tight"`` or ``"paper"``) of private
         estimators; ``interval`` (e.g. .95) of those that have intervals; public bounds and settings as in
@@ -227,8 +297,7 @@ def estimate(
     Raises
     ------
     InputError
-        If an argument is wrong, or an open :class:`dpalgos.Budget` would be exceeded; no value of the data is
-        ever printed.
+        If an argument is wrong, or the budget would be exceeded; no value of the data is ever printed.
 
     Warns
     -----
@@ -244,15 +313,32 @@ def estimate(
     if estimator.task == "mean" and sample.responds:
         raise InputError(f"y must be None for {name}, which estimates a mean, got an array; leave it out")
     check_users(estimator, sample)
+    counted = budget if estimator.private else None
+    if counted is not None:
+        generators = [_generator_within(counted, generators)]
     transcript = Transcript(Noise(generators), estimator.relation or Relation.CENTRAL)
-    with charged_to_open_budgets(transcript.events, replicates) if estimator.private else nullcontext():
+    with nullcontext() if counted is None else counted.counting(transcript.events):
         released = run_estimator(estimator, sample, params, transcript)
     if isinstance(params, PrivateParams):
         _warn_of_weak_promises(estimator, sample, params)
         _warn_of_units(transcript)
+    _warn_of_few_rows(estimator, sample)
     delta = getattr(params, "delta", math.nan)
     proved = certified_epsilon(transcript.events, delta) if estimator.private else math.nan
     return result_of(released, transcript, estimator, params, sample, certified_epsilon=proved)
+
+
+def _generator_within(budget: object, generators: Sequence[np.random.Generator]) -> np.random.Generator:
+    """Return the generator of one answer that counts in a budget."""
+    if not isinstance(budget, Budget):
+        raise InputError(
+            f"budget must be a dpalgos.Budget, got {type(budget).__name__}; leave it out or make one"
+        )
+    if len(generators) != 1:
+        raise InputError(
+            f"replicates must be 1 with a budget, got {len(generators)}: each would be another release"
+        )
+    return budget.own_generator(generators[0])
 
 
 def result_of(
@@ -375,6 +461,19 @@ def _warn_of_units(transcript: Transcript) -> None:
         warnings.warn(
             "more rows than are clipped without harm lie beyond the largest clip level: are the units "
             "right? Columns and response should be of order one in public units",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_few_rows(estimator: Estimator, sample: Sample) -> None:
+    """Warn where a regression has fewer rows than coefficients, of which both numbers are public."""
+    n, d = int(sample.n_rows.min()), sample.n_features
+    dense = not {"sparsity", "l1_penalty"} & set(estimator.parameters.__dataclass_fields__)
+    if estimator.task in ("linear_regression", "glm") and dense and n < d:
+        warnings.warn(
+            f"X has fewer rows ({n}) than columns ({d}), so that many coefficients fit equally well; "
+            "bring more rows, or take fewer columns or an estimator with sparsity",
             UserWarning,
             stacklevel=3,
         )

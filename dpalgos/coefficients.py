@@ -136,35 +136,23 @@ class Summary:
         return self.coefficients.to_frame()
 
     def as_text(self) -> str:
-        head, *rows = self._cells
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in (head, *rows)
-        ]
-        rule = "-" * max(map(len, lines))
-        return "\n".join([self.title, rule, lines[0], rule, *lines[1:], rule, *self.remarks])
+        table = self._shown.to_string(na_rep="?", float_format="{:.4g}".format, index_names=False)
+        rule = "-" * max(map(len, table.splitlines()))
+        return "\n".join([self.title, rule, table, rule, *self.remarks])
 
     def _repr_html_(self) -> str:
-        head, *rows = ([escape(cell) for cell in row] for row in self._cells)
-        top = "".join(f"<th>{cell}</th>" for cell in head)
-        body = "".join(
-            f"<tr><th>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-            for name, *cells in rows
-        )
+        table = self._shown.to_html(na_rep="?", float_format="{:.4g}".format, index_names=False, border=0)
         remarks = "<br>".join(map(escape, self.remarks))
-        return f"<table><caption>{escape(self.title)}</caption><tr>{top}</tr>{body}</table><p>{remarks}</p>"
+        return f"<p>{escape(self.title)}</p>{table}<p>{remarks}</p>"
 
     def __str__(self) -> str:
         return self.as_text()
 
     @property
-    def _cells(self) -> list[list[str]]:
-        """A head and a row per term; without intervals terms and estimates alone."""
-        columns = self.coefficients.columns()
-        names = [*columns] if self.coefficients.interval is not None else ["term", "estimate"]
-        rows = zip(*(columns[name] for name in names), strict=True)
-        return [["", *names[1:]], *([_short(value) for value in row] for row in rows)]
+    def _shown(self) -> Any:
+        """A frame with a row per term; without intervals of estimates alone."""
+        frame = self.to_frame().set_index("term")
+        return frame if self.coefficients.interval is not None else frame[["estimate"]]
 
 
 def coefficient_names(names: Sequence[str] | None, d: int) -> list[str]:
@@ -215,12 +203,6 @@ def series_of(terms: Sequence[str], values: FloatArray, name: str) -> Any:
     import pandas as pd  # only for those who ask for a series
 
     return pd.Series(values, index=list(terms), name=name)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "?" if np.isnan(value) else f"{value:.4g}"
 
 
 def _plain(value: Any) -> Any:

@@ -1,20 +1,22 @@
 """R² and the residual standard deviation of a linear regression, from second moments that it released anyway.
 
     residual²   v'Mv / w,   v = (−β̂, 1)              M = mean of f² z z' + noise,   z = [x, y]
-    R²          1 − v'Mv / u'Mu,   u = (−(M_1y / w) e_1, 1),   w = M_11
+    R²          1 − v'Mv / u'Mu,   u = (−(M_1y / w) e_1, 1),   w = M_11,   e_1 the column of ones
 
-f ≤ 1 is the factor by which a row is clipped for the moments: rows beyond the released level count less, and
-w, at the column of ones, says how much in all. Without such a column R² is that around zero, and w is 1.
-Intervals are those of β̂, as released, among all people that rows are drawn from. They count the noise,
-exactly; sampling as of residuals and fitted values with a kurtosis of 25 (of a normal distribution 3, of an
-exponential one 9), or the most that the clip level allows; and what clipping cuts off, 1 − w, which squared
-residuals are taken to hold six times of. With heavier tails they hold less often: of errors with 4 degrees of
-freedom, on 200,000 rows at ε = 1, two times in three.
+f ≤ 1 is the factor by which a row is clipped for the moments, to the released level C: rows beyond it count
+less, and w says how much in all. Of clipped rows nothing is known but public bounds: they hide at most h B²
+of residual², h = 1 − w and what noise may add to it, B the largest residual within the bounds of columns and
+response. Where that is more than half of residual² neither number is shown, nor where bounds or the column of
+ones are missing: a few rows far out may hold most of the variance.
+
+Intervals are those of β̂, as released, among all people that rows are drawn from, whose values beyond the
+bounds are moved to them. They count the noise, exactly; what clipping may hide; and sampling: the variance of
+what clipped rows add is at most C²|v|² times its mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std", "clipped_share")
 _MOMENTS, _NOISE, _LEVEL = "second_moments", "second_moments_std", "second_moments_level"
 _COORDINATES = "coordinates"
-_KURTOSIS = 25.0
-_FARTHER = 6.0  # times the others, which squared residuals of what clipping cuts off are taken to be
 _LEAST = 3.0  # standard deviations of its noise that a variance must exceed
+_HIDDEN = 0.5  # of a variance, that clipping may hide
+NO_FIT = (
+    "no R² and no residual standard deviation: rows that were clipped may hold much of the variance; more "
+    "rows, a larger ε or narrower bounds of the response help"
+)
 
 
 def note_moments(transcript: Transcript, white: Whitening, level: FloatArray) -> None:
@@ -41,10 +46,22 @@ def note_moments(transcript: Transcript, white: Whitening, level: FloatArray) ->
     transcript.note(_COORDINATES, white.row_coordinates)
 
 
+def farthest(columns: Iterable[Any]) -> list[float]:
+    """Return how far values lie from zero at most, of columns in public units with public bounds."""
+    return [max(one.upper - one.center, one.center - one.lower) / one.scale for one in columns]
+
+
 def goodness(
-    notes: Mapping[str, Any], coef: FloatArray, n_rows: int, level: float | None, ones: int | None
-) -> dict[str, float]:
+    notes: Mapping[str, Any],
+    coef: FloatArray,
+    n_rows: int,
+    level: float | None,
+    ones: int | None,
+    reach: Sequence[float] | None,
+) -> dict[str, Any]:
     """Return R² and the residual standard deviation in the estimator's units, with intervals.
+
+    Where clipping may hide much of the variance, return a ``fit_note`` that says so.
 
     Parameters
     ----------
@@ -55,49 +72,47 @@ def goodness(
         Of the intervals; .95 if None.
     ones : int or None
         Which column is the intercept's.
+    reach : (d + 1,) sequence or None
+        The largest absolute values of columns and response, by public bounds.
     """
     if _MOMENTS not in notes or np.ndim(coef) != 1:
         return {}
-    M, noise, clip, made = (np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _COORDINATES))
-    unit, u, weight = 1 / made[-1, -1], np.eye(len(M))[-1], 1.0
-    v = np.linalg.solve(made, np.append(-coef, 1.0)) / unit
-    if ones is not None:
-        weight = float(M[ones, ones])
-        u[ones] = -M[ones, -1] / max(weight, noise)
-    residual, total = float(v @ M @ v), float(u @ M @ u)
-    if weight <= _LEAST * noise or total <= _LEAST * noise * (u @ u) or residual <= 0:
-        return {}
-    left, most = residual / total, clip**2 * np.array([v @ v, u @ u])
-    spread = np.hypot(noise * (v @ v), residual * np.sqrt(_of_squares(residual, most[0]) / n_rows))
-    # Of residual² − (1 − R²) (y − mean)², where fitted values and residuals are not correlated.
-    sampled = left**2 * (1 - left) * (2 * (1 - left) * (_KURTOSIS - 1) + 4 * left)
-    sampled = min(max(sampled, 0.0) * total**2, max(most[0], left * most[1]) * 2 * residual) / n_rows
-    parts = np.outer(v, v) - left * np.outer(u, u)
-    blurred = np.sqrt(noise**2 * (parts**2).sum() + sampled) / total
-    hidden = max(1 - weight, 0.0)
+    if ones is None or reach is None:
+        return {"fit_note": NO_FIT}
     from scipy.special import ndtri  # takes as long to load as all that every call needs
 
-    z = float(ndtri((1 + (level or 0.95)) / 2))
-    half = z * blurred + hidden
-    freedom = n_rows / max(n_rows - len(coef), 1)
-    squares = (
-        np.array([residual, residual - z * spread, residual + z * spread + _FARTHER * hidden * residual])
-        / weight
-        * freedom
+    M, noise, clip, made = (np.asarray(notes[name])[0] for name in (_MOMENTS, _NOISE, _LEVEL, _COORDINATES))
+    z, unit = float(ndtri((1 + (level or 0.95)) / 2)), 1 / made[-1, -1]
+    one, y, v = np.linalg.solve(made, np.array([np.eye(len(M))[ones], np.eye(len(M))[-1], [*-coef, 1.0]]).T).T
+    weight, noise_of_weight = float(one @ M @ one), noise * float(one @ one)
+    u = y - (one @ M @ y) / max(weight, noise_of_weight) * one
+    v, u = v / unit, u / unit
+    residual, total = float(v @ M @ v), float(u @ M @ u)
+    largest, away = ((np.abs(made @ each) @ reach) ** 2 for each in (v, u))
+    hidden = max(1 - weight, 0.0) + z * noise_of_weight
+    known = min(residual - _LEAST * noise * (v @ v), total - _LEAST * noise * (u @ u), weight - 0.5) > 0
+    if not known or hidden * max(largest / residual, away / total) > _HIDDEN:
+        return {"fit_note": NO_FIT}
+    most, most_away = min(largest, clip**2 * (v @ v)), min(away, clip**2 * (u @ u))
+    spread = np.hypot(noise * (v @ v), np.sqrt(most * residual / n_rows))
+    left = residual / total
+    parts = noise**2 * ((np.outer(v, v) - left * np.outer(u, u)) ** 2).sum()
+    half = z * np.sqrt(parts + max(most, left * most_away) * 2 * residual / n_rows) / total
+    variances = residual / weight, residual - z * spread, residual + z * spread + hidden * largest
+    deviation = unit * np.sqrt(np.maximum(variances, 0.0) * (n_rows / max(n_rows - len(coef), 1)))
+    r_squared = (
+        1 - left,
+        1 - left - half - hidden * largest / total,
+        min(1 - left + half + left * hidden * away / total, 1.0),
     )
-    deviation = unit * np.sqrt(np.maximum(squares, 0.0))
-    names = ("r_squared", "r_squared_low", "r_squared_high")
-    r_squared = dict(zip(names, (1 - left, 1 - left - half, min(1 - left + half, 1.0)), strict=True))
-    names = ("residual_std", "residual_std_low", "residual_std_high")
-    return r_squared | dict(zip(names, map(float, deviation), strict=True))
+    return {
+        name + end: float(value)
+        for name, values in (("r_squared", r_squared), ("residual_std", deviation))
+        for end, value in zip(("", "_low", "_high"), values, strict=True)
+    }
 
 
-def _of_squares(mean: float, largest: float) -> float:
-    """Return the relative variance of squares, by kurtosis, or the most at their mean below ``largest``."""
-    return min(_KURTOSIS - 1, max(largest / mean - 1, 0.0))
-
-
-def in_units(found: Mapping[str, float], unit: float) -> dict[str, float]:
+def in_units(found: Mapping[str, Any], unit: float) -> dict[str, Any]:
     """Return what :func:`goodness` returned, of a response in units of ``unit``."""
     return {name: value * unit if name.startswith("residual") else value for name, value in found.items()}
 

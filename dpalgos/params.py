@@ -13,7 +13,7 @@ from typing import Any
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.errors import InputError, unknown_name
-from dpalgos.release.checks import check_bound, check_count
+from dpalgos.release.checks import check_bound, check_count, check_for_columns
 
 Check = Callable[[str, Any], Any]
 _NOTHING: Mapping[str, float] = MappingProxyType({})
@@ -50,7 +50,11 @@ def checked(doc: str, check: Check, *, default: Any = MISSING, optional: bool = 
     def check_or_none(name: str, value: Any) -> Any:
         return None if value is None else check(name, value)
 
-    metadata = {"doc": doc, "check": check_or_none if optional else check}
+    metadata = {
+        "doc": doc,
+        "check": check_or_none if optional else check,
+        "per_column": check is check_for_columns,
+    }
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 

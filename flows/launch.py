@@ -255,7 +255,7 @@ def _check_table(study: str, options: RunOptions) -> None:
     if spec.analyst_table is None:
         return
     from data.ledger import open_ledger
-    from tasks.release.table import known_as
+    from tasks.release.rows import known_as
 
     reports = options.reports
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:

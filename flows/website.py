@@ -69,6 +69,7 @@ def with_reports(
                 headers["content-security-policy"] = _policy(site, path)
                 if _is_below(path, _FILES):
                     headers["cross-origin-resource-policy"] = "same-origin"
+                    headers["cache-control"] = "no-store"  # some are of tables of one's own
             await send(message)
 
         answer = prefect

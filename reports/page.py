@@ -56,7 +56,7 @@ class Provenance:
     data_source: str
     n_rows: int = 0
     rows_read: int = 0
-    repairs: tuple[tuple[str, int], ...] = ()  # reason, number of rows dropped or repaired
+    repairs: tuple[Mapping[str, Any], ...] = ()  # reason, count, what it counts, and what was done
     source_url: str = ""
     source_sha256: str = ""
     license: str = ""
@@ -99,8 +99,11 @@ class DataCard:
         ]
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        return (*self.read.get("notes", ()), *self.read["reasons"])
+    def repairs(self) -> list[Mapping[str, Any]]:
+        """What was done to rows, values and people: reason, count, what it counts, and what was done."""
+        absent = {"reason": "no call", "what": "missing genotype", "done": "counted as one copy"}
+        calls = self.read.get("missing_calls", 0)
+        return [*self.read["repairs"], *([{**absent, "count": calls}] if calls else [])]
 
     @property
     def checks(self) -> list[str]:

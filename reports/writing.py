@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -24,6 +24,19 @@ def num(value: float) -> str:
     if abs(value) < 1e-4 or abs(value) >= 1e6:
         return scientific(value)
     return _significant(value, 3 if abs(value) >= 0.0995 else 2)
+
+
+def num_in(value: float, low: float, high: float) -> str:
+    """Write a number of an interval, or an end of it, with the digits that show two of its width."""
+    largest, width = max(map(abs, (value, low, high))), high - low
+    if not (math.isfinite(largest) and width > 0):
+        return num(value)
+    digits = 2 + math.floor(math.log10(largest)) - math.floor(math.log10(width))
+    if digits <= (3 if largest >= 0.0995 else 2):
+        return num(value)
+    if not 1e-4 <= largest < 1e6:
+        return scientific(value, digits - 1)
+    return f"{value:,.{max(0, 1 - math.floor(math.log10(width)))}f}".replace("-", "−")
 
 
 def short(value: float) -> str:
@@ -114,14 +127,19 @@ def with_form(title: str, form: str) -> str:
     return f"{title} ({form})" if form else title
 
 
-def repaired(repairs: Iterable[tuple[str, int]]) -> str:
-    """Say how many rows were dropped or repaired, and how many values moved to a bound: (reason, number)."""
-    counts = {"row": 0, "value": 0}
-    for reason, number in repairs:
-        counts["value" if reason.startswith("moved to the nearer bound") else "row"] += number
-    done = {"row": "dropped or repaired", "value": "moved to the nearer bound"}
-    told = [f"{count_of(number, what)} {done[what]}" for what, number in counts.items() if number]
-    return " and ".join(told) or "nothing was dropped or repaired"
+_PLURALS = {"person": "people"}
+
+
+def repaired(repairs: Iterable[Mapping[str, Any]]) -> str:
+    """Say what was done to how many rows, values and people; an entry has a count, what, and done."""
+    counts: dict[tuple[str, str], int] = {}
+    for each in repairs:
+        kind = each.get("what", "row"), each.get("done", "left out")
+        counts[kind] = counts.get(kind, 0) + each["count"]
+    told = [
+        f"{count_of(number, what, _PLURALS.get(what, ''))} {done}" for (what, done), number in counts.items()
+    ]
+    return words(told) or "nothing was left out or changed"
 
 
 def words(items: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from data.dataset import Dataset, GenotypeGroup, Source
 from data.errors import CorruptSource
 from data.formats.cohort import Cohort, hardy_weinberg, label_people
 from data.formats.plink import companion, open_plink, read_bytes
+from data.store.references import Repair
 
 DATASET = Dataset(
     name="snp_hapmap3",
@@ -103,11 +104,18 @@ def parse_plink1(bed: Path, companions: Mapping[str, Path]) -> Cohort:
     kept, labels, repairs = label_people(
         plink.people, population_of, labels_file=files[2].name, others_expected=True
     )
-    notes = [f"{len(population_of.keys() - set(plink.people)):,} listed people have no genotypes."]
-    if moved := int((kept & ~np.array(is_listed)).sum()):
-        notes.append(f"{moved:,} people are listed in another family; their individual identifiers agree.")
+    joined = {
+        "listed without genotypes": len(population_of.keys() - set(plink.people)),
+        "in another family's list": int((kept & ~np.array(is_listed)).sum()),
+    }
+    done = "passed over", "joined by the individual identifier alone"
+    repairs += tuple(
+        Repair(reason, count, "person", each)
+        for (reason, count), each in zip(joined.items(), done, strict=True)
+        if count
+    )
     names = tuple(np.array(plink.people)[kept].tolist())
-    return Cohort(names, labels, plink.blocks(kept), len(plink.people), repairs, tuple(notes))
+    return Cohort(names, labels, plink.blocks(kept), len(plink.people), repairs)
 
 
 def _populations(path: Path) -> dict[tuple[str, str], str]:

@@ -97,7 +97,6 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
             group_names=tuple(one.name for one in dataset.groups),
             group_sizes=sizes,
             missing_calls=int(missing.sum()),
-            notes=cohort.notes,
             companion_sha256=tuple(file.sha256 for file in raw.companions),
         )
         people = {
@@ -106,7 +105,7 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
             "group": group.tolist(),
             "missing": missing.tolist(),
         }
-        more = {"companion_sha256": ref.companion_sha256, "notes": ref.notes, "people": people}
+        more = {"companion_sha256": ref.companion_sha256, "people": people}
         writer.add_key_value_metadata(ref.metadata(**more))
     return ref
 

@@ -20,7 +20,7 @@ from data.fetch.raw_files import RawFile, set_aside
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir
-from data.store.references import OWN_FILE, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
+from data.store.references import LEFT_OUT, OWN_FILE, DatasetRef, GenotypeRef, describe_repairs, ref_from_dict
 from data.store.shared import bring, name_below_home, read_shared, share
 
 STAND_IN_SEED = 1990
@@ -56,11 +56,10 @@ def to_parquet(
                 f"DPCOST_DATA_MIRROR and run `dpcost ingest {dataset.name} --again`"
             ) from None
         raise
-    if ref.repairs:
+    if dropped := [each for each in ref.repairs if each.done == LEFT_OUT]:
         what = "people left out" if isinstance(ref, GenotypeRef) else "rows dropped"
-        _log.warning(
-            "%s: %d %s (%s)", ref.name, ref.rows_read - ref.n_rows, what, describe_repairs(ref.repairs)
-        )
+        n_dropped = ref.rows_read - ref.n_rows
+        _log.warning("%s: %d %s (%s)", ref.name, n_dropped, what, describe_repairs(dropped))
     ref = replace(ref, sha256=sha256_file(path))
     keep_reference(ref)
     return ref

@@ -33,8 +33,7 @@ class Cohort:
     labels: tuple[str, ...]
     blocks: Iterable[SnpBlock]  # read once
     people_read: int  # before any was left out
-    repairs: tuple[Repair, ...] = ()  # who was left out and why
-    notes: tuple[str, ...] = ()  # what else was done to join people and labels
+    repairs: tuple[Repair, ...] = ()  # who was left out, or joined otherwise, and why
 
 
 def unplaced_snps(names: list[str]) -> pd.DataFrame:
@@ -68,7 +67,7 @@ def label_people(
             f"{labels_file} has no label for {without:,} of {len(people):,} people, at most "
             f"{MAX_DROPPED_FRACTION:.0%} may be left out; complete the labels"
         )
-    repairs = (Repair("person without a label", without),) if without else ()
+    repairs = (Repair("person without a label", without, "person"),) if without else ()
     return kept, tuple(label for label in labels if label), repairs
 
 

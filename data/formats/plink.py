@@ -92,8 +92,15 @@ def read_bytes(path: Path) -> bytes:
 
 def _rows(path: Path, n_fields: int) -> list[list[str]]:
     """Return the fields of a blank-separated file, without the quotation marks that some tools write."""
-    text = read_bytes(path).decode("latin-1")
-    rows = [line.replace('"', "").split() for line in text.splitlines() if line.strip()]
+    content = read_bytes(path)
+    try:
+        content.decode()
+        encoding = "utf-8-sig"
+    except UnicodeDecodeError:
+        encoding = "latin-1"  # a letter for each byte
+    # Only ASCII blanks separate fields: other blanks may stand within a name.
+    lines = (line.replace(b'"', b"").split() for line in content.splitlines())
+    rows = [[field.decode(encoding) for field in line] for line in lines if line]
     if not rows:
         raise CorruptSource(f"{path.name} has no rows; get it again")
     if wrong := sum(len(row) != n_fields for row in rows):

@@ -1,4 +1,4 @@
-"""The ledger's two tables within one transaction: read and checked as a whole, then added to.
+"""The ledger's two tables within one transaction: read, checked, and added to.
 
 A charge is one row of ``charges``. What was charged never changes, and its hash follows from it, from its
 budget and from the hash of the charge before: a chain, whose last hash is the head. State and answer, which
@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,8 +25,8 @@ from data.errors import LedgerBroken, LedgerError
 from data.ledger.charges import (
     PENDING,
     RELEASED,
+    Account,
     Charge,
-    Holder,
     PrivacyCost,
     Question,
     TotalBudget,
@@ -61,10 +63,7 @@ class Book:
 
     def __init__(self, connection: sa.Connection | None, key_id: str, location: str) -> None:
         self.connection, self._key_id, self._location = connection, key_id, location
-        self._budgets, self._charges = (
-            [] if connection is None else _rows(connection, sa.select(table).order_by(table.c.number))
-            for table in (BUDGETS, CHARGES)
-        )
+        self._budgets = self._rows(BUDGETS)
         if any(row["key_id"] != key_id for row in self._budgets):
             raise LedgerError(
                 f"the ledger {location} was written with another key than the ledger.key that is here; copy "
@@ -73,19 +72,41 @@ class Book:
 
     @property
     def head(self) -> str:
-        return str(self._charges[-1]["hash"]) if self._charges else START
+        return str(self._tail["hash"]) if self._tail else START
 
-    @property
+    @cached_property
     def hashes(self) -> set[str]:
         """All heads that the ledger ever had."""
-        return {START, *(row["hash"] for row in self._charges)}
+        return {START, *(row["hash"] for row in self._rows(CHARGES))}
 
     def budgets(self) -> list[TotalBudget]:
         return [TotalBudget(*(row[name] for name in _OPENED[:4])) for row in self._budgets]
 
     def charges(self, **wanted: str) -> list[Charge]:
         """Return the charges with some values, e.g. of a ``dataset`` or a ``question``, in order."""
-        return [_charge_of(row) for row in self._charges if wanted.items() <= row.items()]
+        return [_charge_of(row) for row in self._rows(CHARGES, **wanted)]
+
+    def asked(self, question: str) -> list[Charge]:
+        """Return the charges of a question, of which the rows must be as they were written."""
+        rows = self._rows(CHARGES, question=question)
+        self._require_links(rows)
+        return [_charge_of(row) for row in rows]
+
+    def contents(self) -> dict[str, str]:
+        """Return the dataset of each content that was charged."""
+        if self.connection is None:
+            return {}
+        columns = sa.select(CHARGES.c.content, CHARGES.c.dataset).distinct()
+        return {row.content: row.dataset for row in self.connection.execute(columns)}
+
+    def account(self, name: str) -> Account:
+        for budget in self.budgets():
+            if budget.name == name:
+                return Account(budget, self.charges(dataset=name), self.head)
+        raise LedgerError(
+            f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
+            f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"
+        )
 
     def open(self, budget: TotalBudget) -> None:
         row = asdict(budget) | {"number": len(self._budgets) + 1, "key_id": self._key_id, "last": START}
@@ -94,21 +115,19 @@ class Book:
         self._budgets.append(row)
 
     def add(self, charge: Charge) -> None:
-        """Write a charge at the end of the chain."""
-        row = _row_of(charge) | {"number": len(self._charges) + 1, "previous": self.head}
-        budget = next(each for each in self._budgets if each["name"] == row["dataset"])
+        """Write a charge at the end of the chain, whose last link and whose budget must be whole."""
+        budget = next(each for each in self._budgets if each["name"] == charge.question.dataset)
+        row = _row_of(charge) | {"number": (self._tail or {"number": 0})["number"] + 1, "previous": self.head}
         row["hash"] = _hash(budget, row)
         row["seal"] = _seal(row)
         self._execute(sa.insert(CHARGES).values(row))
-        self._charges.append(row)
-        budget["last"] = row["hash"]
-        budget["seal"] = _budget_seal(budget)
         of_budget = sa.update(BUDGETS).where(BUDGETS.c.name == budget["name"])
-        self._execute(of_budget.values(last=budget["last"], seal=budget["seal"]))
+        budget["last"] = row["hash"]
+        self._execute(of_budget.values(last=budget["last"], seal=_budget_seal(budget)))
 
     def release(self, charge: Charge, answer: Mapping[str, Any]) -> None:
         same = {"question": charge.question.id, "attempt": charge.attempt, "state": PENDING}
-        (row,) = [row for row in self._charges if same.items() <= row.items()]
+        (row,) = self._rows(CHARGES, **same)
         row |= {"state": RELEASED, "answer": canonical_json(answer), "ended": timestamp()}
         row["seal"] = _seal(row)
         of_charge = sa.update(CHARGES).where(CHARGES.c.number == row["number"])
@@ -116,18 +135,54 @@ class Book:
 
     def require_whole(self) -> None:
         if problems := self.problems():
-            raise LedgerBroken(
-                f"the ledger {self._location} is not as it was written: {problems[0]}; nothing was written: "
-                "run dpcost ledger verify, and restore a backup"
-            )
+            raise self._broken(problems[0])
+
+    def require_whole_tail(self) -> None:
+        """Check budgets, their last charges and the end of the chain: all that a new charge stands on."""
+        rows = [self._tail] if self._tail else []
+        for budget in self._budgets:
+            last = self._rows(CHARGES, hash=budget["last"])
+            if budget["seal"] != _budget_seal(budget) or (budget["last"] != START and not last):
+                raise self._broken("a budget, or its last charge, was edited")
+            rows += last
+        self._require_links(rows)
+
+    def _require_links(self, rows: Sequence[Row]) -> None:
+        of = {row["name"]: row for row in self._budgets}
+        for row in rows:
+            owner = of.get(row["dataset"])
+            if owner is None or row["hash"] != _hash(owner, row) or row["seal"] != _seal(row):
+                raise self._broken(f"charge {row['number']} was edited")
+
+    def _broken(self, problem: str) -> LedgerBroken:
+        return LedgerBroken(
+            f"the ledger {self._location} is not as it was written: {problem}; nothing was written: run "
+            "dpcost ledger verify, and restore a backup"
+        )
+
+    @property
+    def _tail(self) -> Row | None:
+        if self.connection is None:
+            return None
+        last = sa.select(CHARGES).order_by(CHARGES.c.number.desc()).limit(1)
+        row = self.connection.execute(last).mappings().first()
+        return dict(row) if row else None
+
+    def _rows(self, table: sa.Table, **wanted: object) -> list[dict[str, Any]]:
+        """Return the rows of a table with some values, in order."""
+        if self.connection is None:
+            return []
+        chosen = sa.select(table).where(*(table.c[name] == value for name, value in wanted.items()))
+        return [dict(row) for row in self.connection.execute(chosen.order_by(table.c.number)).mappings()]
 
     def verify(self, noted: str | None = None) -> VerifyReport:
         """Check every row; ``noted`` is a head from an earlier report, which the chain must still contain."""
         problems = self.problems()
         if noted is not None and noted not in self.hashes:
             problems.append("the head noted earlier is not in the chain: an older ledger, or another one")
-        n_releases = sum(row["state"] == RELEASED for row in self._charges)
-        counts = len(self._budgets), len(self._charges), n_releases
+        charges = self._rows(CHARGES)
+        n_releases = sum(row["state"] == RELEASED for row in charges)
+        counts = len(self._budgets), len(charges), n_releases
         return VerifyReport(not problems, *counts, self.head, tuple(problems[:MAX_PROBLEMS]))
 
     def problems(self) -> list[str]:
@@ -136,7 +191,7 @@ class Book:
         names: dict[str, str] = {}  # dataset of each content
         budgets = {row["name"]: row for row in self._budgets}
         last_of = dict.fromkeys(budgets, START)
-        for number, row in enumerate(self._charges, start=1):
+        for number, row in enumerate(self._rows(CHARGES), start=1):
             budget = budgets.get(row["dataset"])
             if row["number"] != number:
                 faults.append(f"charge {number} is missing, or one was inserted before it")
@@ -167,41 +222,35 @@ def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _rows(connection: sa.Connection, statement: sa.Select[Any]) -> list[dict[str, Any]]:
-    return [dict(row) for row in connection.execute(statement).mappings()]
-
-
 def _row_of(charge: Charge) -> dict[str, Any]:
-    asked, cost = asdict(charge.question), charge.cost
+    question, cost = charge.question, charge.cost
     return {
-        "dataset": asked.pop("dataset"),
-        "content": asked.pop("content"),
-        "question": charge.question.id,
+        "dataset": question.dataset,
+        "content": question.content,
+        "question": question.id,
         "attempt": charge.attempt,
-        "asked": canonical_json(asked),
+        "asked": canonical_json(question.asked),
         "rho": float(cost.rho),
         "pure_epsilon": float(cost.pure_epsilon) if cost.pure_epsilon < float("inf") else None,
         "failure": float(cost.failure),
         "unit": cost.unit,
         "facts": canonical_json(cost.facts),
         "charged": charge.charged,
-        "holder": canonical_json(charge.holder.written),
-        "state": charge.state,
-        "answer": None if charge.answer is None else canonical_json(charge.answer),
-        "ended": None if charge.state == PENDING else charge.charged,
+        "holder": "",
+        "state": PENDING,
+        "answer": None,
+        "ended": None,
     }
 
 
 def _charge_of(row: Row) -> Charge:
-    asked, facts, holder = (json.loads(row[name]) for name in ("asked", "facts", "holder"))
+    asked, facts = (json.loads(row[name]) for name in ("asked", "facts"))
     pure_epsilon = float("inf") if row["pure_epsilon"] is None else row["pure_epsilon"]
     return Charge(
         question=Question(row["dataset"], row["content"], **asked),
         attempt=row["attempt"],
         cost=PrivacyCost(row["rho"], pure_epsilon, row["failure"], row["unit"], facts),
         charged=row["charged"],
-        holder=Holder.of(holder),
-        state=row["state"],
         answer=None if row["answer"] is None else json.loads(row["answer"]),
     )
 

@@ -1,4 +1,4 @@
-"""What the ledger keeps, as frozen records: budgets, questions, costs, and charges with their holders."""
+"""What the ledger keeps, as frozen records: budgets, questions, costs and charges."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import hashlib
 import json
 import math
 import numbers
-import os
-import socket
-import threading
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from data.errors import LedgerError
 
 MAX_NAME_LENGTH = 100
 LARGEST_EXACT_INTEGER = 2**53
-PENDING, RELEASED, LOST = "pending", "released", "lost"
+PENDING, RELEASED = "pending", "released"
 
 
 @dataclass(frozen=True)
@@ -37,11 +33,13 @@ class Question:
     """Everything that decides an answer. Two questions with the same `id` are the same."""
 
     dataset: str  # the name under which its budget was opened
-    content: str  # the fingerprint of the data, in any order of rows
+    content: str  # the fingerprint of the data, in any order of rows and with numbers in single precision
     estimator: str
-    parameters: Mapping[str, Any]  # 1 and 1.0 are equal
+    parameters: Mapping[str, Any]  # in one form for all spellings; 1 and 1.0 are equal
     epsilon: float
     delta: float
+    exact: str = ""  # the digest of all that the answer reads, bit by bit; questions of version 1.1 have none
+    former: Question | None = field(default=None, compare=False)  # as version 1.1 would have written it
 
     def __post_init__(self) -> None:
         require_name("dataset", self.dataset)
@@ -50,10 +48,17 @@ class Question:
         for name, value in {"epsilon": epsilon, "delta": delta, "parameters": parameters}.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is asked of the data, as it is stored."""
+        asked = {name: getattr(self, name) for name in ("estimator", "parameters", "epsilon", "delta")}
+        return asked | ({"exact": self.exact} if self.exact else {})
+
     @cached_property
     def id(self) -> str:
         """The sha256 of everything that decides the answer, 64 hexadecimal digits."""
-        return hashlib.sha256(canonical_json(asdict(self)).encode()).hexdigest()
+        whole = {"dataset": self.dataset, "content": self.content, **self.asked}
+        return hashlib.sha256(canonical_json(whole).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -67,68 +72,15 @@ class PrivacyCost:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Holder:
-    """The thread of a process that was charged, and alone may store the answer.
-
-    The number of a process is used again; together with its start time and the boot of the machine it is not.
-    """
-
-    pid: int
-    start_time: str  # in the system's own notation
-    boot_id: str
-    host: str
-    thread: int
-
-    @classmethod
-    def here(cls) -> Holder:
-        pid, thread = os.getpid(), threading.get_ident()
-        return cls(
-            pid=pid, start_time=start_time(pid), boot_id=_boot_id(), host=socket.gethostname(), thread=thread
-        )
-
-    @classmethod
-    def of(cls, written: dict[str, Any]) -> Holder:
-        return cls(**written["process"], thread=written["thread"])
-
-    @property
-    def written(self) -> dict[str, Any]:
-        process = asdict(self)
-        return {"thread": process.pop("thread"), "process": process}
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether it runs on another machine, where its state is unknown here."""
-        return self.host != socket.gethostname()
-
-    @property
-    def is_this_process(self) -> bool:
-        return replace(Holder.here(), thread=self.thread) == self
-
-    def may_answer(self) -> bool:
-        """Return whether another thread or process may still be drawing the answer.
-
-        The asking thread itself is not: it would not ask. Of another machine nothing is known, so: yes.
-        """
-        if self.is_remote:
-            return True
-        if self.is_this_process:
-            others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
-            return self.thread in others
-        return self.boot_id == _boot_id() and self.start_time == start_time(self.pid)
-
-
 @dataclass(frozen=True)
 class Charge:
-    """One charge. Once returned by `Ledger.charge`, it is on the disk."""
+    """One charge. Once `Ledger.answering` yields it, it is on the disk."""
 
     question: Question
     attempt: int  # how often the question was charged, this time included
     cost: PrivacyCost
     charged: str  # when; UTC, ISO 8601
-    holder: Holder  # who was charged, and alone may store the answer
-    state: str = PENDING
-    answer: Mapping[str, Any] | None = None  # None: draw it now
+    answer: Mapping[str, Any] | None = None  # None: it is being drawn, or was lost
 
     @property
     def id(self) -> str:
@@ -139,19 +91,13 @@ class Charge:
         return self.question.epsilon
 
 
-def start_time(pid: int) -> str:
-    """Return when a process started; empty if it is gone or has exited and waits to be collected."""
-    try:
-        # The command name, in brackets, may itself hold blanks and brackets.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
+@dataclass(frozen=True)
+class Account:
+    """A dataset's budget and all its charges, at one moment."""
 
-
-@cache
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    budget: TotalBudget
+    charges: Sequence[Charge]
+    head: str  # of the ledger
 
 
 def require_name(what: str, name: str) -> None:

@@ -1,20 +1,23 @@
-"""Which data these are: keyed fingerprints of a table's content."""
+"""Which data these are: keyed fingerprints of a table, and exact digests of what an answer reads of it."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from data.errors import LedgerError
-from data.formats.canonical import canonical_cells, comparable
+from data.errors import ContentRefused, LedgerError
+from data.formats.canonical import MISSING, Cells, canonical_cells, comparable
 
-CELL_BYTES = 16
-ROW_BYTES = 32
+VERSION = "2-"
+_LANES = 2  # sums of 64 bits each, with keys of their own
+_NUMBER, _TEXT_BYTES = np.frombuffer(b"a number", dtype="<u8")[0], 16
+Words = list[npt.NDArray[np.uint64]]
 
 
 class Fingerprinter:
@@ -25,29 +28,60 @@ class Fingerprinter:
 
     It compares `data.formats.canonical` forms, and numbers in single precision, in any order: that protects
     an honest owner from mistakes. It cannot recognize data whose numbers were altered, however little, nor
-    data with another row, column name, unit or notation of dates.
+    data with another row, column name, unit or notation of dates. The digest of the columns ``read``, a
+    mapping to the levels that are declared of each, is exact: an answer is replayed for the same bits only.
+
+    ``known`` are fingerprints of which this one must be: other columns, or another number of rows, are
+    refused as soon as they are seen. With ``former`` it also computes the fingerprint of version 1.1.
     """
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(
+        self,
+        key: bytes,
+        *,
+        read: Mapping[str, Collection[str]] | None = None,
+        known: Collection[str] = (),
+        dataset: str = "",
+        former: bool = False,
+    ) -> None:
+        self._key, self._read, self._known, self._dataset = key, dict(read or {}), known, dataset
         self._names: list[str] = []
         self.n_rows = 0
-        self._sum = 0  # of keyed hashes: it is equal for equal rows in any order, and needs no sorting
+        # Sums of keyed hashes are equal for equal rows in any order, and need no sorting.
+        self._rounded = np.zeros(_LANES, dtype=np.uint64)
+        self._exact = np.zeros(_LANES, dtype=np.uint64)
+        self._former = _FormerSum(key) if former else None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Read more rows; refuse columns of one name, of lists or of records."""
         self._names = sorted(batch.schema.names)
         if len(set(self._names)) != len(self._names):
             raise LedgerError("the table's columns must have different names; rename them")
-        cells = memoryview(np.hstack([_cell_bytes(batch, name) for name in self._names]).tobytes())
-        row_bytes = CELL_BYTES * len(self._names)
-        digests = b"".join(
-            hashlib.blake2b(cells[at : at + row_bytes], key=self._key, digest_size=ROW_BYTES).digest()
-            for at in range(0, len(cells), row_bytes)
-        )
-        words = np.frombuffer(digests, dtype="<u4").reshape(-1, ROW_BYTES // 4).sum(axis=0, dtype=np.uint64)
-        self._sum += sum(int(word) << (32 * i) for i, word in enumerate(words))
+        if not self.n_rows:
+            self.expect(None)
+        rounded: Words = []
+        exact: Words = []
+        for name in self._names:
+            column = batch.column(name)
+            cells = _cells(column, name)
+            rounded += _words(comparable(_with_truths(cells)), cells)
+            if name in self._read:
+                levels = [level for level in self._read[name] if level.strip().lower() in MISSING]
+                declared = canonical_cells(column, levels) if levels else cells
+                exact += [*_words(declared.numbers + 0.0, declared), _lost_digits(column, declared)]
+        self._rounded += self._row_hashes(rounded, b"rows")
+        self._exact += self._row_hashes(exact, b"exact")
+        if self._former:
+            self._former.add(batch, self._names)
         self.n_rows += batch.num_rows
+
+    def expect(self, n_rows: int | None) -> None:
+        """Refuse the table if columns, or a number of rows, are those of none that is known."""
+        parts = self._part(b"columns", self._names) if self._names else ""
+        rows = "" if n_rows is None else self._part(b"n_rows", n_rows)
+        alike = [each for each in self._known if parts in ("", each[2:18]) and rows in ("", each[18:34])]
+        if self._known and all(each.startswith(VERSION) for each in self._known) and not alike:
+            raise other_data(self._dataset)
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the rows read so far, in any order of rows and columns."""
@@ -56,30 +90,126 @@ class Fingerprinter:
                 f"the table has {self.n_rows} rows and {len(self._names)} columns and needs one of each; "
                 "check the file"
             )
-        rows = (self._sum % 2 ** (8 * ROW_BYTES)).to_bytes(ROW_BYTES, "little")
-        table = json.dumps(self._names).encode() + self.n_rows.to_bytes(8, "little") + rows
-        return hmac.digest(self._key, b"content" + table, "sha256").hex()
+        return (
+            VERSION
+            + self._part(b"columns", self._names)
+            + self._part(b"n_rows", self.n_rows)
+            + self._part(b"rows", self._rounded.tolist(), 16)
+        )
+
+    def exact(self) -> str:
+        """Return the digest of the columns that an answer reads, in any order of rows."""
+        read = {name: sorted(self._read[name]) for name in sorted(self._read)}
+        return self._part(b"exact", [read, self.n_rows, self._exact.tolist()], 32)
+
+    def former_fingerprint(self) -> str:
+        """Return the fingerprint that version 1.1 gave to the rows, or "" where it is not needed."""
+        return self._former.fingerprint(self._names, self.n_rows) if self._former else ""
+
+    def _part(self, use: bytes, content: object, n_bytes: int = 8) -> str:
+        return hmac.digest(self._key, use + json.dumps(content).encode(), "sha256").hex()[: 2 * n_bytes]
+
+    def _row_hashes(self, words: Words, use: bytes) -> npt.NDArray[np.uint64]:
+        """Return the sum over rows of a keyed hash of each, (lanes,), made for all rows at once.
+
+        The key is secret and the sum goes through another one, so that mixing by products will do.
+        """
+        total = np.zeros(_LANES, dtype=np.uint64)
+        for lane in range(_LANES):
+            secret = hmac.digest(self._key, use + bytes([lane]), "sha256")
+            seed, *odd = np.frombuffer(secret, dtype="<u8") | np.uint64(1)
+            state = np.full(len(words[0]) if words else 0, seed)
+            for word in words:
+                state ^= word
+                state *= odd[0]
+                state ^= state >> np.uint64(32)
+            for factor in odd[1:]:
+                state *= factor
+                state ^= state >> np.uint64(29)
+            total[lane] = state.sum(dtype=np.uint64)
+        return total
 
 
-def _cell_bytes(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.uint8]:
-    """Return a row of bytes for each cell of a column, equal only for equal cells."""
+def other_data(dataset: str) -> ContentRefused:
+    return ContentRefused(
+        f"the data are not those that {dataset!r} was charged for so far; pass those, or open a "
+        "dataset of another name if these are data of other people, or say that they belong to the same "
+        "people and share the one budget, and add --new-content"
+    )
+
+
+def _cells(column: pa.Array, name: str) -> Cells:
     try:
-        cells = canonical_cells(batch.column(name))
+        return canonical_cells(column)
     except TypeError:
         raise LedgerError(
             f"column {name!r} holds lists or other values that cannot be compared; leave it out of the file"
         ) from None
-    numbers = comparable(cells.numbers)
-    for i, value in enumerate(cells.values):  # some programs write truth values as numbers
+
+
+def _with_truths(cells: Cells) -> npt.NDArray[np.float64]:
+    """Return the numbers of a column; some programs write truth values as numbers."""
+    numbers = cells.numbers
+    for i, value in enumerate(cells.values):
         if value in ("true", "false"):
-            numbers[cells.texts == i] = value == "true"
-    cell_bytes = np.zeros((len(numbers), CELL_BYTES), dtype=np.uint8)
-    are_numbers = ~np.isnan(numbers)
-    cell_bytes[are_numbers, :8] = numbers[are_numbers].astype("<f8").view(np.uint8).reshape(-1, 8)
-    cell_bytes[are_numbers, 8:] = np.frombuffer(b"a number", dtype=np.uint8)
-    are_texts = (cells.texts >= 0) & ~are_numbers
-    if are_texts.any():
-        known = b"".join(hashlib.blake2b(v.encode(), digest_size=CELL_BYTES).digest() for v in cells.values)
-        of_values = np.frombuffer(known, dtype=np.uint8).reshape(-1, CELL_BYTES)
-        cell_bytes[are_texts] = of_values[cells.texts[are_texts]]
-    return cell_bytes
+            numbers = np.where(cells.texts == i, float(value == "true"), numbers)
+    return numbers
+
+
+def _words(numbers: npt.NDArray[np.float64], cells: Cells) -> Words:
+    """Return two words for each cell of a column, equal only for equal cells."""
+    are_numbers, are_texts = ~np.isnan(numbers), cells.texts >= 0
+    first = np.where(are_numbers, numbers, 0.0).view(np.uint64)
+    second = np.where(are_numbers, _NUMBER, np.uint64(0))
+    if (are_texts & ~are_numbers).any():
+        known = b"".join(hashlib.blake2b(v.encode(), digest_size=_TEXT_BYTES).digest() for v in cells.values)
+        of_values = np.frombuffer(known, dtype="<u8").reshape(-1, 2)[cells.texts]
+        first, second = (
+            np.where(are_texts & ~are_numbers, of_values[:, k], word)
+            for k, word in enumerate((first, second))
+        )
+    return [first, second]
+
+
+def _lost_digits(column: pa.Array, cells: Cells) -> npt.NDArray[np.uint64]:
+    """Return a word for the digits of whole numbers that a double does not hold: users' ids may have more."""
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64))
+    numbers = np.nan_to_num(cells.numbers)
+    if pa.types.is_floating(column.type) or (np.abs(numbers) < 2**53).all():
+        return np.where(np.abs(numbers) < 2**53, numbers, 0.0).astype(np.int64).astype(np.uint64)
+    of_value = {value: _whole(value) for value in set(column.to_pylist())}
+    return np.array([of_value[value] for value in column.to_pylist()], dtype=np.uint64)
+
+
+def _whole(value: object) -> int:
+    try:
+        return int(str(value)) % 2**64
+    except ValueError:
+        return 0
+
+
+class _FormerSum:
+    """The sum of keyed hashes of version 1.1, for ledgers that hold its fingerprints."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key, self._sum = key, 0
+
+    def add(self, batch: pa.RecordBatch, names: list[str]) -> None:
+        words = []
+        for name in names:
+            cells = _cells(batch.column(name), name)
+            words += _words(comparable(_with_truths(cells)), cells)
+        rows = memoryview(np.column_stack(words).astype("<u8").tobytes())
+        width = 8 * len(words)
+        digests = b"".join(
+            hashlib.blake2b(rows[at : at + width], key=self._key, digest_size=32).digest()
+            for at in range(0, len(rows), width)
+        )
+        sums = np.frombuffer(digests, dtype="<u4").reshape(-1, 8).sum(axis=0, dtype=np.uint64)
+        self._sum += sum(int(word) << (32 * i) for i, word in enumerate(sums))
+
+    def fingerprint(self, names: list[str], n_rows: int) -> str:
+        rows = (self._sum % 2**256).to_bytes(32, "little")
+        table = json.dumps(names).encode() + n_rows.to_bytes(8, "little") + rows
+        return hmac.digest(self._key, b"content" + table, "sha256").hex()

@@ -2,8 +2,10 @@
 
 A third one holds the number of their format; a ledger of an unknown format is refused.
 
-A writer excludes all others: SQLite locks its file, PostgreSQL holds an advisory lock that ends with the
-transaction. Every transaction has a connection of its own, so that forks do no harm.
+Who answers a question about a dataset excludes all others from charge to answer, by a lock that the system
+releases when the process ends, however it ends: of a file (flock), or PostgreSQL's advisory lock, which goes
+with the connection. A writer excludes all others for the moment of its transaction: SQLite locks its file,
+PostgreSQL holds an advisory lock. Every transaction has a connection of its own, so that forks do no harm.
 
 SQLite keeps a rollback journal and no write-ahead log: before 3.51.3, and Python comes with older ones, two
 processes that write and checkpoint a log at the same moment can lose pages of it. ``synchronous=EXTRA`` makes
@@ -13,23 +15,28 @@ PostgreSQL, durable means what the server's ``fsync`` setting says.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import logging
 import os
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool
 
 from data.errors import LedgerError, LedgerUnavailable
 from data.store.folders import private_folder, require_local_disk
 
 CONNECT_TIMEOUT = 10
-LOCK = 0x6470_636F_7374  # "dpcost"
+LOCK = 0x6470_636F_7374  # "dpcost": of writers
+BUSY = "other processes are writing"
+WAITING = "waiting until another process has answered about %r"
 
 TABLES = sa.MetaData()
 BUDGETS = sa.Table(
@@ -52,6 +59,7 @@ CHARGES = sa.Table(
     sa.Column("rho", sa.Double, nullable=False),
     sa.Column("pure_epsilon", sa.Double),  # none: infinite
     sa.Column("failure", sa.Double, nullable=False),
+    # holder: the process that drew an answer of version 1.1
     *(sa.Column(name, sa.Text, nullable=False) for name in ("unit", "facts", "charged", "holder")),
     *(sa.Column(name, sa.Text, nullable=False) for name in ("previous", "hash", "state")),
     *(sa.Column(name, sa.Text) for name in ("answer", "ended")),
@@ -62,25 +70,9 @@ CHARGES = sa.Table(
 _FORMAT = sa.Table(
     "dpcost_format", TABLES, sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False)
 )
-FORMAT = 1  # of the tables above; without a number, as version 1.0.0 wrote them, it is 1
+FORMAT = 2  # whose questions may have an exact digest; in 1, or without a number (1.0.0), none has
 
-_RESTORE = "restore a backup: dpcost ledger restore FILE"
-_BUSY = "is in use by other processes; try again in a minute, and look for one that hangs"
-_SQLITE_FAULTS = {
-    "SQLITE_BUSY": _BUSY,
-    "SQLITE_READONLY": "is read-only; make the file and its folder writable",
-    "SQLITE_FULL": "cannot grow, for the disk is full; free some space",
-    "SQLITE_CANTOPEN": "cannot be opened; check that its folder exists and is readable and writable",
-    "SQLITE_NOTADB": "is not a ledger (the file is damaged or something else); restore it from a backup",
-    "SQLITE_CORRUPT": "is damaged; restore it from a backup",
-    "SQLITE_IOERR": "cannot be read or written, for the disk reports an error; check the disk and its space",
-}
-_POSTGRESQL_FAULTS = {  # by SQLSTATE
-    "55P03": _BUSY,
-    "25006": "is read-only; connect to the primary server",
-    "42501": "is forbidden; grant this user the right to create and write tables",
-    "53100": "cannot grow, for the server's disk is full; free some space there",
-}
+_log = logging.getLogger(__name__)
 
 
 class Database(ABC):
@@ -98,8 +90,7 @@ class Database(ABC):
         """
         with self._transaction(write=True) as connection:
             is_new = not require_format(connection, self.location)
-            if is_new:
-                create_tables(connection)
+            create_tables(connection)
             yield connection, is_new
 
     @contextmanager
@@ -108,41 +99,46 @@ class Database(ABC):
         with self._transaction(write=False) as connection:
             yield connection if require_format(connection, self.location) else None
 
-    def reserve(self, size: int) -> None:  # noqa: B027
-        """Take so many bytes of the disk for what is written later, where the disk is this machine's."""
-
-    def free_reserve(self) -> bool:
-        """Release the reserved bytes, and return whether there were any."""
-        return False
+    @abstractmethod
+    def answering(self, dataset: str) -> AbstractContextManager[None]:
+        """Exclude everybody else who would answer about a dataset, after waiting for one who does."""
 
     @abstractmethod
     def _begin(self, connection: sa.Connection, *, write: bool) -> None: ...
 
     @abstractmethod
-    def _advice(self, error: DBAPIError, connected: bool) -> str: ...
+    def _fault(self, error: DBAPIError) -> str:
+        """Return a code for what went wrong, "busy" where other processes write; no stored value."""
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[sa.Connection]:
-        connected = False
+        fault = ""
         try:
             with self._engine.connect() as connection:
-                connected = True
                 self._begin(connection, write=write)
                 yield connection
                 if write:
                     connection.commit()
         except DBAPIError as error:
-            advice = self._advice(error, connected)
-            # Not the driver's own words: they may quote what is stored.
+            fault = self._fault(error)
+        if fault:  # not in the driver's own words: they may quote what is stored
             raise LedgerUnavailable(
-                f"the ledger {self.location} {advice}", transient=advice == _BUSY
-            ) from None
+                f"the ledger {self.location} cannot be {'written' if write else 'read'} ({fault}); check "
+                "that it is there, that you may write to it and that its disk has room, then ask again (the "
+                "same question costs nothing twice); a damaged one: dpcost ledger restore FILE",
+                transient=fault == BUSY,
+            )
+
+
+def _digest(dataset: str) -> bytes:
+    return hashlib.sha256(dataset.encode()).digest()
 
 
 def create_tables(connection: sa.Connection) -> None:
-    """Create the tables that are missing, with the number of their format."""
+    """Create the tables that are missing, and write the number of their format."""
     TABLES.create_all(connection)
-    if connection.execute(sa.select(_FORMAT)).first() is None:
+    if connection.execute(sa.select(sa.func.max(_FORMAT.c.number))).scalar() != FORMAT:
+        connection.execute(sa.delete(_FORMAT))
         connection.execute(sa.insert(_FORMAT).values(number=FORMAT))
 
 
@@ -151,10 +147,10 @@ def require_format(connection: sa.Connection, location: str) -> bool:
     present = sa.inspect(connection).get_table_names()
     if _FORMAT.name in present:
         number = connection.execute(sa.select(sa.func.max(_FORMAT.c.number))).scalar()
-        if number != FORMAT:
+        if number not in (1, FORMAT):
             raise LedgerError(
-                f"the ledger {location} must have format {FORMAT}, got {number}; use the version of dpcost "
-                "that wrote it"
+                f"the ledger {location} must have format 1 or {FORMAT}, got {number}; use the version of "
+                "dpcost that wrote it"
             )
     return CHARGES.name in present
 
@@ -172,8 +168,39 @@ class SQLiteDatabase(Database):
         )
 
     @contextmanager
+    def answering(self, dataset: str) -> Iterator[None]:
+        """Hold the lock of a file, which the system releases with the process."""
+        self._make_folder()
+        try:
+            locks = private_folder(self._path.with_name(f"{self._path.name}-locks"))
+            descriptor = os.open(
+                locks / _digest(dataset).hex()[:16], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+        except OSError as error:
+            raise LedgerUnavailable(
+                f"{self._path}-locks cannot be written ({error.strerror}); allow it"
+            ) from None
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                _log.warning(WAITING, dataset)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
     def writing(self) -> Iterator[tuple[sa.Connection, bool]]:
         """Create the folder and the file for their owner alone; then as in the base class."""
+        self._make_folder()
+        with suppress(OSError):  # what is wrong with the file is for SQLite to say
+            self._path.touch(0o600)
+            self._path.chmod(self._path.stat().st_mode & 0o700)
+        with super().writing() as opened:
+            yield opened
+
+    def _make_folder(self) -> None:
         require_local_disk("the ledger", self._path.parent)
         try:
             private_folder(self._path.parent)
@@ -182,11 +209,6 @@ class SQLiteDatabase(Database):
                 f"the folder {self._path.parent} for the ledger cannot be created ({error.strerror}); "
                 "create it, or set DPCOST_HOME to another one"
             ) from None
-        with suppress(OSError):  # what is wrong with the file is for SQLite to say
-            self._path.touch(0o600)
-            self._path.chmod(self._path.stat().st_mode & 0o700)
-        with super().writing() as opened:
-            yield opened
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection | None]:
@@ -196,33 +218,6 @@ class SQLiteDatabase(Database):
             return
         with super().reading() as connection:
             yield connection
-
-    def reserve(self, size: int) -> None:
-        """Take the bytes in a file next to the ledger; it stays for the next charge."""
-        try:
-            descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                if os.fstat(descriptor).st_size < size:
-                    os.posix_fallocate(descriptor, 0, size)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            self.free_reserve()
-            raise LedgerUnavailable(
-                f"the disk of the ledger {self._path} has no {size / 1e6:.0f} MB left for the answer "
-                f"({error.strerror}); nothing was charged: free some space and ask again"
-            ) from None
-
-    def free_reserve(self) -> bool:
-        try:
-            self._reserve.unlink()
-        except OSError:
-            return False
-        return True
-
-    @property
-    def _reserve(self) -> Path:
-        return self._path.with_name(f"{self._path.name}-reserve")
 
     @property
     def is_damaged(self) -> bool:
@@ -243,9 +238,9 @@ class SQLiteDatabase(Database):
                 connection.exec_driver_sql(f"PRAGMA {pragma}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
-    def _advice(self, error: DBAPIError, connected: bool) -> str:
-        code = getattr(error.orig, "sqlite_errorname", None) or "no reason given"
-        return _SQLITE_FAULTS.get("_".join(code.split("_")[:2]), f"cannot be used ({code}); {_RESTORE}")
+    def _fault(self, error: DBAPIError) -> str:
+        code = str(getattr(error.orig, "sqlite_errorname", type(error.orig).__name__))
+        return BUSY if code.startswith("SQLITE_BUSY") else code
 
 
 class PostgreSQLDatabase(Database):
@@ -291,17 +286,26 @@ class PostgreSQLDatabase(Database):
         )
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
 
-    def _advice(self, error: DBAPIError, connected: bool) -> str:
-        code = getattr(error.orig, "sqlstate", None) or "no reason given"
-        if advice := _POSTGRESQL_FAULTS.get(code):
-            return advice
-        if not connected:
-            reason = " ".join(str(error.orig).split())
-            return f"cannot be reached ({reason}); start the server, or correct DPCOST_LEDGER_URL"
-        if isinstance(error, OperationalError | InterfaceError):
-            # What this command committed before stands, and so may what was being committed.
-            return "was lost in mid-work; ask again: the same question costs nothing twice"
-        return f"cannot be used ({code}); {_RESTORE}"
+    @contextmanager
+    def answering(self, dataset: str) -> Iterator[None]:
+        """Hold an advisory lock, which goes with its connection."""
+        key, fault = int.from_bytes(_digest(dataset)[:7], "big"), ""
+        try:
+            with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar():
+                    _log.warning(WAITING, dataset)
+                    connection.execute(sa.select(sa.func.pg_advisory_lock(key)))
+                yield
+        except DBAPIError as error:
+            fault = self._fault(error)
+        if fault:
+            raise LedgerUnavailable(f"the ledger {self.location} cannot be reached ({fault}); ask again")
+
+    def _fault(self, error: DBAPIError) -> str:
+        code = getattr(error.orig, "sqlstate", None)
+        if code is None:  # no connection: the driver names host and port
+            return " ".join(str(error.orig).split())
+        return BUSY if code == "55P03" else f"SQLSTATE {code}"
 
 
 def _connection(address: str, *, timeout: float) -> sqlite3.Connection:

@@ -153,7 +153,7 @@ def closed_folder(folder: Path) -> Path:
         except OSError as error:
             raise StoreError(
                 f"{folder} can be entered by others and cannot be closed ({error.strerror}), and private "
-                "data would lie there; run chmod 700 on it, or set DPCOST_HOME to a folder of your own"
+                "data would lie there; run chmod 700 on it, or take a folder of your own (DPCOST_HOME, --out)"
             ) from None
     return folder
 

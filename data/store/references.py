@@ -16,16 +16,19 @@ from data.store.folders import home, sha256_file
 from data.store.shared import bring
 
 MAX_DROPPED_FRACTION = 0.01
+LEFT_OUT = "left out"
 OWN_FILE = "a file of your own"  # the origin of an analyst's table
 _EXACT = ConfigDict(extra="forbid")  # what was stored has these fields and no others
 
 
 @dataclass(frozen=True)
 class Repair:
-    """Rows that were dropped for one reason; a row with several faults is counted under the first."""
+    """What was done to rows, values or people for one reason; one with several is counted under the first."""
 
     reason: str
     count: int
+    what: str = "row"
+    done: str = LEFT_OUT
 
 
 def describe_repairs(repairs: Sequence[Repair]) -> str:
@@ -85,14 +88,13 @@ class UserTableRef(DatasetRef):
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)
 class GenotypeRef(DatasetRef):
-    """Genotypes in the store; rows are people, and `repairs` counts the people who were left out."""
+    """Genotypes in the store; rows are people."""
 
     n_snps: int
     group_names: tuple[str, ...]  # the two groups that are compared
     group_sizes: tuple[int, ...]  # the rest of n_rows is in neither
     missing_calls: int  # of n_rows * n_snps
     companion_sha256: tuple[str, ...] = ()  # of the other raw files, in the registry's order
-    notes: tuple[str, ...] = ()  # what was done to join people and labels, in counts
 
 
 @dataclass(frozen=True, kw_only=True, config=_EXACT)

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,19 +17,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from data.dataset import Declaration, DeclaredColumn
+from data.dataset import PLAIN, Declaration, DeclaredColumn, Marks
 from data.errors import DataError, numbered
 from data.fetch.ingest import code_of_tables, keep_reference, stored_table
 from data.formats.canonical import NUMBER, Cells, canonical_cells
 from data.store.folders import atomic_file, sha256_file, store_dir
 from data.store.references import OWN_FILE, DatasetRef, Repair, UserTableRef
-from data.tables.reading import Watch, cells_of, opened_table, require_columns
+from data.tables.reading import Watch, cells_of, opened_table, refuse_unclear, require_columns
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
 ColumnType = Literal["number", "whole number", "text", "empty"]
 MOST_FAULTS = 5  # that one sentence names
 _MISSING, _UNLISTED = -1.0, -2.0  # codes of cells that are no category
 _MOST_COLUMNS = 1_000  # that a study file can declare
+# What data files often hold for "not asked", "refused" or "does not know".
+_CODES = (-9999, -999, -200, -99, -9, -8, -7, -1, 7, 8, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 9999)
 _TYPES: tuple[ColumnType, ...] = ("empty", "whole number", "number", "text")  # a wider one comes later
 
 
@@ -102,24 +104,27 @@ class DeclaredTable:
     sides: dict[str, npt.NDArray[np.int8]]  # −1 or 1 where it was the lower or the upper one, else 0
 
 
-def table_schema(path: Path) -> tuple[dict[str, ColumnType], int]:
+def table_schema(path: Path, marks: Marks = PLAIN) -> tuple[dict[str, ColumnType], int]:
     """Return the type of each column of a file, and its number of rows; no value is kept or shown."""
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         _check_header(path, names)
         types: dict[str, ColumnType] = dict.fromkeys(names, "empty")
         n_rows = 0
         for batch in batches:
             n_rows += batch.num_rows
             for name in names:
-                type_here = _type_of(cells_of(path, batch, name, repr(name)))
+                cells = cells_of(path, batch, name, repr(name))
+                if marks == PLAIN:
+                    refuse_unclear(path, cells)
+                type_here = _type_of(cells)
                 types[name] = max(types[name], type_here, key=_TYPES.index)
     return types, n_rows
 
 
-def count_users(path: Path, user_id: str) -> int:
+def count_users(path: Path, user_id: str, marks: Marks = PLAIN) -> int:
     """Return how many users a column of ids names; no id is kept or shown."""
     ids = UserIds(path, user_id)
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         require_columns(path, names, [user_id], "correct its name")
         for batch in batches:
             ids.add(batch)
@@ -132,7 +137,10 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         content = sha256_file(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); correct data.path") from None
-    declared = hashlib.sha256(json.dumps([name, asdict(declaration)]).encode()).hexdigest()
+    described = json.dumps(
+        [name, declaration], default=lambda each: getattr(each, "described", None) or vars(each)
+    )
+    declared = hashlib.sha256(described.encode()).hexdigest()
     file = f"{name}-{content[:16]}-{declared[:8]}-{code_of_tables()}.parquet"
     target = store_dir(home) / "parquet" / file
     if stored := stored_table(target):
@@ -157,8 +165,8 @@ def declared_to_parquet(name: str, path: Path, declaration: Declaration, *, home
         n_rows=arrow.num_rows,
         rows_read=len(read.kept),
         repairs=(
-            *(replace(repair, reason=f"left out: {repair.reason}") for repair in read.repairs),
-            *(replace(repair, reason=f"moved to the nearer bound: {repair.reason}") for repair in read.moved),
+            *read.repairs,
+            *(replace(one, what="value", done="moved to the nearer bound") for one in read.moved),
         ),
         **counted,
     )
@@ -171,7 +179,7 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
     columns = tuple(column for column in declaration.columns if column.derived is None)
     user_id = declaration.user_id
     ids = UserIds(path, user_id) if user_id else None
-    values = _values(path, columns, ids, watch)
+    values = _values(path, columns, ids, watch, declaration.marks)
     n_rows = len(values[columns[0].name])
     faults = _other_size("rows", n_rows, declaration.n_rows) if declaration.n_rows is not None else []
     moved, sides = _clipped(columns, values)
@@ -194,28 +202,40 @@ def read_declared(path: Path, declaration: Declaration, *, watch: Watch | None =
         )
     sides = {name: column_values[kept] for name, column_values in sides.items()}
     table: dict[str, npt.NDArray[Any]] = {}
+    values = {name: each[kept] for name, each in values.items()}
     for column in columns:
-        column_values = values.pop(column.name)[kept]
+        column_values = values[column.name]
         if column.categories:
             for code, indicator in enumerate(column.table_columns, 1):
                 table[indicator] = (column_values == code).astype(np.float64)
             table[column.name] = column_values
         else:
             table[column.table_columns[0]] = np.log(column_values) if column.log else column_values
-    _derive(declaration, table, sides)
+    _derive(declaration, values, table, sides)
     if ids:
         table[user_id] = np.unique(ids.codes()[kept], return_inverse=True)[1]
     return DeclaredTable(table=table, kept=kept, repairs=repairs, moved=moved, sides=sides)
 
 
-def undeclared_cells(path: Path, columns: Sequence[DeclaredColumn]) -> dict[str, list[str]]:
+def cut_codes(column: DeclaredColumn) -> str:
+    """Return the common codes for a missing cell beyond the bounds of numbers; none if some are declared."""
+    if column.categories or column.missing or column.derived or column.log:
+        return ""
+    below = [code for code in _CODES if code < min(column.lower, 0)][-5:]
+    above = [code for code in _CODES if code > max(column.upper, 0)][:5]
+    return ", ".join(map(str, [*below, *above]))
+
+
+def undeclared_cells(
+    path: Path, columns: Sequence[DeclaredColumn], marks: Marks = PLAIN
+) -> dict[str, list[str]]:
     """Return, for the owner's eyes alone, the text of each column that its declaration does not allow.
 
     How many cells are blank, or beyond the bounds, comes after the text.
     """
     found: dict[str, dict[str, None]] = defaultdict(dict)
     blank, beyond = dict[str, int](), dict[str, int]()
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
         for batch in batches:
             for column in columns if batch.num_rows else ():
@@ -246,12 +266,12 @@ def undeclared_cells(path: Path, columns: Sequence[DeclaredColumn]) -> dict[str,
 
 
 def _values(
-    path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None
+    path: Path, columns: Sequence[DeclaredColumn], ids: UserIds | None, watch: Watch | None, marks: Marks
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return columns as numbers, or as numbers of their categories; users' ids are read on the way."""
     pieces: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
     n_rows = 0
-    with opened_table(path) as (names, batches):
+    with opened_table(path, marks) as (names, batches):
         require_columns(path, names, [column.name for column in columns], "correct [[data.columns]]")
         for batch in batches:
             n_rows += batch.num_rows
@@ -261,6 +281,8 @@ def _values(
                 ids.add(batch)
             for column in columns:
                 cells = cells_of(path, batch, column.name, repr(column.name), _spelled(column))
+                if marks == PLAIN and not column.categories:
+                    refuse_unclear(path, cells)
                 found = _codes(cells, column) if column.categories else _numbers(cells)
                 for marked in _each_of(column.missing, cells):
                     found[marked] = _MISSING if column.categories else np.nan
@@ -310,14 +332,16 @@ def _undeclared(
         if not column.categories and np.isinf(numbers).any():
             faults.append(f"text or infinity in number column {column.name!r}")
         if not column.categories and _outside(column, numbers).any():
-            faults.append(f"column {column.name!r} is outside its declared bounds")
+            codes = f" (is one of {codes} a code for missing?)" if (codes := cut_codes(column)) else ""
+            faults.append(f"column {column.name!r} is outside its declared bounds{codes}")
     if not faults:
         return []
     texts = " (capitals count; levels = { … } merges spellings; dpcost show-private STUDY shows which text)"
     return [
         f"{_listed(faults)}; mend the file or [[data.columns]]"
         + texts * any("text" in fault for fault in faults)
-        + ', or take outside = "clip"' * any("outside" in fault for fault in faults)
+        + (', or take missing = ["99"], say, for codes, or outside = "clip"')
+        * any("outside" in fault for fault in faults)
     ]
 
 
@@ -326,21 +350,22 @@ def _outside(column: DeclaredColumn, numbers: npt.NDArray[np.float64]) -> npt.ND
 
 
 def _derive(
-    declaration: Declaration, table: dict[str, npt.NDArray[Any]], sides: dict[str, npt.NDArray[np.int8]]
+    declaration: Declaration,
+    values: Mapping[str, npt.NDArray[np.float64]],
+    table: dict[str, npt.NDArray[Any]],
+    sides: dict[str, npt.NDArray[np.int8]],
 ) -> None:
-    """Add the columns that are computed from others; one that uses a moved number counts as moved."""
+    """Add the columns that are computed from others; one of a moved number counts as moved."""
     levels = {column.name: np.array(column.categories) for column in declaration.columns if column.categories}
-    for column in declaration.columns:
-        if column.derived is None:
-            continue
-        used = {name: table[name] for name in column.derived.uses}
+    for derived in {id(each.derived): each.derived for each in declaration.columns if each.derived}.values():
+        used = {name: values[name] for name in derived.uses if name in values}
         rows = {
             name: levels[name][each.astype(int)] if name in levels else each for name, each in used.items()
         }
-        table[column.name] = np.asarray(column.derived.values(rows), dtype=np.float64)
-        moved = [sides[name] != 0 for name in column.derived.uses if name in sides]
-        if moved:
-            sides[column.name] = np.any(moved, axis=0).astype(np.int8)
+        table.update(derived.values(rows))
+        for column, sources in derived.sources.items():
+            if moved := [sides[name] != 0 for name in sources if name in sides]:
+                sides[column] = np.any(moved, axis=0).astype(np.int8)
 
 
 def _filled(

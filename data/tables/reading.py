@@ -5,6 +5,7 @@ Not even the header is quoted: in a file without one, the first row of data stan
 
 import csv
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from data.dataset import PLAIN, Marks
 from data.errors import DataError
 from data.formats.canonical import Cells, canonical_cells
 from data.formats.row_groups import BUFFER_BYTES, read_ahead
@@ -28,7 +30,12 @@ SUFFIXES = (".csv", ".parquet")
 BLOCK_BYTES = 8 * 2**20
 BATCH_ROWS = 65_536
 SEPARATORS = (",", ";", "\t")
-DECIMAL_COMMA = r"^(\s*[+-]?\d*),(\d+(?:[eE][+-]?\d+)?\s*)$"
+UNNAMED = "Unnamed"  # an index: the first column of a CSV file, where it has no name
+_MARKED = r"^\s*[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*$"
+_EITHER = r"^\s*[+-]?[1-9]\d{0,2}[.,]\d{3}\s*$"  # its mark is a decimal one, or stands between thousands
+# No plain number, but one with marks between thousands or a decimal comma, maybe of a currency.
+_GROUPS = r"\d{1,3}([.,'’ \x{a0}\x{202f}]\d{3})+([.,]\d*)?|\d{1,2}(,\d\d)+,\d{3}|\d*,\d+"
+_GROUPED = rf"^[^\d.,]{{0,4}}({_GROUPS})[^\d.,]{{0,4}}$"
 
 Watch = Callable[[pa.RecordBatch], None]
 """Is shown every piece of a file, with all columns and as the file has them, e.g. to fingerprint it."""
@@ -50,7 +57,7 @@ def load_numbers(path: Source, columns: Sequence[str] = (), *, watch: Watch | No
 
 
 def pieces_of_numbers(
-    path: Source, columns: Sequence[str] = (), *, watch: Watch | None = None
+    path: Source, columns: Sequence[str] = (), *, watch: Watch | None = None, may_be_empty: bool = False
 ) -> Iterator[Numbers]:
     """Yield some rows after the other of a file that is opened and read once; at the end refuse its faults.
 
@@ -73,12 +80,13 @@ def pieces_of_numbers(
             piece = {}
             for name in wanted:
                 cells = cells_of(path, batch, name, shown[name])
+                refuse_unclear(path, cells)
                 faults[f"text in number column {shown[name]}"] |= bool((cells.texts >= 0).any())
                 faults[f"blank or NaN in column {shown[name]}"] |= bool(cells.missing.any())
                 faults[f"infinity in column {shown[name]}"] |= bool(np.isinf(cells.numbers).any())
                 piece[name] = cells.numbers
             yield piece
-    if is_empty:
+    if is_empty and not may_be_empty:
         raise DataError(f"{path} has no rows; at least one is needed, check the file")
     if fault := next((fault for fault, is_there in faults.items() if is_there), None):
         raise DataError(f"{path}: {fault}; mend or remove those rows")
@@ -97,10 +105,13 @@ class StreamedTable:
         self._columns = [*columns, response] if response else list(columns)
         self._checked: list[bytes] = []
 
-    def check(self, watch: Watch) -> None:
-        """Read the whole file; refuse its faults, and remember its numbers by a hash of each column."""
+    def check(self, watch: Watch, *, is_part: bool = False) -> None:
+        """Read the whole file; refuse its faults, and remember its numbers by a hash of each column.
+
+        Where it ``is_part`` of a table it may have no rows.
+        """
         digests = [hashlib.blake2b() for _ in self._columns]
-        for piece in pieces_of_numbers(self._path, self._columns, watch=watch):
+        for piece in pieces_of_numbers(self._path, self._columns, watch=watch, may_be_empty=is_part):
             _update(digests, piece)
         self._checked = [digest.digest() for digest in digests]
 
@@ -153,13 +164,19 @@ def cells_of(
         raise DataError(f"{path}: lists or records in column {shown}; keep numbers and text only") from None
 
 
+def refuse_unclear(path: Source, cells: Cells) -> None:
+    """Refuse a column of numbers some of which are text for their marks."""
+    if pc.any(pc.match_substring_regex(pa.array(cells.values, pa.string()), _GROUPED)).as_py():
+        raise unclear_marks(path)
+
+
 def require_columns(path: Source, names: Sequence[str], wanted: Sequence[str], advice: str) -> None:
     if absent := [repr(name) for name in wanted if name not in names]:
         raise DataError(f"{path} has no column {', '.join(absent)} among its {len(names)}; {advice}")
 
 
 @contextmanager
-def opened_table(path: Source) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
+def opened_table(path: Source, marks: Marks = PLAIN) -> Iterator[tuple[list[str], Iterator[pa.RecordBatch]]]:
     """Open a CSV or Parquet file; yield its columns and, once, its rows in pieces."""
     suffix = PurePath(path).suffix.lower()
     if suffix not in SUFFIXES:
@@ -168,15 +185,30 @@ def opened_table(path: Source) -> Iterator[tuple[list[str], Iterator[pa.RecordBa
         raise DataError(f"{path} is not a file; check the path")
     try:
         with _opened(path) as handle:
-            names, batches = _csv(path, handle) if suffix == ".csv" else _parquet(handle)
-            if len(set(names)) != len(names):
-                raise DataError(f"{path} has two columns of the same name; rename one")
+            names, batches = _csv(path, handle, marks) if suffix == ".csv" else _parquet(handle)
+            if twice := [n for n, name in enumerate(names, 1) if names.count(name) > 1]:
+                raise DataError(
+                    f"{path} has columns of the same name at {', '.join(map(str, twice[:5]))}; rename one"
+                )
             yield names, batches
     except pa.ArrowException:
         raise _malformed(path) from None
     except OSError as error:
         reason = f" ({error.strerror})" if error.strerror else ""
         raise DataError(f"{path} cannot be read{reason}; check that it is a {suffix} file") from None
+
+
+def n_rows_stated(source: Source) -> int | None:
+    """Return how many rows Parquet files say that they have; None where they must be read."""
+    if is_address(source) or not (is_folder(source) or str(source).lower().endswith(".parquet")):
+        return None
+    try:
+        return sum(
+            int(pq.read_metadata(each).num_rows)
+            for each in (files_of(source) if is_folder(source) else [source])
+        )
+    except (OSError, pa.ArrowException):
+        return None  # reading it says what is wrong
 
 
 def is_address(source: Source) -> bool:
@@ -205,19 +237,23 @@ def _malformed(path: Source) -> DataError:
 
 
 def _parquet(handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
-    file = pq.ParquetFile(handle, pre_buffer=False, buffer_size=BUFFER_BYTES)
+    file = pq.ParquetFile(
+        handle, pre_buffer=False, buffer_size=BUFFER_BYTES, coerce_int96_timestamp_unit="us"
+    )
     # The order in which pandas once held the rows is no part of the data.
     names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
     return names, file.iter_batches(BATCH_ROWS, columns=names, use_threads=False)
 
 
-def _csv(path: Source, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+def _csv(path: Source, handle: BinaryIO, marks: Marks) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     """Return the header and the rows, all cells as text (see `data.formats.canonical`).
 
     The header says what separates cells. Where it is the semicolon, a comma within a number is its decimal
-    point, as spreadsheets write it in many languages.
+    point, as spreadsheets write it in many languages. A first column without a name is an index.
     """
     first = handle.readline()
+    if fault := _first_line_fault(first):
+        raise DataError(f"{path} {fault}")
     try:
         mark = _separator(first.decode("utf-8-sig"))
         lines = (line.decode("utf-8-sig") for line in (first, *_rest_of_header(first, handle)))
@@ -226,17 +262,41 @@ def _csv(path: Source, handle: BinaryIO) -> tuple[list[str], Iterator[pa.RecordB
         raise _malformed(path) from None
     if not names:
         raise DataError(f"{path} is empty; it needs a header and at least one row")
-    if not handle.peek(1):  # type: ignore[attr-defined]
+    following: bytes = handle.peek(1)  # type: ignore[attr-defined]
+    second = following.split(b"\n")[0].rstrip(b"\r").decode(errors="replace")
+    if (len(names) > 1 and not names[-1]) or (second.count(mark) == len(names) > 1 and second.endswith(mark)):
+        raise DataError(f"{path} has a separator at the end of its lines; take it off every line")
+    if not names[0] and UNNAMED not in names:
+        names[0] = UNNAMED
+    if not following:
         return names, iter(())
     batches = arrow_csv.open_csv(
         handle,
         read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK_BYTES),
-        parse_options=arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=True),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=mark,
+            newlines_in_values=True,
+            ignore_empty_lines=len(names) > 1,  # of one column, a blank line is a missing cell
+        ),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
-    return names, map(_with_decimal_points, batches) if mark == ";" else batches
+    return names, _with_decimal_points(path, batches, mark, marks)
+
+
+def _first_line_fault(line: bytes) -> str:
+    """Say what is wrong with a file that begins with such a line; "" if nothing is."""
+    start = line.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t")
+    if line[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in line:
+        return "is UTF-16 text, or holds null characters; save it as UTF-8"
+    if start in (b"\n", b"\r\n"):
+        return "begins with a blank line; take it out"
+    if start[:4].lower() == b"sep=":
+        return "begins with a line sep=… for a spreadsheet program; take it out"
+    if b"\r" in line.rstrip(b"\r\n") and b'"' not in line:
+        return "ends its lines with carriage returns alone; save it with line feeds"
+    return ""
 
 
 def _separator(header: str) -> str:
@@ -253,9 +313,43 @@ def _rest_of_header(first: bytes, handle: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _with_decimal_points(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [pc.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2") for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+def _with_decimal_points(
+    path: Source, batches: Iterator[pa.RecordBatch], separator: str, marks: Marks
+) -> Iterator[pa.RecordBatch]:
+    """Yield pieces with plain decimal points; at the end refuse columns whose marks are not clear."""
+    decimal = marks.decimal or ("," if separator == ";" else ".")
+    between = {"": "(?:)", " ": r"[ \x{a0}\x{202f}]"}.get(marks.thousands, re.escape(marks.thousands))
+    whole = rf"(?:\d{{1,3}}(?:{between}\d{{3}})+|\d*)"
+    number = rf"^\s*[+-]?{whole}(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?\s*$"
+    kinds: dict[tuple[str, str], set[bool]] = defaultdict(set)  # (column, mark) → whether it can be either
+    for batch in batches:
+        columns = batch.columns
+        for j, name in enumerate(batch.schema.names) if separator == ";" or marks != PLAIN else ():
+            column, fits = columns[j], pc.match_substring_regex(columns[j], number)
+            marked = pc.match_substring_regex(column, _MARKED)
+            if marks != PLAIN:
+                kinds[name, ""].update(pc.and_(marked, pc.invert(fits)).unique().to_pylist())
+            else:
+                found = column.filter(marked)
+                for mark in ".,":
+                    of_mark = found.filter(pc.match_substring(found, mark))
+                    kinds[name, mark].update(pc.match_substring_regex(of_mark, _EITHER).unique().to_pylist())
+            plain = pc.replace_substring_regex(column, between, "") if marks.thousands else column
+            columns[j] = pc.if_else(fits, pc.replace_substring(plain, decimal, "."), column)
+        yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    clear = {mark for (_, mark), found in kinds.items() if False in found}
+    for name, _ in kinds:
+        marked = {mark for mark in ".," if kinds.get((name, mark))}
+        if len(marked) > 1 or not marked <= clear or True in kinds.get((name, ""), ()):
+            raise unclear_marks(path)
+
+
+def unclear_marks(path: Source) -> DataError:
+    return DataError(
+        f"{path} has a column of numbers whose points or commas may be decimal marks or stand between "
+        'thousands; declare them, e.g. decimal = "," and thousands = "." below [data] (dpcost init '
+        "--decimal , --thousands .), or write plain numbers"
+    )
 
 
 class PartitionedTable:
@@ -281,8 +375,11 @@ class PartitionedTable:
 
         for part in self._parts:
             n_rows = 0
-            part.check(counted)
-            self.partitions.append((part, n_rows))
+            part.check(counted, is_part=True)
+            if n_rows:
+                self.partitions.append((part, n_rows))
+        if not self.partitions:
+            raise DataError("the files of the folder have no rows; at least one is needed, check the folder")
 
 
 def alike(watch: Watch) -> Watch:

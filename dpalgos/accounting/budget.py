@@ -1,21 +1,61 @@
-"""An (ε, δ) split into named shares among the releases of one estimator.
+"""Budgets: an (ε, δ) split among the releases of one estimator, or spent by several answers.
 
-Shares are of the quantity that adds up: μ² where every release is Gaussian (exact), else ρ of
+**Split.** Shares are of the quantity that adds up: μ² where every release is Gaussian (exact), else ρ of
 zero-concentrated DP. What the releases really spend is certified from their events at the end.
+
+**Several answers.** A filter withholds an answer whose events would push a total over a bound, when every
+question follows earlier answers. The bound is fixed before the first answer. P and Q are the laws of all
+answers under two neighboring datasets, for an analyst who chooses each question as a function of the answers
+so far. The noise of an answer is independent of that of all earlier ones: `Budget` draws it from a generator
+of its own for each answer. Totals are taken along the path of answers that occurred, and cannot decrease.
+
+An answer costs ρ_i of zero-concentrated DP and, if it is pure, ε_i; all that but for failures of probability
+δ_i. With φ set aside when the budget is opened, admit while Σδ_i ≤ φ and one of (a) Σρ_i ≤ r, where r-zCDP
+is (ε, δ − φ)-DP, or (b) all answers are pure and Σε_i ≤ ε.
+*Proof.*
+
+1. Failures. Answer i has the law (1 − δ_i) A_i + δ_i B_i under P and (1 − δ_i) A'_i + δ_i B'_i under Q,
+   where A_i and A'_i are as close as the rest of its cost says (Kairouz, Oh & Viswanath 2015; Bun & Steinke
+   2016). Paths on which some answer fails have P-probability at most E Σδ_i ≤ φ. On the others the
+   densities are Π(1 − δ_i) times those of ΠA_i and ΠA'_i, with Π(1 − δ_i) ≤ 1, so they add at most ∫(ΠA_i −
+   e^ε ΠA'_i)⁺ to the hockey-stick divergence of P from Q. It remains to bound this by δ − φ, as if nothing
+   failed.
+2. Paths with (b). The density ratio is at most e^(Σε_i) ≤ e^ε: they add nothing.
+3. Paths with (a). Stop the interaction where Σρ_i would exceed r. As totals cannot decrease, these paths
+   have the same densities as before. For each order α > 1, E_Q[(A_i/A'_i)^α | past] ≤ e^((α − 1) α ρ_i):
+   given the past, the noise of answer i has the law of which ρ_i was proved, because it is independent of
+   all earlier noise. The ρ_i depend on the past only, so (ΠA_i/ΠA'_i)^α e^(−(α − 1) α Σρ_i) is a
+   supermartingale under Q, and what is stopped is r-zCDP (Rogers et al. 2016; Whitehouse, Ramdas, Rogers &
+   Wu 2023). So these paths add at most δ − φ. ∎
+
+**A single answer.** The first question is chosen before any answer. Where it does not fit into (a) or (b),
+it may spend the whole budget by the composition of its own events, whatever they are; nothing fits after
+it.
+
+Disjoint groups of people, each with events of its own, cost the most that one of them does; the groups of
+two answers need not be the same.
 """
 
-from collections.abc import Mapping
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import scipy
 
+from dpalgos.accounting.composition import Spending, certified_epsilon, spending
+from dpalgos.accounting.events import Event, Relation
 from dpalgos.accounting.gaussian_dp import check_budget, gaussian_mu
 from dpalgos.errors import InputError
 
 _ORDERS_FROM, _ORDERS_TO = 1e-6, 1e8
+# The part of δ that a budget sets aside for failures by default: it costs about half a percent of ε.
+_FAILURE_SHARE = 0.1
 _BELOW = 1 - 1e-12  # lest rounding lift a sum of parts of ε above it
 
 
@@ -111,3 +151,162 @@ class SplitBudget:
         if part not in self.shares:
             raise InputError(f"part must be one of {', '.join(self.shares)}, got {part!r}")
         return self.shares[part]
+
+
+def filter_epsilon(calls: Sequence[Sequence[Event]], delta: float, failure_delta: float) -> float:
+    """Return the ε at δ that adaptively chosen answers prove, ``failure_delta`` of δ being set aside.
+
+    Infinite where failures exceed it. The first answer, by itself, is composed exactly.
+    """
+    if len(calls) <= 1:
+        return certified_epsilon([event for call in calls for event in call], delta)
+    return sum((spending(call) for call in calls), Spending()).epsilon(delta, failure_delta)
+
+
+class Budget:
+    """An (ε, δ) for several answers: each that is given it is counted, and what would exceed it is withheld.
+
+    Pass it to :func:`dpalgos.estimate`, to `dpalgos.formula.fit` or to a scikit-learn class as ``budget``.
+    It counts the answers of all threads of one process. Copies, such as scikit-learn's clones make, are the
+    budget itself; it cannot be pickled, so that no answer of another process goes uncounted.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The whole.
+    relation : Relation
+        What neighbors differ in; by default one row.
+    failure_delta : float, optional
+        The part of ``delta`` set aside for answers that may fail with a probability, as those of ``tukey_em``
+        and ``objective_perturbation_glm`` do; by default a tenth. The first answer alone may take all of δ.
+
+    Attributes
+    ----------
+    spent_epsilon : float
+        The ε at ``delta`` that the answers so far prove together.
+
+    Raises
+    ------
+    InputError
+        If an answer would exceed the budget, states its guarantee under another neighboring relation, asks
+        for several replicates, or brings a generator in a state that an earlier answer began with. What a
+        refused answer has drawn is dropped and costs nothing. An answer that ends in another error costs
+        what it had recorded until then.
+
+    Examples
+    --------
+    >>> import numpy as np, dpalgos
+    >>> ages = np.array([[34.0], [51.0], [29.0], [62.0]])
+    >>> settings = {"delta": 1e-6, "lower": 0.0, "upper": 100.0, "rng": np.random.default_rng(0)}
+    >>> budget = dpalgos.Budget(epsilon=2, delta=1e-6)
+    >>> first = dpalgos.estimate("box_mean", ages, epsilon=1, budget=budget, **settings)
+    >>> round(budget.spent_epsilon, 2)
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        relation: Relation = Relation.CENTRAL,
+        failure_delta: float | None = None,
+    ) -> None:
+        check_budget(epsilon, delta)
+        set_aside = _FAILURE_SHARE * delta if failure_delta is None else failure_delta
+        if isinstance(set_aside, bool | str) or not 0 <= set_aside < delta:
+            raise InputError(
+                f"failure_delta must be at least 0 and below delta = {delta:g}, got {failure_delta!r}; pass "
+                f"e.g. {delta / 2:g}"
+            )
+        self.epsilon, self.delta, self.relation = epsilon, delta, relation
+        self.failure_delta = set_aside
+        self._answers: list[Sequence[Event]] = []
+        self._seeds: list[bytes] = []  # of all answers, also of those that were withheld
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        return (
+            f"Budget(epsilon={self.epsilon!r}, delta={self.delta!r}, relation={self.relation}, "
+            f"failure_delta={self.failure_delta!r})"
+        )
+
+    def __copy__(self) -> "Budget":
+        return self
+
+    def __deepcopy__(self, _: object) -> "Budget":
+        return self
+
+    def __reduce__(self) -> Any:
+        raise InputError(
+            "budget must stay in its process, got a copy for a file or another process, where answers would "
+            "not be counted; use threads or n_jobs=1, and save a model after set_params(budget=None)"
+        )
+
+    @property
+    def spent_epsilon(self) -> float:
+        with self._lock:
+            return self._proved(self._answers)
+
+    def own_generator(self, rng: np.random.Generator) -> np.random.Generator:
+        """Return the generator of one answer, which no other answer of the budget shares.
+
+        Its seed is drawn from ``rng``, together with the number of the answer: also generators whose streams
+        overlap give independent noise. A state that an answer began with before is refused.
+        """
+        if os.getpid() != self._process:
+            self.__reduce__()  # a fork is a copy, too
+        seed = rng.integers(2**32, size=8, dtype=np.uint32)
+        with self._lock:
+            if seed.tobytes() in self._seeds:
+                raise InputError(
+                    "rng must not be in a state that an earlier answer of the budget began with, got one a "
+                    "second time; keep one generator for all answers, or leave random_state out"
+                )
+            self._seeds.append(seed.tobytes())
+            number = len(self._seeds)
+        return np.random.default_rng(np.random.SeedSequence(seed.tolist(), spawn_key=(number,)))
+
+    @contextmanager
+    def counting(self, events: Sequence[Event]) -> Iterator[None]:
+        """Count an answer's events from when they are recorded, before their noise is drawn.
+
+        ``events`` is the list to which they are added. It stays if the answer ends in an error, and is
+        dropped where the answer exceeds the budget and is withheld.
+        """
+        with self._lock:
+            self._answers.append(events)
+        try:
+            yield
+        finally:
+            # Also after an error, of which nobody may learn where the answer itself would have been withheld.
+            with self._lock:
+                try:
+                    self._check(events)
+                except InputError as refusal:
+                    self._answers = [call for call in self._answers if call is not events]
+                    raise refusal from None
+
+    def _proved(self, calls: Sequence[Sequence[Event]]) -> float:
+        return filter_epsilon([call for call in calls if call], self.delta, self.failure_delta)
+
+    def _check(self, events: Sequence[Event]) -> None:
+        """Refuse the answer, which is one of those that are counted, if they do not fit together.
+
+        The sentence depends on what was answered before, and not on how far this answer came.
+        """
+        others = [call for call in self._answers if call is not events]
+        if any(event.relation is not self.relation for event in events):
+            raise InputError(
+                f"the budget protects a {self.relation.unit_of_privacy}, got an answer that protects a "
+                f"{events[0].relation.unit_of_privacy}; guarantees of different units do not add up, make a "
+                "Budget with the other relation"
+            )
+        if not self._proved([*others, events]) <= self.epsilon * (1 + 1e-9):
+            raise InputError(
+                f"epsilon of the budget is {self.epsilon:g} at delta = {self.delta:g}, of which failures may "
+                f"take {self.failure_delta:g}, got an answer that exceeds it ({self._proved(others):.4g} was "
+                "spent before this one); the answer is withheld, ask for less (a smaller delta where an "
+                "answer may fail), or make a larger budget, or one with more failure_delta"
+            )

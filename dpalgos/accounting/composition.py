@@ -6,7 +6,7 @@ privacy-loss distributions, where every event has a dominating pair; and, for pu
 of their ε. Events under different neighboring relations do not compose.
 
 Several runs on one dataset, each chosen after the answers of those before it, are summed as a
-:class:`Spending`; :mod:`dpalgos.accounting.filters` decides which of them fit into a budget.
+:class:`Spending`; :mod:`dpalgos.accounting.budget` decides which of them fit into a budget.
 """
 
 from collections.abc import Iterable, Sequence

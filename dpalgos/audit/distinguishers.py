@@ -81,16 +81,6 @@ def _likelihood_ratios(runs: Runs, *, by_magnitude: bool) -> dict[str, FloatArra
     return {"likelihood": total, **(by_label if len(by_label) > 1 else {})}
 
 
-def declared_divergence(runs: Runs) -> float:
-    """Return the mean Kullback–Leibler divergence of D from D' that additive noise and sketches declare."""
-    total = 0.0
-    for first, second in zip(runs.first, runs.second, strict=True):
-        with np.errstate(all="ignore"):
-            divergence = np.mean(np.nan_to_num(_divergence(first, second), nan=0.0, posinf=1e6))
-        total += float(np.clip(divergence, 0.0, 1e6))
-    return total
-
-
 def repeated_noise(runs: Runs) -> FloatArray:
     """Compare noise of different releases: exactly alike under the true hypothesis if it is used twice."""
     return _log_ratio(_least_distance(runs.second), _least_distance(runs.first))
@@ -166,22 +156,6 @@ def _size(residual: FloatArray, event: Event | None) -> FloatArray:
         return np.asarray((residual**2).sum(axis=0) / 2)
     sizes = np.abs(residual)
     return np.asarray(sizes.max(axis=0) if isinstance(event, BoxNoiseEvent) else sizes.sum(axis=0))
-
-
-def _divergence(first: ReleasedVector, second: ReleasedVector) -> FloatArray:
-    scales = _scale(first), _scale(second)
-    if scales[0] is not None and scales[1] is not None:
-        ratio, k = scales[0] / scales[1], len(first.value)
-        moved = np.abs(first.value - second.value) / scales[1]
-        if isinstance(_event(first), GaussianEvent):
-            return np.asarray((moved**2).sum(axis=0) / 2 + k * ((ratio**2 - 1) / 2 - np.log(ratio)))
-        shifted = moved + ratio * np.exp(-moved / ratio) - 1
-        return np.asarray(shifted.sum(axis=0) - k * np.log(ratio))
-    if isinstance(event := _event(first), GaussianSketchEvent):
-        product = np.linalg.solve(second.value, first.value)
-        excess = np.trace(product, axis1=1, axis2=2) - product.shape[-1] - np.linalg.slogdet(product)[1]
-        return np.asarray(event.n_rows * excess / 2)
-    return np.zeros(1)
 
 
 def _scale(release: ReleasedVector) -> FloatArray | None:

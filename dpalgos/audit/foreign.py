@@ -13,8 +13,8 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.audit.distinguishers import Discriminant
-from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, TestedEvent, choose_event
-from dpalgos.audit.rates import CONFIDENCE, epsilon_lower_bound
+from dpalgos.audit.lower_bound import AuditVerdict, EventBounds, attack
+from dpalgos.audit.rates import CONFIDENCE
 from dpalgos.audit.trials import Pair, Runs
 from dpalgos.errors import InputError
 from dpalgos.release.checks import check_bound
@@ -22,8 +22,6 @@ from dpalgos.typing import FloatArray
 
 Mechanism = Callable[[FloatArray, int], object]
 
-_COMPARISON = 0.05  # of the runs, for the comparison of pairs
-_LEAST = 100
 _COORDINATES = 20
 _DECIMALS = 9
 # Numbers of a table, of an answer, and of the answers of all runs on a table: what memory holds.
@@ -77,14 +75,15 @@ def audit_callable(
     delta: float,
     pairs: Sequence[Pair],
     n_trials: int,
+    mu: float = np.nan,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> AuditVerdict:
     """Attack a mechanism on neighbors, by ``n_trials`` runs on each of two and about as many to choose them.
 
     It maps a table and a seed, from ``seed`` on, to numbers of any shape; what it raises counts as an answer,
-    but for one that fails, or gives no number, in every run. δ of the claim may be 0. ``progress`` is called
-    with the number of runs so far.
+    but for one that fails, or gives no number, in every run. δ of the claim may be 0; ``mu`` of Gaussian DP
+    may be claimed, too. ``progress`` is called with the number of runs so far.
     """
     check_budget(epsilon, delta or 1e-12)
     if n_trials * _LEAST_LENGTH > _MOST_NUMBERS:
@@ -99,39 +98,35 @@ def audit_callable(
             progress(done)
         return of_runs
 
-    bounds = EventBounds(n_trials, delta)
-    best: tuple[float, Pair] | None = None
-    reasons, heard = [], False
-    for pair in pairs:
-        few = max(_LEAST, round(_COMPARISON * n_trials))
-        both = answers(pair.X, few), answers(pair.other_X, few)
-        reasons += [each.reason for each in both]
-        heard = heard or not all(each.silent for each in both)
-        if all(each.failed.all() for each in both):
-            continue
-        predicted = _chosen(both, bounds)[1].predicted
-        if best is None or predicted > best[0]:
-            best = predicted, pair
-    if best is None or not heard:
+    heard: list[bool] = []
+    reasons: list[str] = []
+
+    def runs(pair: Pair, n: int) -> Iterator[tuple[Answers, Answers]]:
+        both = answers(pair.X, n), answers(pair.other_X, n)
+        reasons.extend(each.reason for each in both)
+        heard.append(not all(each.silent for each in both))
+        yield both
+
+    bounds = EventBounds(n_trials, delta, mu)
+    attacked = attack(pairs, runs, _Lens, bounds)
+    if attacked is None or not any(heard):
         why = next(filter(None, reasons), "it returns no finite number" if pairs else "there are no pairs")
         raise InputError(
             f"the mechanism gives no answer on any pair of neighbors: {why}; mend it, or the pairs"
         )
-    pair = best[1]
-    seen = answers(pair.X, n_trials // 2 + 1), answers(pair.other_X, n_trials // 2 + 1)
-    lens, event = _chosen(seen, bounds)
-    counts = [event.count(lens(answers(table, n_trials))) for table in (pair.X, pair.other_X)]
-    hits, false_hits = reversed(counts) if event.reverse else counts
+    hits, false_hits = attacked.counts
     return AuditVerdict(
         epsilon=epsilon,
         delta=delta,
-        epsilon_lower_bound=float(epsilon_lower_bound(hits, false_hits, n_trials, delta)),
+        epsilon_lower_bound=attacked.proved[0],
         confidence=CONFIDENCE,
         n_trials=n_trials,
-        pair=pair.label,
-        distinguisher=event.name,
+        pair=attacked.pair.label,
+        distinguisher=attacked.event.name,
         true_positive_rate=hits / n_trials,
         false_positive_rate=false_hits / n_trials,
+        mu=mu,
+        mu_lower_bound=attacked.proved[1],
     )
 
 
@@ -213,12 +208,6 @@ class _Lens:
             name: np.round(np.nan_to_num(score, nan=0.0, posinf=1e300, neginf=-1e300), _DECIMALS)
             for name, score in scores.items()
         }
-
-
-def _chosen(seen: tuple[Answers, Answers], bounds: EventBounds) -> tuple[_Lens, TestedEvent]:
-    """Return scores fitted on answers, and the event that promises most by them."""
-    lens = _Lens(*seen)
-    return lens, choose_event((lens(seen[0]), lens(seen[1])), bounds)
 
 
 def _atoms(values: FloatArray) -> FloatArray:

@@ -1,12 +1,17 @@
 """Audits: an empirical lower bound on ε, by an adversary who sees every release of many runs.
 
-    1. Compare: a few runs on every pair of neighbors. Which one or two promise most?
-    2. Choose: n/2 runs on these. Which pair, which distinguisher, which direction, which threshold?
-    3. Test: n fresh runs on each of its two data sets. How often does that one event come up?
+    1. Replay: how far does each private value move between an estimator's own witnesses, given the same
+       history, in units of its declared sensitivity?
+    2. Compare: a few runs on every pair of neighbors. Which one promises most, next to the one whose private
+       values lie farthest apart in units of their noise?
+    3. Choose: n/2 runs on these. Which pair, which distinguisher, which direction, which threshold?
+    4. Test: n fresh runs on each of its two data sets. How often does that one event come up?
 
-The third step tests a single event that was fixed before it, so its confidence needs no correction for the
-many candidates; ε ≥ log((p_low − δ) / q_high) by exact confidence intervals
-(:mod:`dpalgos.audit.rates`).
+The last step tests events that were fixed before it, so its confidence needs no correction for the many
+candidates: one against (ε, δ), by ε ≥ log((p_low − δ) / q_high), and where μ of Gaussian DP is claimed, one
+against its trade-off curve, by μ ≥ Φ⁻¹(p_low) − Φ⁻¹(q_high) (:mod:`dpalgos.audit.rates`). The second
+one's thresholds lie in the middle, where a hundred thousand runs see noise that is too small by a tenth.
+:func:`attack` does it for mechanisms of others, too.
 
 Pairs: the estimator's own witnesses, given what a run published up to its first, middle and last release,
 and rows far outside of every bound, as far as data are accepted.
@@ -21,19 +26,21 @@ source of :func:`dpalgos.estimate` is audited only if ``noise`` brings it in.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.composition import certified_epsilon, total_mu
+from dpalgos.accounting.events import GaussianEvent, UnprotectedEvent
 from dpalgos.api import build_params
-from dpalgos.audit.distinguishers import Discriminant, all_scores, declared_divergence
+from dpalgos.audit.distinguishers import Discriminant, all_scores
 from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
 from dpalgos.audit.hardened_trials import HardenedTrials
-from dpalgos.audit.rates import CONFIDENCE, detectable_fault, epsilon_lower_bound
-from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Trials, pairs
+from dpalgos.audit.rates import CONFIDENCE, detectable_fault, epsilon_lower_bound, mu_lower_bound
+from dpalgos.audit.trials import BatchNoise, NoiseFactory, Pair, Runs, Trials, pairs
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.hardened_release import rehearse_release
@@ -44,8 +51,10 @@ from dpalgos.typing import FloatArray
 
 _COMPARISON_TRIALS, _LEAST_COMPARISON_TRIALS = 500, 100
 _LEAST_COUNT = 5
+_MOST_MOVED = 1 + 1e-6  # sensitivities; more is no rounding
 _FAILURE_TRIALS = 1000
 
+Chunk = TypeVar("Chunk")
 Scores = tuple[dict[str, FloatArray], dict[str, FloatArray]]
 
 
@@ -55,7 +64,8 @@ class AuditVerdict:
 
     ``epsilon_lower_bound`` is what they prove, at ``delta`` and with ``confidence``, by how often one event
     came up in ``n_trials`` runs (or guesses of a single run) on each of two neighbors, the ``pair``: at the
-    true and the false positive rate. The ``distinguisher`` is the score of the event.
+    true and the false positive rate. The ``distinguisher`` is the score of the event. ``mu`` of Gaussian DP
+    is claimed, too, where it is not NaN, and ``mu_lower_bound`` is what another event proves of it.
     """
 
     epsilon: float
@@ -67,18 +77,24 @@ class AuditVerdict:
     distinguisher: str
     true_positive_rate: float
     false_positive_rate: float
+    mu: float = np.nan
+    mu_lower_bound: float = 0.0
 
     @property
     def violated(self) -> bool:
         """Whether the runs contradict the claim."""
-        return self.epsilon_lower_bound > self.epsilon
+        return self.epsilon_lower_bound > self.epsilon or self.mu_lower_bound > self.mu * (1 + 1e-9)
 
     @property
     def verdict(self) -> str:
         return "violated" if self.violated else "no violation found"
 
     def to_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "verdict": self.verdict}
+        return {
+            **dataclasses.asdict(self),
+            "mu": None if np.isnan(self.mu) else self.mu,
+            "verdict": self.verdict,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +105,8 @@ class AuditResult(AuditVerdict):
     ``tight`` no more than ``epsilon``: what the bound is compared with. ``detectable_fault`` is the factor by
     which noise must be too small for so many runs to see it by attacks, at the claimed ε.
     ``noise_epsilon`` is the ε that the events prove with the noise that was drawn, where its upper confidence
-    limits, ``noise_ratios`` by release, lie below what is declared.
+    limits, ``noise_ratios`` by release, lie below what is declared. ``largest_move`` is how far the private
+    value of the release ``moved`` lies from that of a neighbor, in units of its declared sensitivity.
     """
 
     estimator: str
@@ -99,16 +116,28 @@ class AuditResult(AuditVerdict):
     detectable_fault: float
     noise_epsilon: float
     noise_ratios: dict[str, float]
+    largest_move: float
+    moved: str
 
     @property
     def violated(self) -> bool:
         """Whether the runs contradict the claim."""
         proved = max(self.epsilon_lower_bound, self.noise_epsilon / (1 + 1e-9))
-        return proved > self.claimed_epsilon or any(ratio < 1 for ratio in self.noise_ratios.values())
+        return (
+            proved > self.claimed_epsilon
+            or self.mu_lower_bound > self.mu * (1 + 1e-9)
+            or self.largest_move > _MOST_MOVED
+            or any(ratio < 1 for ratio in self.noise_ratios.values())
+        )
 
     @property
     def remark(self) -> str:
-        """What is said of noise that is smaller than declared; empty where none is."""
+        """What is said of values that move, and of noise that is smaller, than declared; or nothing."""
+        if self.largest_move > _MOST_MOVED:
+            return (
+                f"; between two neighbors {self.moved!r} moves by {self.largest_move:.3f} times the "
+                "sensitivity that is declared"
+            )
         small = [(ratio, label) for label, ratio in self.noise_ratios.items() if ratio < 1]
         if not small:
             return ""
@@ -192,17 +221,90 @@ def audit(
 
 @dataclass(frozen=True)
 class EventBounds:
-    """The bound that a test of so many runs will give."""
+    """The bounds that tests of so many runs give on ε at ``delta`` and, where ``mu`` is claimed, on μ."""
 
     n_trials: int
     delta: float
+    mu: float = np.nan
 
-    def predict(self, hits: FloatArray, false_hits: FloatArray, n: int) -> FloatArray:
-        """Return the bound that the test will give if rates stay as they were in ``n`` runs."""
-        factor = self.n_trials / n
-        # One more false hit than seen, since thresholds were chosen to have few.
-        scaled = np.minimum((false_hits + 1) * factor, self.n_trials)
-        return epsilon_lower_bound(hits * factor, scaled, self.n_trials, self.delta)
+    def epsilon(self, hits: float | FloatArray, false_hits: float | FloatArray) -> FloatArray:
+        return epsilon_lower_bound(hits, false_hits, self.n_trials, self.delta)
+
+    def of_mu(self, hits: float | FloatArray, false_hits: float | FloatArray) -> FloatArray:
+        return mu_lower_bound(hits, false_hits, self.n_trials)
+
+    @property
+    def tests(self) -> list[Callable[..., FloatArray]]:
+        """The bounds to be tested, each by an event of its own."""
+        return [self.epsilon] if np.isnan(self.mu) else [self.epsilon, self.of_mu]
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What was tested on one pair: an event for ε and, where μ is claimed, one for it.
+
+    ``counts`` say how often each came up on D and on D', and ``proved`` what follows.
+    """
+
+    pair: Pair
+    event: "TestedEvent"
+    counts: tuple[int, int]
+    proved: tuple[float, float]
+
+
+def attack(
+    candidates: Sequence[Pair],
+    runs: Callable[[Pair, int], Iterator[tuple[Chunk, Chunk]]],
+    fit: Callable[[Chunk, Chunk], Callable[[Chunk], dict[str, FloatArray]]],
+    bounds: EventBounds,
+    seen: Callable[[Chunk], None] = lambda chunk: None,
+    refusals: tuple[type[Exception], ...] = (),
+) -> Attacked | None:
+    """Compare pairs, choose events of the first and the best one, and test them; None if all are refused.
+
+    ``runs`` yields chunks of runs on D and D', or raises one of the ``refusals`` of such rows; ``fit`` makes
+    scores from some. ``seen`` is shown the runs on D that choose.
+    """
+
+    def scores(pair: Pair, n: int) -> tuple[Callable[[Chunk], dict[str, FloatArray]], Scores]:
+        """Fit scores to the first chunk of some runs, and score the others, or that one if it is alone."""
+        chunks = runs(pair, n)
+        first_chunk = next(chunks)
+        score = fit(*first_chunk)
+        collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
+        for chunk in chain([second] if (second := next(chunks, None)) else [first_chunk], chunks):
+            seen(chunk[0])
+            for found, part in zip(collected, chunk, strict=True):
+                found.append(score(part))
+        on_first, on_second = (
+            {name: np.concatenate([s[name] for s in of]) for name in of[0]} for of in collected
+        )
+        return score, (on_first, on_second)
+
+    few = min(_COMPARISON_TRIALS, max(_LEAST_COMPARISON_TRIALS, bounds.n_trials // 2))
+    promised: list[tuple[float, Pair]] = []
+    for pair in candidates:
+        try:
+            _, compared = scores(pair, few + max(few, bounds.n_trials // 50))
+        except refusals:
+            continue
+        promised.append((choose_event(compared, bounds.tests[-1], bounds.n_trials).predicted, pair))
+    if not promised:
+        return None
+    finalists = []
+    best = max(promised, key=lambda each: each[0])
+    for _, pair in [best, *(first for first in promised[:1] if first is not best)]:
+        score, choosing = scores(pair, bounds.n_trials // 2 + 1)
+        finalists.append(
+            (pair, score, [choose_event(choosing, test, bounds.n_trials) for test in bounds.tests])
+        )
+    pair, score, events = max(finalists, key=lambda each: each[2][-1].predicted)
+    counts = np.zeros((len(events), 2), dtype=int)
+    for chunk in runs(pair, bounds.n_trials):
+        found = [score(part) for part in chunk]
+        counts += [[event.count(each) for each in found[:: -1 if event.reverse else 1]] for event in events]
+    proved = [float(test(*count)) for test, count in zip(bounds.tests, counts, strict=True)]
+    return Attacked(pair, events[0], (int(counts[0, 0]), int(counts[0, 1])), (proved[0], [*proved, 0.0][1]))
 
 
 @dataclass(frozen=True)
@@ -228,57 +330,48 @@ class _Audit:
     drawn: DrawnNoise = dataclasses.field(default_factory=DrawnNoise)
 
     def of_releases(self, candidates: list[Pair]) -> AuditResult:
-        """Audit by what is released: compare, choose and test."""
-        n = self.bounds.n_trials
-        finalists = [
-            (pair, discriminant, choose_event(self._score(pair, n // 2 + 1, discriminant), self.bounds))
-            for pair, discriminant in self._promising(candidates)
-        ]
-        pair, discriminant, chosen = max(finalists, key=lambda finalist: finalist[2].predicted)
-        hits, false_hits = 0, 0
-        for on_first, on_second in self.trials.chunks(pair, n):
-            counts = [chosen.count(all_scores(runs, discriminant)) for runs in (on_first, on_second)]
-            if chosen.reverse:
-                counts.reverse()
-            hits, false_hits = hits + counts[0], false_hits + counts[1]
-        return self._result(pair, n, chosen.name, hits, false_hits)
+        """Audit by what is released: replay witnesses, and attack."""
+        events = self.trials.events(candidates)
+        replayed = [(self.trials.replay(pair), pair) for pair in candidates]
+        candidates = [pair for _, pair in sorted(replayed, key=lambda each: -each[0].distance)]
+        # Nothing holds of sensitivities where something is released without protection.
+        is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
+        moves = [found.largest for found, pair in replayed if is_stated and pair.label.startswith("witness")]
+        if all(isinstance(event, GaussianEvent) and event.group is None for event in events):
+            mu = total_mu([event for event in events if isinstance(event, GaussianEvent)])
+            self = dataclasses.replace(self, bounds=dataclasses.replace(self.bounds, mu=mu))
+
+        def fit(first: Runs, second: Runs) -> Callable[[Runs], dict[str, FloatArray]]:
+            discriminant = Discriminant(first, second)
+            return lambda runs: all_scores(runs, discriminant)
+
+        # Responses may be no class labels.
+        attacked = attack(
+            candidates,
+            self.trials.chunks,
+            fit,
+            self.bounds,
+            seen=lambda runs: self.drawn.add(runs.first),
+            refusals=(InputError,),
+        )
+        if attacked is None:
+            name = self.trials.estimator.name
+            raise InputError(f"{name} refuses every pair of neighbors; check its keywords")
+        largest, moved = max(moves, default=(0.0, ""))
+        result = self._result(attacked.pair, self.bounds.n_trials, attacked.event.name, *attacked.counts)
+        return dataclasses.replace(
+            result,
+            mu=self.bounds.mu,
+            mu_lower_bound=attacked.proved[1],
+            largest_move=largest,
+            moved=moved,
+        )
 
     def of_failure(self, pair: Pair) -> AuditResult:
         """Audit by whether a run fails with an error that is not about the input."""
         n = min(self.bounds.n_trials, _FAILURE_TRIALS)
         counts = [sum(self.trials.fails(either) for _ in range(n)) for either in (pair, pair.swapped)]
         return self._result(pair, n, "whether it fails", max(counts), min(counts))
-
-    def _promising(self, candidates: list[Pair]) -> list[tuple[Pair, Discriminant]]:
-        """Return the pair that declared noise should hide least, and the one that runs distinguish best."""
-        few = min(_COMPARISON_TRIALS, max(_LEAST_COMPARISON_TRIALS, self.bounds.n_trials // 2))
-        n = max(few, self.bounds.n_trials // 50)
-        ranked = []
-        for pair in candidates:
-            try:
-                runs = next(self.trials.chunks(pair, few))
-                discriminant = Discriminant(*runs)
-                event = choose_event(self._score(pair, n, discriminant), self.bounds)
-            except InputError:
-                continue  # the estimator refuses such rows, e.g. responses that are no class labels
-            declared = max(declared_divergence(chunk) for chunk in runs)
-            ranked.append((declared, event.predicted, pair, discriminant))
-        if not ranked:
-            name = self.trials.estimator.name
-            raise InputError(f"{name} refuses every pair of neighbors; check its keywords")
-        best = {id(item): item for item in (max(ranked, key=lambda f: f[0]), max(ranked, key=lambda f: f[1]))}
-        return [(pair, discriminant) for _, _, pair, discriminant in best.values()]
-
-    def _score(self, pair: Pair, n_trials: int, discriminant: Discriminant) -> Scores:
-        collected: tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]] = ([], [])
-        for chunk in self.trials.chunks(pair, n_trials):
-            self.drawn.add(chunk[0].first)
-            for scores, runs in zip(collected, chunk, strict=True):
-                scores.append(all_scores(runs, discriminant))
-        first, second = (
-            {name: np.concatenate([s[name] for s in scores]) for name in scores[0]} for scores in collected
-        )
-        return first, second
 
     def _result(self, pair: Pair, n: int, distinguisher: str, hits: int, false_hits: int) -> AuditResult:
         params, delta = self.trials.params, self.bounds.delta
@@ -309,29 +402,33 @@ class _Audit:
             if min(ratios.values(), default=1) < 1
             else 0.0,
             noise_ratios=ratios,
+            largest_move=0.0,
+            moved="",
         )
 
 
-def choose_event(scores: Scores, bounds: EventBounds) -> TestedEvent:
+def choose_event(scores: Scores, test: Callable[..., FloatArray], n_trials: int) -> TestedEvent:
     """Return the event with the best predicted bound, over scores, directions and thresholds."""
     events = []
     for name in scores[0].keys() & scores[1].keys():
         first, second = np.sort(scores[0][name]), np.sort(scores[1][name])
-        events.append(_best_threshold(name, first, second, bounds, reverse=False))
-        events.append(_best_threshold(name, -second[::-1], -first[::-1], bounds, reverse=True))
+        for hits, misses, reverse in ((first, second, False), (-second[::-1], -first[::-1], True)):
+            threshold, predicted = _best_threshold(hits, misses, test, n_trials)
+            events.append(TestedEvent(name, -threshold if reverse else threshold, reverse, predicted))
     return max(events, key=lambda event: (event.predicted, event.name == "likelihood"))
 
 
 def _best_threshold(
-    name: str, hits: FloatArray, misses: FloatArray, bounds: EventBounds, *, reverse: bool
-) -> TestedEvent:
-    """Return the event of the best threshold at tail fractions of either sample (both sorted)."""
+    hits: FloatArray, misses: FloatArray, test: Callable[..., FloatArray], n_trials: int
+) -> tuple[float, float]:
+    """Return the best threshold at tail fractions of either sample (both sorted), and its predicted bound."""
     n = len(hits)
     tails = np.geomspace(min(_LEAST_COUNT / n, 0.5), 0.5, 40)
     positions = np.unique((n * np.concatenate([1 - tails, tails])).astype(int).clip(0, n - 1))
     thresholds = np.concatenate([misses[positions], hits[positions]])
     above, false = (np.asarray(n - np.searchsorted(s, thresholds), dtype=float) for s in (hits, misses))
-    predicted = bounds.predict(above, false, n)
+    # As if rates stay, with one more false hit than seen, since thresholds were chosen to have few.
+    factor = n_trials / n
+    predicted = test(above * factor, np.minimum((false + 1) * factor, n_trials))
     best = int(np.argmax(predicted))
-    threshold = float(-thresholds[best] if reverse else thresholds[best])
-    return TestedEvent(name, threshold, reverse, float(predicted[best]))
+    return float(thresholds[best]), float(predicted[best])

@@ -78,6 +78,15 @@ def epsilon_lower_bound(
         return np.asarray(np.maximum(0.0, np.log(np.maximum(low - delta, 0.0)) - np.log(high)))
 
 
+def mu_lower_bound(
+    hits: float | FloatArray, false_hits: float | FloatArray, n_trials: float, confidence: float = CONFIDENCE
+) -> FloatArray:
+    """Return the μ of Gaussian DP that the counts of one event prove, as :func:`epsilon_lower_bound`."""
+    tail = (1 - confidence) / 2
+    low, high = _lower_limit(hits, n_trials, tail), _upper_limit(false_hits, n_trials, tail)
+    return np.asarray(np.maximum(0.0, scipy.special.ndtri(low) - scipy.special.ndtri(high)))
+
+
 def _lower_limit(hits: float | FloatArray, n_trials: float, tail: float) -> FloatArray:
     k = np.asarray(hits, dtype=float)
     return np.where(k > 0, scipy.special.betaincinv(np.maximum(k, 1e-9), n_trials - k + 1, tail), 0.0)

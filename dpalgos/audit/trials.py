@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpalgos.accounting.events import Event, FailureEvent, Relation, UnprotectedEvent
+from dpalgos.accounting.events import (
+    Event,
+    FailureEvent,
+    RandomizerEvent,
+    Relation,
+    SampledGaussianEvent,
+    UnprotectedEvent,
+)
 from dpalgos.api import run_estimator
 from dpalgos.catalog import Estimator
 from dpalgos.errors import InputError
@@ -185,6 +192,17 @@ class Trials:
             size = sum(release.value.nbytes + release.published.nbytes for release in on_first.first)
             chunk = int(np.clip(_BYTES * chunk / max(size, 1), 1, _LARGEST_CHUNK))
 
+    def replay(self, pair: Pair) -> "Replay":
+        """Compare the private values of a run on D with those on D' given the same history."""
+        try:
+            with np.errstate(all="ignore"):
+                runs = Trials._runs(self, pair, 2)
+                moves = [_move(*both) for both in zip(runs.first, runs.second, strict=True)]
+        except InputError:
+            return Replay()
+        squares = sum(min(size / multiplier, 1e6) ** 2 for size, multiplier, _ in moves)
+        return Replay(max(((size, label) for size, _, label in moves), default=(0.0, "")), float(squares))
+
     def events(self, candidates: Sequence[Pair]) -> list[Event]:
         """Return the events of the first run over some pairs that does not fail."""
         for pair in candidates:
@@ -223,6 +241,28 @@ class Trials:
             sample = trial_sample(self.estimator, pair.X, pair.y, noise.n_replicates)
             answer = run_estimator(self.estimator, sample, self.params, transcript)
         return transcript, answer.reshape(-1, noise.n_replicates)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How far private values lie apart: the ``largest`` move in sensitivities, with its release."""
+
+    largest: tuple[float, str] = (0.0, "")
+    distance: float = 0.0
+
+
+def _move(first: ReleasedVector, second: ReleasedVector) -> tuple[float, float, str]:
+    """Return how far a private value moves in sensitivities, its noise in them, and its label."""
+    event = first.events[0] if first.events else None
+    stated = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
+    # Rows that were drawn at random, and reports, are not what the neighbors share.
+    if event is None or stated is None or isinstance(event, SampledGaussianEvent | RandomizerEvent):
+        return 0.0, 1.0, ""
+    is_sum = hasattr(event, "l2_sensitivity")
+    norm = 2.0 if is_sum else getattr(event, "norm", np.inf)
+    size = np.linalg.norm(first.value - second.value, norm, axis=0) / np.asarray(stated)
+    multiplier = getattr(event, "noise_multiplier", 1 / max(getattr(event, "epsilon", 1.0), 1e-9))
+    return float(np.max(np.nan_to_num(size, nan=0.0))), float(multiplier), event.label
 
 
 def trial_sample(estimator: Estimator, X: FloatArray, y: FloatArray | None, n_replicates: int = 1) -> Sample:

@@ -1,27 +1,29 @@
 """Linear regression on noisy sums of the rows in boxes, corrected for their noise (BinAgg, Lin et al. 2025).
 
-    boxes k:   [−B_x, B_x]^d, halved along one column after the other while a noisy count stays large
+    boxes k:   Π_j [l_j, u_j], halved along one column after the other while a noisy count stays large
     ñ_k, s̃_k, t̃_k = the number of rows in box k, their sum and that of their responses, plus noise
     β̂ = (Σ_k s̃_k s̃_k'/ñ_k − D)⁻¹ Σ_k s̃_k t̃_k/ñ_k,   D = Σ_k D_k/ñ_k,  D_k the covariance of the noise in s̃_k
 
-Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` B_x, to which entries of X are
-clipped here, and ``response_bound`` B_y, to which responses are.
+Guarantee: (ε, δ) under replacing one row (x, y). Public: ``lower`` l and ``upper`` u, to which entries of X
+are clipped here, a number each or one per column, or ``covariate_bound`` B_x for −B_x and B_x; and
+``response_bound`` B_y, to which responses are clipped.
 
-The boxes follow from released counts. With Δ_kj the largest magnitude of column j within box k, m the
-smallest number of halvings of a box, and shares of μ²:
+The boxes follow from released counts. With Δ_kj the largest magnitude of column j within box k, w_kj its
+width there, W = max_k Σ_j (w_kj / Δ_kj)², and shares of μ²:
 
     quantity            sensitivity        share  made in      forms
     rows in halves      √2                 .1     grown_boxes  all
     rows in boxes       √2                 .3     _released    all
-    sums of rows        √max(2d, 4d − 3m)  .3     _released    all
+    sums of rows        √max(2d, W)        .3     _released    all
     sums of responses   2 B_y              .3     _released    all
 
 Sums of rows are released over Δ_kj. A replaced row leaves one box and enters another, or moves within one.
 
-What follows is heuristics, and affects accuracy only. The whole is halved; then a box is where its noisy
-count is above twice the rows at which the noise of a sum is an eighth of its largest size, and above four
-times the count's noise. Boxes whose ñ_k is below 2 or three times its noise are left out. The corrected
-matrix keeps eigenvalues of at least twice its noise, D √(d/K) for K boxes.
+What follows is heuristics, and affects accuracy only. Each column is halved once at most: two halves hold
+three quarters of a uniform column's variance, and more boxes add noise. The whole is halved; then a box is
+where its noisy count is above twice the rows at which the noise of a sum is an eighth of its largest size,
+and above four times the count's noise. Boxes whose ñ_k is below 2 or three times its noise are left out. The
+corrected matrix keeps eigenvalues of at least twice its noise, D √(d/K) for K boxes.
 
 Departures: the printed noise of s̃_k, Δ_kj/μ in every column j, is that of one column, and for adding or
 removing a row; here the vector of all sums pays for d columns and for replaced rows. Boxes are grown by
@@ -39,8 +41,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
-from dpalgos.catalog import Published, Witnesses, pair, register
-from dpalgos.params import PrivateParams, positive
+from dpalgos.catalog import Form, Published, Witnesses, pair, register
+from dpalgos.errors import InputError
+from dpalgos.params import PrivateParams, checked, positive
+from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -56,25 +60,45 @@ _SURE = 4.0  # standard deviations by which a count must exceed none
 class BinAggRegressionParams(PrivateParams):
     """Keywords of :func:`binagg_regression`."""
 
-    covariate_bound: float = positive("B_x: entries of X are clipped to ±B_x")
+    covariate_bound: float | None = positive("B_x: entries of X are clipped to ±B_x", default=None)
+    lower: tuple[float, ...] | None = checked(
+        "l: a number or one per column, in place of −B_x", check_for_columns, default=None, optional=True
+    )
+    upper: tuple[float, ...] | None = checked(
+        "u: a number or one per column, in place of B_x", check_for_columns, default=None, optional=True
+    )
     response_bound: float = positive("B_y: responses are clipped to ±B_y")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.covariate_bound is None) == (self.lower is None) or (self.lower is None) != (
+            self.upper is None
+        ):
+            raise InputError(
+                "lower and upper, or covariate_bound, must be given, got "
+                f"{self.lower!r}, {self.upper!r} and {self.covariate_bound!r}; pass e.g. lower=0.0, upper=1.0"
+            )
+        if self.lower and self.upper and not (np.array(self.lower) < np.array(self.upper)).all():
+            raise InputError(f"lower must be below upper, got {self.lower!r} and {self.upper!r}; swap them")
+
+    def ends(self, d: int) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the columns, (d,) each."""
+        if self.covariate_bound is not None:
+            return np.full(d, -self.covariate_bound), np.full(d, self.covariate_bound)
+        assert self.lower
+        assert self.upper
+        return for_columns("lower", self.lower, d)[:, 0], for_columns("upper", self.upper, d)[:, 0]
 
 
 class GrownBoxes(NamedTuple):
     """All boxes of the tree, in order of their level: which are leaves, and how large rows can be in them.
 
-    ``leaf`` is (N, R), ``reach`` Δ is (N, d), ``level`` is (N,), N = 2^(L + 1) − 1.
+    ``leaf`` is (N, R), ``reach`` Δ and ``width`` w are (N, d), N = 2^(L + 1) − 1.
     """
 
     leaf: BoolArray
     reach: FloatArray
-    level: IntArray
-
-    @property
-    def least_level(self) -> IntArray:
-        """The level of the largest leaf, m, (R,)."""
-        last = self.level.max()
-        return np.asarray(np.where(self.leaf, self.level[:, None], last).min(axis=0))
+    width: FloatArray
 
 
 def box_counts_sensitivity() -> float:
@@ -82,14 +106,15 @@ def box_counts_sensitivity() -> float:
     return float(np.sqrt(2))
 
 
-def sums_sensitivity(d: int, least_level: IntArray) -> FloatArray:
-    """Return √max(2d, 4d − 3m), (R,), of sums over Δ in boxes that are halved m times at least.
+def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
+    """Return √max(2d, max_k Σ_j (w_kj / Δ_kj)²), (R,), of sums over Δ in the boxes that are leaves.
 
-    Entries over Δ are within ±1, so that corners of two boxes are √(2d) apart. Within a box a column that was
-    halved has entries of one sign, and moves by 1; the d − m others by 2: 4 (d − m) + m. More halvings than
-    columns leave it below 2d.
+    A row that leaves one box and enters another takes a vector within ±1 off one sum and adds one to another:
+    √(2d) at most. Within a box its entries over Δ move by w/Δ at most: by 2 where a column has both signs
+    alike, by 1 or less where it has one sign.
     """
-    return np.asarray(np.sqrt(np.maximum(2 * d, 4 * d - 3 * least_level)))
+    within = np.where(boxes.leaf, ((boxes.width / boxes.reach) ** 2).sum(axis=1)[:, None], 0.0).max(axis=0)
+    return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))
 
 
 def responses_sensitivity(response_bound: float) -> float:
@@ -98,15 +123,30 @@ def responses_sensitivity(response_bound: float) -> float:
 
 
 def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> Witnesses:
-    """Return rows of a half that is a box, opposite corners for counts, and opposite responses."""
-    corner, up = np.full((1, d), params.covariate_bound), params.response_bound
-    same_half = -corner
-    same_half[0, 0] = 0.0 if d > 1 else -params.covariate_bound
+    """Return rows of a half that is a box or of two, opposite corners for counts, and opposite responses."""
+    (low, high), up = (end[None] for end in params.ends(d)), params.response_bound
+    middle = (low[0, 0] + high[0, 0]) / 2
+    below = middle - 1e-12 * (high[0, 0] - low[0, 0])
+    halves = [(low[0, 0], below), (middle, high[0, 0])]
+
+    def rows(first: float, others: FloatArray) -> FloatArray:
+        return np.column_stack([[first], others[:, 1:]])
+
+    def distance(one: FloatArray, other: FloatArray) -> float:
+        in_one = [next(half for half in halves if half[0] <= row[0, 0] <= half[1]) for row in (one, other)]
+        reach = [rows(max(map(abs, half)), np.maximum(-low, high)) for half in in_one]
+        parts = one / reach[0], other / reach[1]
+        return float(np.linalg.norm(parts[0] - parts[1] if in_one[0] == in_one[1] else np.hstack(parts)))
+
+    far = np.where(-low > high, low, high)
+    apart = [(rows(first, low), rows(last, high)) for first, last in halves]
+    apart += [(rows(max(halves[0], key=abs), far), rows(max(halves[1], key=abs), far))]
+    one, other = max(apart, key=lambda each: distance(*each))
     return {
-        "rows in halves": pair(corner, -corner),
-        "rows in boxes": pair(corner, -corner),
-        "sums of rows": pair(corner, same_half),
-        "sums of responses": pair(corner, corner, up, -up),
+        "rows in halves": pair(high, low),
+        "rows in boxes": pair(high, low),
+        "sums of rows": pair(one, other),
+        "sums of responses": pair(high, high, up, -up),
     }
 
 
@@ -119,6 +159,7 @@ def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> W
     no_interval="the printed one takes the rows of a box for a sample within it",
     calibrations=("tight",),
     example={"covariate_bound": 2.0, "response_bound": 3.0},
+    forms={"own bounds": Form(keywords={"covariate_bound": None, "lower": -1.0, "upper": 2.0})},
     witnesses=witnesses,
 )
 def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript: Transcript) -> FloatArray:
@@ -129,14 +170,14 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     least = _LEAST_SIZE * np.sqrt(2 * d) * multiplier
     # So many halvings leave boxes of `least` rows.
     halvings = int(np.log2(max(float(sample.n_rows.min()) / least, 1))) + 2
-    n_levels = min(halvings, _MOST_LEVELS)
+    n_levels = min(halvings, d, _MOST_LEVELS)
     sums = sums_in_boxes(sample, params, n_levels)
-    boxes = grown_boxes(transcript, sums[:, 0], params.covariate_bound, d, 2 * least, budget)
+    boxes = grown_boxes(transcript, sums[:, 0], params.ends(d), 2 * least, budget)
     # Replicates are last; what is no leaf is not released.
     sums = sums * boxes.leaf[:, None]
 
     rows = _released(transcript, sums[:, 0], box_counts_sensitivity(), budget, "rows in boxes")
-    sensitivity = sums_sensitivity(d, boxes.least_level)
+    sensitivity = sums_sensitivity(boxes)
     scaled = sums[:, 1:-1] / boxes.reach[:, :, None]
     released = _released(transcript, scaled, sensitivity, budget, "sums of rows")
     S = released * boxes.reach[:, :, None]
@@ -167,15 +208,17 @@ def _released(
 
 def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int) -> FloatArray:
     """Return sums of [1, x, y], clipped, in the boxes of all levels, (2^(L + 1) − 1, d + 2, R)."""
-    n_cells, d, bound = 2**n_levels, sample.n_features, params.covariate_bound
+    n_cells, d = 2**n_levels, sample.n_features
+    lower, upper = params.ends(d)
+    center, half = (lower + upper) / 2, (upper - lower) / 2
 
     def cells(group: Group) -> tuple[FloatArray, IntArray]:
         X, y = (
-            np.clip(group.X, -bound, bound),
+            np.clip(group.X, lower, upper),
             np.clip(group.y, -params.response_bound, params.response_bound),
         )
         digits = -(-n_levels // d)
-        place = np.minimum(((X / bound + 1) / 2 * 2**digits).astype(int), 2**digits - 1)
+        place = np.minimum((((X - center) / half + 1) / 2 * 2**digits).astype(int), 2**digits - 1)
         cell = np.zeros(len(X), dtype=int)
         for level in range(n_levels):
             cell = 2 * cell + (place[:, level % d] >> (digits - 1 - level // d) & 1)
@@ -197,8 +240,7 @@ def sums_in_boxes(sample: Sample, params: BinAggRegressionParams, n_levels: int)
 def grown_boxes(
     transcript: Transcript,
     counts: FloatArray,
-    bound: float,
-    d: int,
+    ends: tuple[FloatArray, FloatArray],
     enough: float,
     budget: SplitBudget,
 ) -> GrownBoxes:
@@ -206,8 +248,8 @@ def grown_boxes(
     n_levels = (len(counts) + 1).bit_length() - 2
     multiplier = budget.gaussian_multiplier("boxes", n_levels - 1)
     enough = max(enough, _SURE * box_counts_sensitivity() * multiplier)
-    low, high = np.full((1, d), -bound), np.full((1, d), bound)
-    active, leaves, reach = np.ones((1, counts.shape[1]), dtype=bool), [], []
+    (low, high), d = (end[None] for end in ends), len(ends[0])
+    active, leaves, reach, width = np.ones((1, counts.shape[1]), dtype=bool), [], [], []
     for level in range(n_levels):
         halved = active  # the whole
         if level:
@@ -220,6 +262,7 @@ def grown_boxes(
             halved = active & (released > enough)
         leaves.append(active & ~halved)
         reach.append(np.maximum(np.abs(low), np.abs(high)))
+        width.append(high - low)
         active = np.repeat(halved, 2, axis=0)
         middle = (low[:, level % d] + high[:, level % d]) / 2
         low, high = np.repeat(low, 2, axis=0), np.repeat(high, 2, axis=0)
@@ -227,8 +270,8 @@ def grown_boxes(
         high[::2, level % d] = middle
     leaves.append(active)
     reach.append(np.maximum(np.abs(low), np.abs(high)))
-    levels = np.repeat(np.arange(n_levels + 1), 2 ** np.arange(n_levels + 1))
-    return GrownBoxes(np.concatenate(leaves), np.concatenate(reach), levels)
+    width.append(high - low)
+    return GrownBoxes(np.concatenate(leaves), np.concatenate(reach), np.concatenate(width))
 
 
 def _corrected_fit(

@@ -1,35 +1,36 @@
-"""The design of a formula: its columns, their public bounds and units, and their values on rows.
+"""The design of a formula, built from public rows: no private row decides a column, a knot or a unit.
 
-The coding of categories is that of patsy and R: a category that stands next to what spans its levels already
-is coded by treatment contrasts, without its reference level, else by all of its levels.
+Public rows are made up from the declared bounds, units and levels: quasi-random ones, on which each column of
+numbers has the beta law of its declared center and scale, and rows of ends, where every column is at a bound.
+The design matrix P of these rows settles all state of the formula. Its QR decomposition is the way to the
+columns that are fitted, Z = P M, which have mean 0 and variance 1 on the public rows and are not correlated
+there, and the way back: an answer g in Z is β = M g in the terms of the formula.
 """
 
 from __future__ import annotations
 
-import ast
-import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy
 
+from dpalgos.coefficients import frame_of
+from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
-from dpalgos.formula.expressions import (
-    ValueRange,
-    columns_of,
-    evaluate,
-    function_of,
-    parsed,
-    spline_basis,
-    spline_of,
-)
-from dpalgos.formula.terms import terms_of
+from dpalgos.formula.allowed import Reading, call_of, read_formula
 from dpalgos.typing import FloatArray
 
 INTERCEPT = "Intercept"
-_INFINITE = 1e100  # squares and their sums stay finite below it
+_ROWS, _OF_ENDS = 4096, 4  # quasi-random public rows; how many there are for each row of ends
+_MOST_COLUMNS, _QUANTILES = 2_000, 4096
+_WEIGHT_OF_ENDS = 1e-6  # in the decomposition: they show what is identified, and move no center
+_LARGEST = 1e60
+_REPEATED = 1e-10  # of a column's length: less is rounding
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,27 @@ class NumberColumn:
     center: float | None = None
     scale: float | None = None
 
+    @property
+    def unit(self) -> tuple[float, float]:
+        """Center and scale: by default the middle and a quarter of the bounds."""
+        middle, quarter = unit_of_bounds(self.lower, self.upper)
+        return middle if self.center is None else self.center, self.scale or quarter
+
+    def values(self, u: FloatArray) -> FloatArray:
+        """Return the quantiles at u (n,) of the beta law with this center and scale."""
+        (center, scale), width = self.unit, self.upper - self.lower
+        least = min(scale / width, 0.25)
+        mean = min(max((center - self.lower) / width, least), 1 - least)
+        total = max(mean * (1 - mean) * (width / scale) ** 2 - 1, 0.1)
+        quantiles = _quantiles(mean * total, (1 - mean) * total)
+        return np.asarray(self.lower + width * quantiles[(u * len(quantiles)).astype(int)])
+
+
+@cache
+def _quantiles(a: float, b: float) -> FloatArray:
+    """Return quantiles of a beta law."""
+    return np.asarray(scipy.special.betaincinv(a, b, (np.arange(_QUANTILES) + 0.5) / _QUANTILES))
+
 
 @dataclass(frozen=True)
 class CategoryColumn:
@@ -48,388 +70,382 @@ class CategoryColumn:
 
     levels: tuple[Any, ...]
 
+    def values(self, u: FloatArray) -> Any:
+        """Return the levels at u (n,), all as frequent."""
+        codes = np.minimum((u * len(self.levels)).astype(int), len(self.levels) - 1)
+        return np.array([*self.levels, None], dtype=object)[codes]
+
 
 Declared = Mapping[str, NumberColumn | CategoryColumn]
 
 
-@dataclass(frozen=True)
-class Part:
-    """A factor of a product: an expression of numbers, a spline of it, or whether a category has a level."""
+@dataclass(frozen=True, eq=False)
+class Code:
+    """Some code of a formula with all state that it needs, settled by its values on the public rows."""
 
-    expression: str
-    level: Any = None  # of the category that the expression names
-    is_level: bool = False
-    written: str = ""  # the category as the formula writes it, e.g. "C(region)"
-    is_full: bool = False  # whether all levels have columns, without a reference
-    knots: tuple[float, ...] = ()
-    degree: int = 0
-    position: int = 0  # of the spline in its basis
-
-    @property
-    def term(self) -> str:
-        """The name that statsmodels gives it, but of splines."""
-        if not self.is_level:
-            return self.name
-        return f"{self.written or self.expression}[{'' if self.is_full else 'T.'}{self.level}]"
-
-    @property
-    def name(self) -> str:
-        if self.is_level:
-            return f"{self.expression}={self.level}"
-        if not self.knots:
-            return self.expression
-        # All that decides its values, with all digits, so that two splines never share a name.
-        first, *inner, last = (
-            repr(float(knot)).removesuffix(".0")
-            for knot in self.knots[self.degree : len(self.knots) - self.degree]
-        )
-        ends, knots = f"{first} to {last}", ", ".join(inner)
-        return f"bs({self.expression}; {knots}; {ends}; degree {self.degree})[{self.position}]"
+    reading: Reading
+    declared: Declared
+    spec: Any
+    middle: FloatArray  # (k,), in the place of what is not a number
+    lower: FloatArray
+    upper: FloatArray
 
     def values(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return the values on rows: numbers by column, and categories as their levels."""
-        if self.is_level:
-            return np.asarray(np.asarray(rows[self.expression]) == self.level, dtype=np.float64)
-        numbers = {name: np.asarray(rows[name], dtype=np.float64) for name in columns_of(self.expression)}
-        found: FloatArray = np.array(evaluate(self.expression, numbers), dtype=np.float64)
-        if self.knots:
-            found = spline_basis(found, np.array(self.knots), self.degree)[:, self.position]
-        return found
+        """Return the columns (n, k); values that are not finite, or far from the public ones, are moved."""
+        found, reach = _evaluated(self.spec, self.reading, self.declared, rows)[0], self.upper - self.lower
+        found = np.where(np.isnan(found), self.middle, found)
+        return np.asarray(np.clip(found, self.lower - reach, self.upper + reach))
 
 
-@dataclass(frozen=True)
-class DesignColumn:
-    """A column of the design: a product of parts, with public bounds and units."""
+@dataclass(frozen=True, eq=False)
+class SideColumn:
+    """A response or an offset, with public bounds and units."""
 
-    parts: tuple[Part, ...]
+    name: str
     lower: float
     upper: float
     center: float
     scale: float
+    column: str = ""  # the declared column that it is as it stands
+    code: Code | None = None
+    event: Any = None  # the second level of a category
+
+    def values(self, rows: Mapping[str, Any]) -> FloatArray:
+        """Return its values (n,); of a category whether it is the second level."""
+        if self.code is not None:
+            return np.clip(self.code.values(rows)[:, 0], self.lower, self.upper)
+        return np.asarray(np.asarray(rows[self.column]) == self.event, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaDesign:
+    """A formula with declarations.
+
+    ``terms`` are named as in statsmodels; ``back`` (k, m) turns an answer in the m columns that are fitted
+    into the coefficients of the k terms. An offset is fitted first, a ``constant`` last.
+    """
+
+    reading: Reading
+    declared: Declared  # the columns that it uses
+    code: Code
+    terms: tuple[str, ...]
+    names: tuple[str, ...]  # of the columns that are fitted, but for the constant: by the term that each adds
+    sources_of: tuple[tuple[str, ...], ...]  # the declared columns of these terms
+    constant: bool
+    back: FloatArray
+    references: Mapping[str, Any]  # category → its reference level
+    response: SideColumn | None
+    offset: SideColumn | None
+
+    def __reduce__(self) -> Any:
+        return design_of, (self.reading.formula, dict(self.declared))
 
     @property
-    def name(self) -> str:
-        return ":".join(part.name for part in self.parts) or INTERCEPT
+    def formula(self) -> str:
+        return self.reading.formula
 
     @property
-    def term(self) -> str:
-        """The name that statsmodels gives it."""
-        return ":".join(part.term for part in self.parts) or INTERCEPT
+    def has_intercept(self) -> bool:
+        return () in self.reading.terms
 
     @property
     def uses(self) -> tuple[str, ...]:
         """The declared columns that it is computed from."""
-        named = (
-            columns_of(part.expression) if not part.is_level else (part.expression,) for part in self.parts
-        )
-        return tuple(dict.fromkeys(itertools.chain.from_iterable(named)))
-
-    def values(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return the values on rows, (n,), clipped to the bounds up to rounding."""
-        found = np.prod([part.values(rows) for part in self.parts], axis=0)
-        return np.asarray(np.clip(found, self.lower, self.upper))
-
-
-@dataclass(frozen=True)
-class FormulaDesign:
-    """A formula with declarations: response (None if it has none), columns without the intercept."""
-
-    formula: str
-    response: DesignColumn | None
-    columns: tuple[DesignColumn, ...]
-    has_intercept: bool
-    references: Mapping[str, Any] = field(default_factory=dict)  # category → its reference level
-    levels: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # category → all its levels
-    offset: DesignColumn | None = None  # of the linear predictor, without a coefficient
+        return tuple(self.declared)
 
     @property
-    def terms(self) -> tuple[str, ...]:
-        """The names of the coefficients, as in statsmodels: the intercept first."""
-        return (*([INTERCEPT] if self.has_intercept else []), *(column.term for column in self.columns))
+    def derived_response(self) -> str:
+        """The name of a response that is computed from declared columns, or ""."""
+        return "" if self.response is None or self.response.column else f"~ {self.response.name}"
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """The names of the columns that are fitted in a table, but for a constant."""
+        return tuple(f"~ {name}" for name in self.names)
+
+    @property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """The columns that it adds to a table, with the declared ones that decide most of their values."""
+        found = dict(zip(self.covariates, self.sources_of, strict=True))
+        return found | ({self.derived_response: self.reading.left} if self.derived_response else {})
+
+    def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
+        """Return the columns that it adds to a table, as far as there are the declared ones."""
+        found: dict[str, FloatArray] = {}
+        if set(self.reading.right) <= set(rows):
+            found |= zip(self.covariates, self.matrix(rows).T, strict=False)
+        if self.response and self.derived_response and set(self.reading.left) <= set(rows):
+            found[self.derived_response] = self.response.values(rows)
+        return found
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All that decides its columns, as plain data."""
+        columns = {
+            name: getattr(each, "levels", None) or [each.lower, each.upper, *each.unit]  # type: ignore[union-attr]
+            for name, each in sorted(self.declared.items())
+        }
+        sides = [each.name for each in (self.response, self.offset) if each]
+        return {"terms": self.terms, "columns": columns, "sides": sides}
+
+    @property
+    def offset_bounds(self) -> tuple[float, float] | None:
+        """The public bounds of the first column that is fitted, if it is an offset."""
+        one = self.offset
+        return (one.lower - one.center, one.upper - one.center) if one else None
 
     def matrix(self, rows: Mapping[str, Any]) -> FloatArray:
-        """Return the columns on rows, (n, d), without the intercept."""
-        return np.column_stack([column.values(rows) for column in self.columns])
+        """Return the rows to fit, (n, m)."""
+        offset = [self.offset.values(rows) - self.offset.center] if self.offset else []
+        found = self.code.values(rows) @ self.back[:, len(offset) :]
+        if self.constant:
+            found[:, -1] = 1.0
+        return np.column_stack([*offset, found])
+
+    def shift(self, center: float) -> FloatArray | float:
+        """Return what a public center of the response adds to the coefficients of the terms."""
+        return center * self.back[:, -1] if self.constant else 0.0
 
 
 def design_of(formula: str, declared: Declared) -> FormulaDesign:
-    """Return the design of a formula; refuse what is not declared or would be learned from rows.
+    """Return the design of a formula; refuse what is not declared, and terms that nothing identifies.
 
     Raises
     ------
     InputError
         With the part of the formula and the public alternative.
     """
-    try:
-        return _design(formula, declared)
-    except RecursionError:
+    levels = [
+        level for each in declared.values() if isinstance(each, CategoryColumn) for level in each.levels
+    ]
+    reading = read_formula(formula, declared, levels)
+    used = tuple(dict.fromkeys((*reading.left, *reading.right)))
+    if unknown := [name for name in used if name not in declared]:
         raise InputError(
-            f"formula is nested too deeply, got {formula[:60]!r}…; write it as several terms"
-        ) from None
-    except InputError:
-        raise
-    except (TypeError, ValueError):
-        raise InputError(
-            f"formula: an argument of bs(…) or C(…) is of another kind than it must be, got {formula!r}"
-        ) from None
-
-
-def _design(formula: str, declared: Declared) -> FormulaDesign:
-    found = terms_of(formula, declared)
-    builder = _Builder(declared)
-    has_intercept = () in found.terms
-    columns = builder.columns_of_terms(found.terms)
-    if not columns:
+            f"formula names {unknown[0]!r}, which is no declared column; correct it, or declare it"
+        )
+    if not any(reading.terms):
         raise InputError(f"formula must name at least one covariate, got {formula!r}; add one after ~")
+    columns = {name: declared[name] for name in used}
+    terms = _in_order(reading, columns)
+    rows = public_rows(columns, _ROWS)
+    code, P = _settled(terms, reading, columns, rows)
+    if 4 * P.shape[1] > _ROWS:
+        if P.shape[1] > _MOST_COLUMNS:
+            raise InputError(
+                f"formula must have at most {_MOST_COLUMNS:,} columns, got {P.shape[1]:,}; name fewer"
+            )
+        rows = public_rows(columns, 1 << (4 * P.shape[1]).bit_length())
+        code, P = _settled(terms, reading, columns, rows)
+    names = _terms(code, terms)
+    term_of = [term for term, each in zip(terms, code.spec.structure, strict=True) for _ in each.columns]
+    has_levels = [any(_category(each, reading, columns) for each in term) for term in term_of]
+    kept, back = _basis(P, names, has_levels)
+    fitted, sources = [names[j] for j in kept], [reading.names.used(*term_of[j]) for j in kept]
+    constant, offset = len(kept) < len(names), None
+    if reading.offset:
+        offset = _side(reading.offset, reading, columns, rows)
+        offset = replace(offset, name=f"offset({offset.name})", center=constant * offset.center, scale=1.0)
+        back = np.column_stack([-offset.center * constant * back[:, -1], back])
+        fitted, sources = [offset.name, *fitted], [reading.names.used(reading.offset), *sources]
     return FormulaDesign(
-        formula=formula,
-        response=builder.response(found.response) if found.response else None,
-        offset=builder.offset(found.offset) if found.offset else None,
-        columns=tuple(columns),
-        has_intercept=has_intercept,
-        references=builder.references,
-        levels=builder.levels,
+        reading=reading,
+        declared=columns,
+        code=code,
+        terms=names,
+        names=tuple(fitted),
+        sources_of=tuple(sources),
+        constant=constant,
+        back=back,
+        references=_references(code),
+        response=_side(reading.response, reading, columns, rows) if reading.response else None,
+        offset=offset,
     )
 
 
-class _Builder:
-    """Turns terms into columns, and remembers what earlier terms span."""
+def public_rows(declared: Declared, n: int) -> dict[str, Any]:
+    """Return made-up rows: n quasi-random ones, and then rows whose numbers are all at a bound."""
+    draws = scipy.stats.qmc.Sobol(len(declared), scramble=False)
+    u = np.concatenate([draws.random(n), draws.random(n // _OF_ENDS)]) + 0.5 / n
+    u[n] = 1 - 0.5 / n  # all at the upper ends
+    rows: dict[str, Any] = {}
+    for (name, each), of_column in zip(declared.items(), u.T, strict=True):
+        rows[name] = each.values(np.minimum(of_column, 1 - 1e-9))
+        if isinstance(each, NumberColumn):
+            rows[name][n:] = np.where(of_column[n:] < 0.5, each.lower, each.upper)
+    return rows
 
-    def __init__(self, declared: Declared) -> None:
-        self._declared = declared
-        self._bounds = {
-            name: ValueRange(each.lower, each.upper)
-            for name, each in declared.items()
-            if isinstance(each, NumberColumn)
-        }
-        self._spanned: dict[frozenset[str], set[frozenset[str]]] = {}
-        self.references: dict[str, Any] = {}
-        self.levels: dict[str, tuple[Any, ...]] = {}
 
-    def response(self, factor: str) -> DesignColumn:
-        if self._category(factor):
-            name, levels = self._levels(factor)
-            if len(levels) != 2:
-                raise InputError(
-                    f"the response {name!r} must be numbers or two levels, got {len(levels)} levels"
-                )
-            return self._column((Part(name, levels[1], is_level=True),))
-        (part,) = self._number_parts(factor)
-        return self._column((part,))
+def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[int], FloatArray]:
+    """Return which columns of P add one that is fitted, and M (k, k): P M is fitted, a constant is last.
 
-    def offset(self, expression: str) -> DesignColumn:
-        return self._column((Part(_plain(expression)),))
-
-    def columns_of_terms(self, terms: Sequence[tuple[str, ...]]) -> list[DesignColumn]:
-        """Return the columns of terms, coded as in patsy; terms of the same numbers stand together."""
-        numbers_of = {term: frozenset(f for f in term if not self._category(f)) for term in terms}
-        groups = list(dict.fromkeys([frozenset[str](), *numbers_of.values()]))
-        found: dict[str, DesignColumn] = {}
-        for group in groups:
-            for term in sorted((t for t in terms if numbers_of[t] == group), key=len):
-                for column in self._columns_of_term(term):
-                    found.setdefault(column.term, column)
-        found.pop(INTERCEPT, None)
-        return list(found.values())
-
-    def _columns_of_term(self, term: tuple[str, ...]) -> Iterator[DesignColumn]:
-        categories = [f for f in term if self._category(f)]
-        numbers = frozenset(f for f in term if not self._category(f))
-        for coding in self._codings(categories, numbers):
-            choices: list[Sequence[Part]] = []
-            for factor in term:
-                if factor in categories:
-                    if factor not in coding:
-                        continue
-                    choices.append(self._level_parts(factor, full=coding[factor]))
-                else:
-                    choices.append(self._number_parts(factor))
-            for parts in itertools.product(*reversed(choices)):  # the first varies fastest, as in patsy
-                yield self._column(parts[::-1])
-
-    def _codings(self, categories: Sequence[str], numbers: frozenset[str]) -> list[dict[str, bool]]:
-        """Return which categories are coded in full (True) or without a reference, so that nothing repeats.
-
-        A category in full spans the constant and its contrasts. Of all products of a term those that earlier
-        terms span are left out; of the rest, a product and the same one with a contrast become one in full.
-        """
-        spanned = self._spanned.setdefault(numbers, set())
-        names = {f: self._levels(f)[0] for f in categories}
-        subsets = [
-            frozenset(subset)
-            for k in range(len(categories) + 1)
-            for subset in itertools.combinations(categories, k)
-        ]
-        new = [s for s in subsets if frozenset(names[f] for f in s) not in spanned]
-        spanned |= {frozenset(names[f] for f in s) for s in subsets}
-        codings: list[dict[str, bool]] = [dict.fromkeys(sorted(s, key=categories.index), False) for s in new]
-        while _merge_one(codings):
-            pass
-        return codings
-
-    def _category(self, factor: str) -> bool:
-        node = parsed(factor) if factor not in self._declared else None
-        if isinstance(node, ast.Call) and function_of(node) == "C":
-            return True
-        return isinstance(self._declared.get(factor), CategoryColumn)
-
-    def _levels(self, factor: str) -> tuple[str, tuple[Any, ...]]:
-        """Return a category's column and its levels, the reference first."""
-        if factor in self._declared:
-            column = self._declared[factor]
-            assert isinstance(column, CategoryColumn)
-            self.references.setdefault(factor, column.levels[0])
-            self.levels[factor] = column.levels
-            return factor, column.levels
-        node = parsed(factor)
-        assert isinstance(node, ast.Call)
-        name = ast.unparse(node.args[0]) if node.args else ""
-        listed = self._declared.get(name)
-        for each in node.keywords:
-            if each.arg == "levels":
-                listed = CategoryColumn(tuple(_literal(each.value, "levels")))
-        if not isinstance(listed, CategoryColumn):
-            raise InputError(
-                f"formula: the levels of C({name}) would be learned from the rows; declare them, e.g. "
-                f"levels={{{name!r}: ['a', 'b']}}"
-            )
-        reference = self._reference(node, name, listed.levels)
-        levels = (reference, *(level for level in listed.levels if level != reference))
-        self.references[name], self.levels[name] = reference, levels
-        return name, levels
-
-    def _reference(self, node: ast.Call, name: str, levels: tuple[Any, ...]) -> Any:
-        contrasts = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "contr")]
-        if not contrasts:
-            return levels[0]
-        contrast = contrasts[0]
-        called = function_of(contrast) if isinstance(contrast, ast.Call) else ast.unparse(contrast)
-        if called.lower() != "treatment":
-            raise InputError(f"formula: C({name}) takes Treatment(reference), got {ast.unparse(contrast)}")
-        given = (
-            [*contrast.args, *(k.value for k in contrast.keywords)] if isinstance(contrast, ast.Call) else []
+    There is a constant where the columns span one. A column of levels is not beyond ±2 of its unit, so that
+    rare levels make no long rows.
+    """
+    n = len(P) * _OF_ENDS // (_OF_ENDS + 1)
+    weight = np.where(np.arange(len(P)) < n, 1.0, _WEIGHT_OF_ENDS)[:, None]
+    both = np.asarray(np.linalg.qr(weight * np.column_stack([np.ones(len(P)), P]), mode="r"))
+    ones, (Q, R) = both[:, 0], np.linalg.qr(both[:, 1:])
+    if repeated := _dependent(R):
+        raise InputError(
+            f"formula: the term {names[repeated[0]]!r} repeats what other terms say, so that no rows can "
+            'tell their coefficients; take it out (of cr(…), add constraints="center")'
         )
-        reference = _literal(given[0], "the reference") if given else levels[0]
-        if reference not in levels:
+    last = _dependent(both)  # with a constant before P, at most one
+    kept = [j for j in range(P.shape[1]) if [j + 1] != last]
+    H = np.eye(P.shape[1])[:, kept]
+    if last:  # P times the first column is constant
+        H = np.column_stack([np.linalg.solve(R, Q.T @ ones), H])
+    T = H @ np.linalg.inv(np.linalg.qr(R @ H, mode="r")) * np.sqrt(n)
+    T *= np.where(P[n] @ T < 0, -1, 1)  # positive where all are at their upper ends
+    levels = np.flatnonzero(np.concatenate([[False] * len(last), np.asarray(has_levels)[kept]]))
+    T[:, levels] /= np.maximum(np.abs(P[:n] @ T[:, levels]).max(axis=0) / 2, 1)
+    return kept, np.column_stack([T[:, 1:], H[:, 0]]) if last else T
+
+
+def _lengths(C: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.norm(C, axis=0))
+
+
+def _dependent(R: FloatArray) -> list[int]:
+    """Return the columns that earlier ones span, of a triangular factor."""
+    return list(np.flatnonzero(np.abs(np.diag(R)) <= _REPEATED * _lengths(R)))
+
+
+def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, Any]) -> SideColumn:
+    """Return a response or an offset: a number, or whether a category has its second level."""
+    shown, column = reading.names.shown(code), reading.names.columns.get(code, "")
+    if _category(code, reading, declared):
+        (name,) = reading.names.used(code)
+        one = declared[name]
+        assert isinstance(one, CategoryColumn)
+        if len(one.levels) != 2:
             raise InputError(
-                f"formula: the reference of {name} must be one of {list(levels)}, got {reference!r}"
+                f"the response {name!r} must be numbers or two levels, got {len(one.levels)} levels"
             )
-        return reference
-
-    def _level_parts(self, factor: str, *, full: bool) -> list[Part]:
-        name, levels = self._levels(factor)
-        written = factor if factor in self._declared else _plain(factor)
-        return [
-            Part(name, level, is_level=True, written=written, is_full=full)
-            for level in (levels if full else levels[1:])
-        ]
-
-    def _number_parts(self, factor: str) -> list[Part]:
-        if factor in self._bounds:
-            return [Part(factor)]
-        spline = spline_of(factor, self._bounds_of)
-        if spline is None:
-            self._bounds_of(factor)
-            return [Part(_plain(factor))]
-        inner, knots, degree = spline
-        n_splines = len(knots) - degree - 2
-        return [
-            Part(inner, knots=tuple(map(float, knots)), degree=degree, position=j) for j in range(n_splines)
-        ]
-
-    def _bounds_of(self, expression: str) -> ValueRange:
-        return bounds_of(expression, self._declared)
-
-    def _column(self, parts: tuple[Part, ...]) -> DesignColumn:
-        bounds = ValueRange(1.0, 1.0)
-        for part in parts:
-            plain = part.is_level or part.knots
-            bounds = bounds * (ValueRange(0.0, 1.0) if plain else self._bounds_of(part.expression))
-        if len(parts) == 1 and not parts[0].is_level and not parts[0].knots:
-            center, scale, bounds = unit_of_number(parts[0].expression, self._declared)
-            return DesignColumn(parts, bounds.lower, bounds.upper, center, scale)
-        return DesignColumn(parts, bounds.lower, bounds.upper, *_middle(bounds))
+        return SideColumn(f"{name}={one.levels[1]}", 0.0, 1.0, 0.5, 0.25, name, event=one.levels[1])
+    made, values = _settled([(f"I({code})",)], reading, declared, rows)
+    lower, upper = float(values.min()), float(values.max())
+    used = [declared[name] for name in reading.names.used(code)]
+    if column and isinstance(one := declared[column], NumberColumn):
+        return SideColumn(shown, one.lower, one.upper, *one.unit, column, made)
+    if all(isinstance(each, NumberColumn) and None not in (each.center, each.scale) for each in used):
+        return SideColumn(shown, lower, upper, float(values.mean()), float(values.std()) or 1.0, code=made)
+    center, scale = unit_of_bounds(lower, upper)
+    return SideColumn(shown, lower, upper, center, scale or 1.0, code=made)
 
 
-def bounds_of(expression: str, declared: Declared) -> ValueRange:
-    """Return the public bounds of an expression of numbers; refuse columns that are not declared."""
-    bounds = {
-        name: ValueRange(each.lower, each.upper)
-        for name, each in declared.items()
-        if isinstance(each, NumberColumn)
-    }
-    for name in columns_of(expression):
-        if name not in bounds:
-            what = "has categories, and must be C(…)" if name in declared else "is not declared"
-            raise InputError(f"formula names {name!r}, which {what}; correct it, or declare its bounds")
-    found = evaluate(expression, {name: bounds[name] for name in columns_of(expression)} or bounds)
-    if not isinstance(found, ValueRange) or not max(abs(found.lower), abs(found.upper)) < _INFINITE:
-        raise InputError(f"formula: {expression!r} has no finite bounds; declare narrower ones")
-    return found
-
-
-def unit_of_number(expression: str, declared: Declared) -> tuple[float, float, ValueRange]:
-    """Return the public center, scale and bounds of an expression of numbers.
-
-    They are the middle and a quarter of the bounds, or where all columns state theirs, mean and standard
-    deviation over values spread around the stated centers.
-    """
-    bounds = bounds_of(expression, declared)
-    columns = {name: declared[name] for name in columns_of(expression)}
-    numbers = {name: each for name, each in columns.items() if isinstance(each, NumberColumn)}
-    if not all(each.center is not None and each.scale is not None for each in numbers.values()):
-        one = numbers.get(expression, NumberColumn(0, 1))
-        middle, quarter = _middle(bounds)
-        return one.center if one.center is not None else middle, one.scale or quarter, bounds
-    if expression in numbers:
-        return numbers[expression].center or 0.0, numbers[expression].scale or 1.0, bounds
-    steps = np.linspace(-1.5, 1.5, 7)
-    grids = [np.clip((n.center or 0) + (n.scale or 1) * steps, n.lower, n.upper) for n in numbers.values()]
-    points = {name: grid.ravel() for name, grid in zip(numbers, np.meshgrid(*grids), strict=True)}
-    values = np.asarray(evaluate(expression, points), dtype=float)
-    return float(values.mean()), float(values.std()) or _middle(bounds)[1], bounds
-
-
-def unit_of_level(n_levels: int) -> tuple[float, float]:
-    """Return center and scale of a column of 0 and 1: as if all categories were equally frequent.
-
-    So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
-    column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
-    whose units are the middle and a quarter of their bounds. To three digits, as a reader sees them.
-    """
-    share = round(1 / n_levels, 3)
-    scale = max(math.sqrt(share * (1 - share)), (1 - share) / 2)
-    return share, math.ceil(1000 * scale) / 1000
-
-
-def _middle(bounds: ValueRange) -> tuple[float, float]:
-    """Return the middle and a quarter of bounds."""
-    return (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 4 or 1.0
-
-
-def _merge_one(codings: list[dict[str, bool]]) -> bool:
-    """Merge a product with the one that has a contrast more, in place; False where there is none."""
-    for i, short in enumerate(codings):
-        for j in range(i + 1, len(codings)):
-            more = set(codings[j]) - set(short)
-            same = all(codings[j].get(name) == full for name, full in short.items())
-            if len(more) == 1 and same and not codings[j][next(iter(more))]:
-                codings[j] = {**codings[j], next(iter(more)): True}
-                del codings[i]
-                return True
+def _category(code: str, reading: Reading, declared: Declared) -> bool:
+    """Whether a factor is a category; refuse one of numbers, and numbers made of categories."""
+    name = call_of(code)[0]
+    kinds = {isinstance(declared[each], CategoryColumn) for each in reading.names.used(code)}
+    if name == "C" and False in kinds:
+        raise InputError(
+            f"formula: the levels of {reading.names.shown(code)} would be learned from the rows; declare "
+            f"them, e.g. levels={{{reading.names.used(code)[0]!r}: ['a', 'b']}}"
+        )
+    if name == "C" or code in reading.names.columns:
+        return True in kinds
+    if True in kinds:
+        raise InputError(
+            f"formula: {reading.names.shown(code)!r} must be of numbers, got a category; take C(…)"
+        )
     return False
 
 
-def _plain(expression: str) -> str:
-    """Return an expression without an enclosing ``I(…)`` and without module names."""
-    node = parsed(expression)
-    return ast.unparse(node)
+def _references(code: Code) -> dict[str, Any]:
+    """Return the reference level of each category that has one."""
+    from formulaic.transforms.contrasts import TreatmentContrasts
+
+    found: dict[str, Any] = {}
+    for factor, (_, state) in code.spec.encoder_state.items():
+        if "contrasts" in state and isinstance(contrasts := state["contrasts"].contrasts, TreatmentContrasts):
+            (name,) = code.reading.names.used(factor)
+            found[name] = contrasts.base if contrasts.base in state["categories"] else state["categories"][0]
+    return found
 
 
-def _literal(node: ast.expr, what: str) -> Any:
+def _in_order(reading: Reading, declared: Declared) -> list[tuple[str, ...]]:
+    """Return the terms as patsy orders them: those of the same numbers together, products later."""
+    numbers = {t: frozenset(c for c in t if not _category(c, reading, declared)) for t in reading.terms}
+    groups = list(dict.fromkeys([frozenset[str](), *numbers.values()]))
+    return sorted(reading.terms, key=lambda term: (groups.index(numbers[term]), len(term)))
+
+
+def _terms(code: Code, terms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names of the terms' columns as statsmodels has them; refuse two of one name."""
+    names = list(code.spec.column_names)
+    for spline in {c for term in terms for c in term if call_of(c)[0] in ("bs", "cr", "cc")}:
+        if "include_intercept=True" not in spline:  # patsy counts from 0
+            counted = re.compile(re.escape(spline) + r"\[(\d+)\]")
+            names = [counted.sub(lambda each: f"{spline}[{int(each[1]) - 1}]", name) for name in names]  # noqa: B023
+    shown = [code.reading.names.shown(name) for name in names]
+    for j, name in enumerate(shown):
+        if shown.count(name) > 1 or (name == INTERCEPT and names[j] != INTERCEPT):
+            raise InputError(f"formula: a term would be called {name!r} like another; rename the column")
+    return tuple(shown)
+
+
+def _settled(
+    terms: Sequence[tuple[str, ...]], reading: Reading, declared: Declared, rows: Mapping[str, Any]
+) -> tuple[Code, FloatArray]:
+    """Return terms whose state is that of the public rows, and their columns on these."""
+    from formulaic import Formula, ModelSpec
+
+    shown = " + ".join(reading.names.shown(":".join(term)) for term in terms if term)
     try:
-        return ast.literal_eval(node)
-    except ValueError:
+        formula = Formula.from_spec([":".join(term) or "1" for term in terms], ordering="none")
+        found, spec = _evaluated(
+            ModelSpec.from_spec(formula, output="numpy", na_action="ignore"), reading, declared, rows
+        )
+    except Exception:  # each function of formulas has its own
         raise InputError(
-            f"formula: {what} must be written as text or numbers, got {ast.unparse(node)}"
+            f"formula: {shown} cannot be computed; correct the arguments of its functions"
         ) from None
+    if not (np.abs(found) < _LARGEST).all():
+        bad = [
+            reading.names.shown(spec.column_names[j])
+            for j in np.flatnonzero(~(np.abs(found) < _LARGEST).all(axis=0))
+        ]
+        bounds = {
+            name: (each.lower, each.upper)
+            for name, each in declared.items()
+            if isinstance(each, NumberColumn)
+        }
+        raise InputError(
+            f"formula: {bad[0]} must be finite between the declared bounds of its columns, {bounds}; declare "
+            "others, or add a public constant"
+        )
+    return Code(reading, declared, spec, found.mean(axis=0), found.min(axis=0), found.max(axis=0)), found
+
+
+def _evaluated(
+    spec: Any, reading: Reading, declared: Declared, rows: Mapping[str, Any]
+) -> tuple[FloatArray, Any]:
+    """Return the columns of a specification on some rows, and the specification with its state."""
+    known = {alias: name for alias, name in reading.names.columns.items() if name in rows}
+    frame = frame_of({alias: np.asarray(rows[name]) for alias, name in known.items()})
+    for alias, name in known.items():
+        if isinstance(one := declared[name], CategoryColumn):
+            frame[alias] = frame[alias].astype("category").cat.set_categories(list(one.levels))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they would tell about rows
+        made = spec.get_model_matrix(frame, context={**_functions(), **reading.names.literals})
+    return np.asarray(made, dtype=np.float64), made.model_spec
+
+
+@cache
+def _functions() -> dict[str, Any]:
+    """Return the functions that formulaic does not have, or has in a way that may refuse a row."""
+    from formulaic.transforms import basis_spline, stateful_transform
+    from formulaic.transforms.contrasts import TreatmentContrasts
+
+    @stateful_transform  # type: ignore[untyped-decorator]
+    def clipped_spline(x: Any, *given: Any, _state: Any = None, **named: Any) -> Any:
+        return basis_spline(x, *given, extrapolation="clip", _state=_state, **named)
+
+    class Treatment(TreatmentContrasts):  # type: ignore[misc]
+        def __init__(self, *given: Any, **reference: Any) -> None:  # patsy's name of the argument
+            super().__init__(*given, *reference.values())
+
+    return {"log1p": np.log1p, "sqrt": np.sqrt, "numpy": np, "bs": clipped_spline, "Treatment": Treatment}

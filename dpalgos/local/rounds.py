@@ -20,9 +20,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED, aggregated_epsilon, shuffled_epsilon
-from dpalgos.accounting.composition import certified_epsilon, total_mu
-from dpalgos.accounting.events import Event, GaussianEvent, PureEvent, Relation
+from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.events import Event, Relation
 from dpalgos.catalog import Neighbors
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import HALF_WIDTH, NAIVE_HALF_WIDTH
@@ -245,7 +244,7 @@ def run_rounds(
     """
 
     def simulate(X: FloatArray, y: FloatArray, transcript: Transcript) -> FloatArray:
-        return _simulate(X, y, transcript, algorithm(params, X.shape[1], len(X)), params.delta)
+        return _simulate(X, y, transcript, algorithm(params, X.shape[1], len(X)))
 
     y = sample.response()
     if sample.row_mask is None:
@@ -274,9 +273,7 @@ def neighbors(
     return X, y, other_X, other_y
 
 
-def _simulate(
-    X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm, delta: float
-) -> FloatArray:
+def _simulate(X: FloatArray, y: FloatArray, transcript: Transcript, algorithm: LocalAlgorithm) -> FloatArray:
     """Simulate one population, all of whose replicates use the same rows."""
     state = first_state(X.shape[1], transcript.n_replicates)
     group_number = 0
@@ -290,19 +287,9 @@ def _simulate(
                 total += _reports(X[rows], y[rows], part, transcript, group_number)
             group_number += 1
         state = algorithm.server(state, [total / len(people) for total in sums], len(people))
-    central = _central_epsilon(_events(parts), delta, len(X) // algorithm.n_rounds)
-    for name, note in {**state.notes, **central}.items():
+    for name, note in state.notes.items():
         transcript.note(name, note)
     return state.coef
-
-
-def _central_epsilon(events: Sequence[Event], delta: float, n_people: int) -> dict[str, float]:
-    """Return the central ε at δ of a group's reports: shuffled if pure, summed if Gaussian."""
-    gaussian = [event for event in events if isinstance(event, GaussianEvent)]
-    if gaussian:
-        return {AGGREGATED: aggregated_epsilon(total_mu(gaussian), delta, n_people)}
-    epsilon = sum(event.epsilon for event in events if isinstance(event, PureEvent))
-    return {SHUFFLED: shuffled_epsilon(epsilon, delta, n_people)}
 
 
 def _reports(

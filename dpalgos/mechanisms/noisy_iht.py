@@ -32,7 +32,7 @@ at most λ: λ/b each, pure. In all
 
     ρ = s (2λ/b)²/2 + s (λ/b)²/2 = (5/2) s (λ/b)² = (5/24) ε² / log(1/δ)      for the printed b,
 
-whatever s is: (.3555, 1e-5) for a requested (.5, 1e-5).
+whatever s is: at most (.3555, 1e-5) for a requested (.5, 1e-5), and less by the events of few s.
 
 References
 ----------

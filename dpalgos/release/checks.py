@@ -21,6 +21,14 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, _NUMBER) and not isinstance(value, bool)
 
 
+def unmasked(name: str, values: Any) -> Any:
+    """Return values; refuse a masked array (or a list of some) with hidden ones, which would be used."""
+    parts = [values, *values] if isinstance(values, list | tuple) else [values]
+    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
+        raise InputError(f"{name} must have no masked values; drop or repair those rows first")
+    return values
+
+
 def check_positive(name: str, value: object) -> float:
     """Return a positive finite number, or refuse it."""
     if not is_number(value) or not 0 < value <= float_info.max:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from dpalgos.errors import InputError
 from dpalgos.typing import BoolArray, FloatArray
 
 _BLOCK = 128
@@ -45,6 +46,27 @@ _FILLS: dict[str, Callable[..., object]] = {
 def fill_draws(kind: str, rng: np.random.Generator, out: FloatArray) -> None:
     """Fill a contiguous array with independent standard draws of a kind, by numpy's name for it."""
     _FILLS[kind](rng, out=out)
+
+
+def generator_of(random_state: object, *, in_budget: bool = False) -> np.random.Generator:
+    """Return the generator of one fit: the operating system's where no state is given, never a global one."""
+    if random_state is None:
+        return np.random.default_rng()
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if in_budget:
+        raise InputError(
+            f"random_state must be left out with a budget, got {random_state!r}: fits of one seed would "
+            "share their noise; to repeat a run, pass one numpy.random.Generator to all fits"
+        )
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=8))
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return np.random.default_rng(int(random_state))
+    raise InputError(
+        "random_state must be None, a whole number of at least 0 or a numpy.random.Generator, got "
+        f"{random_state!r}"
+    )
 
 
 class Noise:

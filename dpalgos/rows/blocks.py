@@ -27,6 +27,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from dpalgos.errors import InputError
+from dpalgos.release.checks import unmasked
 from dpalgos.rows.threads import in_order
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
@@ -354,7 +355,7 @@ def _fill(into: FloatArray, values: Given, chosen: slice) -> None:
 
 def _in_place(name: str, values: object, n_dimensions: int) -> FloatArray:
     """Return numbers as they lie, by rows or by columns, where that is a precision that is computed in."""
-    known = isinstance(values, np.ndarray) and values.ndim == n_dimensions
+    known = type(values) is np.ndarray and values.ndim == n_dimensions
     if known and values.dtype in (np.float32, np.float64):  # type: ignore[attr-defined]
         return values  # type: ignore[return-value]
     return float_array(name, values, n_dimensions=n_dimensions)
@@ -362,7 +363,7 @@ def _in_place(name: str, values: object, n_dimensions: int) -> FloatArray:
 
 def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
     """Return numbers as a contiguous array, float32 where they are, else float64."""
-    array = np.asarray(values)
+    array = np.asarray(unmasked(name, values))
     if array.dtype.kind not in "iufb":
         raise InputError(f"{name} must hold numbers, got dtype {array.dtype}; convert it to float first")
     if array.ndim != n_dimensions:

@@ -7,11 +7,13 @@ estimate is a mean over users. So a user who holds half of all rows moves it as 
 import re
 import unicodedata
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy
 
 from dpalgos.errors import InputError
+from dpalgos.release.checks import unmasked
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _LARGEST_ID = 2.0**53  # from it on two whole numbers may be one in double precision
@@ -103,7 +105,8 @@ def user_codes(user_ids: object, n_rows: int) -> IntArray:
     applies the same rule to the ids of a file (``data.tables.declared``).
     """
     # A list of numbers and text would become text.
-    ids = np.asarray(user_ids) if hasattr(user_ids, "dtype") else np.asarray(user_ids, dtype=object)
+    given: Any = unmasked("user_ids", user_ids)
+    ids = np.asarray(given) if hasattr(given, "dtype") else np.asarray(given, dtype=object)
     if ids.ndim != 1 or len(ids) != n_rows:
         raise InputError(f"user_ids must have one entry per row of X ({n_rows}), got shape {ids.shape}")
     if ids.dtype == object:

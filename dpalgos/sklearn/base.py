@@ -7,14 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from dpalgos.accounting.budget import Budget
 from dpalgos.api import Result, estimate
 from dpalgos.catalog import get_estimator
-from dpalgos.coefficients import CoefficientTable, Summary, promise
+from dpalgos.coefficients import CoefficientTable, Summary, covered, promise
 from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
+from dpalgos.release.checks import unmasked
+from dpalgos.release.noise_source import generator_of
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
 from dpalgos.sklearn.units import GivenUnits, Units, stated_units
@@ -22,7 +24,18 @@ from dpalgos.typing import FloatArray
 
 _OF_X = ("bounds", "center", "scale")
 _OF_Y = ("y_bounds", "y_center", "y_scale")
-_OTHERS = ("epsilon", "delta", "random_state", "fit_intercept", "interval", "levels", *_OF_X, *_OF_Y)
+_OTHERS = (
+    "epsilon",
+    "delta",
+    "random_state",
+    "budget",
+    "fit_intercept",
+    "interval",
+    "levels",
+    "classes",
+    *_OF_X,
+    *_OF_Y,
+)
 _OF_A_LEVEL = {"bounds": (0, 1), "center": 0.5, "scale": 0.5}
 
 
@@ -31,6 +44,8 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def fit_or_undo(self: Any, *given: Any, **named: Any) -> Any:
+        for name, values in (*zip(("X", "y"), given, strict=False), *named.items()):
+            unmasked(name, values)
         before = dict(vars(self))
         try:
             return fit(self, *given, **named)
@@ -65,6 +80,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     delta: float
     interval: float | None = None
     random_state: object = None
+    budget: Budget | None = None
 
     def __init_subclass__(cls, **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -74,19 +90,20 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
     def _released(self, X: FloatArray, y: FloatArray | None, **settings: Any) -> Result:
         """Return the estimator's result and keep what it cost."""
         check_callers()
-        seed = self.random_state
-        if not isinstance(seed, np.random.Generator):
-            seed = np.random.default_rng(check_random_state(seed).randint(2**31, size=8))
+        rng = generator_of(self.random_state, in_budget=self.budget is not None)
         public = {name: value for name, value in self.get_params().items() if name not in _OTHERS}
-        budget: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
+        public |= {"epsilon": self.epsilon, "delta": self.delta, "budget": self.budget}
         if self.interval is not None:
             public["interval"] = self.interval
-        result = estimate(self._estimator, X, y, rng=seed, **budget, **settings, **public)
+        result = estimate(self._estimator, X, y, rng=rng, **settings, **public)
         self.privacy_spent_ = (result.certified_epsilon, result.delta)
         self.risk_ = result.risk
         notes = result.diagnostics
         self.interval_, self._interval_note = result.interval, str(notes.get(NOTE, ""))
-        self._interval_about = str(notes.get(ABOUT, ""))
+        about = [str(notes.get(ABOUT, ""))]
+        if self.interval is not None and result.about.target:
+            about.insert(0, covered(result.about.target, self._family))
+        self._interval_about = " ".join(filter(None, about))
         names = [*self._names(), "intercept"][: len(result.estimate)]
         if self._interval_note and len(names) == len(result.diagnostics.get(WHY, ())):
             self._interval_note = why_none(result.diagnostics[WHY], names)
@@ -129,6 +146,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         units = [name for name in settings if name in (*_OF_X, *_OF_Y)]
         public = [
             "the shape of X",
+            *(["labels"] if hasattr(self, "classes_") else []),
             f"units ({', '.join(units)})" if units else "units",
             *(f"{name} = {value}" for name, value in settings.items() if name not in _OTHERS),
         ]

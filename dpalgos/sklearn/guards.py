@@ -1,7 +1,7 @@
 """What scikit-learn's meta-estimators do around a private fit, and whether its guarantee covers it.
 
-A fit examines its callers. What repeats rows is refused; what fits several times, or learns from the private
-rows without noise, is warned about. docs/guide/library.md has the table.
+A fit examines its callers. What repeats rows is refused; what may fit several times, or learn from the
+private rows without noise, is warned about. docs/guide/library.md has the table.
 """
 
 import inspect
@@ -24,37 +24,12 @@ _SAFE = {
     *("Pipeline", "ColumnTransformer", "FeatureUnion", "TransformedTargetRegressor"),
     *("SelectFromModel", "FixedThresholdClassifier", "FrozenEstimator"),
 }
-_SEVERAL_FITS = {
-    *("VotingClassifier", "VotingRegressor", "MultiOutputClassifier", "MultiOutputRegressor"),
-    *("ClassifierChain", "RegressorChain", "OneVsOneClassifier", "OneVsRestClassifier"),
-    *("OutputCodeClassifier", "RFE"),
-}
 _REPEATS_ROWS = {"BaggingClassifier", "BaggingRegressor", "AdaBoostClassifier", "AdaBoostRegressor"}
-_CHOICE = "which setting or columns are best from held-out rows", "settings chosen on public data"
-_TREES = "its trees", "the private model by itself"
-_STACK = "its last model from predictions for private rows", "VotingRegressor or VotingClassifier in a Budget"
-# What is learned without noise, and what to use instead.
-_LEARNS = {
-    "CalibratedClassifierCV": (
-        "its calibration from held-out rows",
-        "predict_proba as it is, or public rows",
-    ),
-    "TunedThresholdClassifierCV": ("its threshold from held-out rows", "FixedThresholdClassifier"),
-    "StackingClassifier": _STACK,
-    "StackingRegressor": _STACK,
-    "GradientBoostingClassifier": _TREES,
-    "GradientBoostingRegressor": _TREES,
-    "GridSearchCV": _CHOICE,
-    "RandomizedSearchCV": _CHOICE,
-    "HalvingGridSearchCV": _CHOICE,
-    "HalvingRandomSearchCV": _CHOICE,
-    "RFECV": _CHOICE,
-    "SequentialFeatureSelector": _CHOICE,
-    "SelfTrainingClassifier": ("labels of rows", "the labeled rows alone"),
-    "RANSACRegressor": ("which rows fit well", "DPLinearRegression by itself, which clips rows"),
-    "IterativeImputer": ("means and values of columns", "public constants for missing values"),
-}
-_BUDGET = "sum the fits with dpalgos.Budget and n_jobs=1"
+_NOT_COVERED = (
+    "which may fit several times and learn from the rows without noise: the guarantee of one fit does not "
+    "cover what it returns; pass one dpalgos.Budget as budget= with n_jobs=1 to sum fits, choose settings on "
+    "public data, and see docs/guide/library.md"
+)
 
 
 def check_callers() -> None:
@@ -73,43 +48,30 @@ def _uncovered() -> Iterator[str]:
             yield from _about(owner)
         elif module == "sklearn.model_selection._validation":
             known = True
-            yield (
-                f"fit is called by cross-validation, {_several('cross-validation')}, and scores on held-out "
-                "rows are not private; choose settings on public data, and see docs/guide/library.md"
-            )
+            yield f"fit is called by cross-validation, {_NOT_COVERED}"
         in_parallel |= module == "sklearn.utils.parallel"
         frame = frame.f_back
     if in_parallel and not known:
-        yield f"fit is called in parallel, {_several('what calls it')}"
+        yield f"fit is called in parallel, {_NOT_COVERED}"
 
 
 def _about(owner: BaseEstimator) -> Iterator[str]:
     """Yield what the guarantee of one fit does not cover where this meta-estimator calls it."""
-    name = next((kind.__name__ for kind in type(owner).__mro__ if kind.__name__ in _KNOWN), "")
+    kinds = {kind.__name__ for kind in type(owner).__mro__}
     if isinstance(owner, Pipeline):
         for step_name, step in owner.steps[:-1]:
             yield from _about_step(f"step {step_name!r} of the pipeline", step, "pipeline")
     elif isinstance(owner, TransformedTargetRegressor):
         transformer = getattr(owner, "transformer_", None)
         yield from _about_step("the transformer of the TransformedTargetRegressor", transformer, "regressor")
-    elif name in _REPEATS_ROWS and getattr(owner, "bootstrap", True):
+    elif kinds & _REPEATS_ROWS and getattr(owner, "bootstrap", True):
         raise InputError(
-            f"{name} must not draw rows with replacement: a person whose row is drawn several times counts "
-            "several times, which the noise does not cover; pass bootstrap=False to a Bagging class, or fit "
-            "the private model by itself"
+            f"{type(owner).__name__} must not draw rows with replacement: a person whose row is drawn "
+            "several times counts several times, which the noise does not cover; pass bootstrap=False to a "
+            "Bagging class, or fit the private model by itself"
         )
-    elif name in _LEARNS:
-        learned, instead = _LEARNS[name]
-        yield (
-            f"{name} learns {learned} without noise, and {_several(name)}, so the guarantee of this fit does "
-            f"not hold for it; use {instead}"
-        )
-    elif name not in _SAFE:
-        yield f"fit is called by {type(owner).__name__}, {_several(type(owner).__name__)}"
-
-
-def _several(name: str) -> str:
-    return f"which may fit several times: each fit of {name} spends its ε on the same people; {_BUDGET}"
+    elif not kinds & _SAFE:
+        yield f"fit is called by {type(owner).__name__}, {_NOT_COVERED}"
 
 
 def _about_step(what: str, step: object, whole: str) -> Iterator[str]:
@@ -137,6 +99,3 @@ def learned_attributes(step: object) -> list[str]:
         return ["infrequent_categories_"] if counted else []
     learned = [name for name in vars(step) if name.endswith("_") and name[0] != "_"]
     return [name for name in learned if name not in _SHAPE]
-
-
-_KNOWN = {*_SAFE, *_SEVERAL_FITS, *_REPEATS_ROWS, *_LEARNS}

@@ -1,17 +1,18 @@
 """The scikit-learn classes: regressions, classifications and means."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
 import scipy
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from dpalgos.errors import InputError
+from dpalgos.errors import InputError, PrivacyWarning
 from dpalgos.sklearn.base import PrivateModel, UnitModel, refuse_fit_arguments
+from dpalgos.sklearn.checked import checked_pair, checked_rows, codes_of, labels_of, plain_numbers
 from dpalgos.sklearn.units import GivenUnits, Units, stated_units
 from dpalgos.typing import FloatArray
 
@@ -54,8 +55,8 @@ class _LinearPredictor(UnitModel):
 
     def _predictor(self, X: object) -> FloatArray:
         check_is_fitted(self)
-        checked = validate_data(self, self._coded(X), dtype=np.float64, reset=False)
-        return np.asarray(checked @ self._coef + self._intercept)
+        rows = checked_rows(self, self._coded(X), reset=False)
+        return np.asarray(rows @ self._coef + self._intercept)
 
     def _rows(self) -> list[tuple[str, float]]:
         rows = list(zip(self._names(), map(float, self._coef), strict=True))
@@ -69,10 +70,7 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
 
     def _fitted(self, X: object, y: object, others: dict[str, object], **settings: object) -> Self:
         refuse_fit_arguments(others)
-        rows, responses = validate_data(
-            self, self._coded(X), y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
-        )
-        column = np.asarray(responses, dtype=np.float64)
+        rows, column = checked_pair(self, self._coded(X), y)
         units = self._response_units()
         self._fit_coef(rows, units.apply(column[:, None])[:, 0] if units else column, units, **settings)
         self.coef_, self.intercept_ = self._coef, float(self._intercept)
@@ -83,6 +81,11 @@ class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
 
     def predict(self, X: object) -> FloatArray:
         return self._predictor(X)
+
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
+        """Return R² of the predictions for these rows, which is not private."""
+        weights = plain_numbers("sample_weight", sample_weight)
+        return float(super().score(X, plain_numbers("y", y), weights))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -191,7 +194,10 @@ class DPPoissonRegressor(_PrivateRegressor):
         return np.exp(np.minimum(self._predictor(X), 700.0))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[misc]
+    classes: Sequence[Any] | None = None
+
     def __new__(cls, **given: Any) -> Self:
         """Refuse weights of classes, which scikit-learn's classifiers take."""
         if "class_weight" in given:
@@ -204,12 +210,28 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
     def _codes(self, X: object, y: object, others: dict[str, object]) -> tuple[FloatArray, FloatArray]:
         """Return checked rows and the labels as 0 … K − 1."""
         refuse_fit_arguments(others)
-        rows, labels = validate_data(self, self._coded(X), y, dtype=np.float64, ensure_min_samples=2)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) == 1:
-            raise InputError("Classification needs y to hold two labels or more, got only one class")
-        return rows, codes.astype(np.float64)
+        rows, labels = checked_pair(self, self._coded(X), y, labels=True)
+        self.classes_, codes = codes_of(labels, self.classes)
+        if self.classes is None:
+            warnings.warn(
+                "the labels that occur in y are published as they are, also a label of one person; pass "
+                "classes= with all labels there can be",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+        return rows, codes
+
+    def predict_log_proba(self, X: object) -> FloatArray:
+        """Return the logarithms of the probabilities of each label, (n, K)."""
+        predictor = self._predictor(X)
+        if predictor.ndim == 1:
+            predictor = np.column_stack([np.zeros(len(predictor)), predictor])
+        return np.asarray(scipy.special.log_softmax(predictor, axis=1))
+
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
+        """Return the share of rows with the right label, which is not private."""
+        labels, weights = labels_of(y), plain_numbers("sample_weight", sample_weight)
+        return float(np.average(labels == self.predict(X), weights=weights))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -227,6 +249,8 @@ class DPLogisticRegression(_PrivateClassifier):
     fit_intercept : bool, default True
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    classes : sequence, optional
+        All labels that there can be, which is public; without it those that occur are published.
     levels : dict of str to sequence, optional
         Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
     interval : float or None
@@ -238,7 +262,7 @@ class DPLogisticRegression(_PrivateClassifier):
     _family = "logistic"
 
     def fit(self, X: object, y: object, **others: object) -> Self:
-        """Fit to X (n, d) and two labels y (n,), which are public."""
+        """Fit to X (n, d) and two labels y (n,)."""
         rows, codes = self._codes(X, y, others)
         if len(self.classes_) != 2:
             raise InputError(
@@ -279,6 +303,8 @@ class DPMultinomialRegression(_PrivateClassifier):
     fit_intercept : bool, default True
     bounds, center, scale
         Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
+    classes : sequence, optional
+        All labels that there can be, which is public; without it those that occur are published.
     levels : dict of str to sequence, optional
         Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
     random_state : int, Generator or None
@@ -293,7 +319,7 @@ class DPMultinomialRegression(_PrivateClassifier):
     _estimator = "preconditioned_glm"
 
     def fit(self, X: object, y: object, **others: object) -> Self:
-        """Fit to X (n, d) and labels y (n,), which are public."""
+        """Fit to X (n, d) and labels y (n,)."""
         rows, codes = self._codes(X, y, others)
         self._fit_coef(rows, codes, family="multinomial", n_classes=len(self.classes_))
         self.coef_ = self._coef.T
@@ -338,7 +364,7 @@ class _ClippedMean(_PrivateMean, UnitModel):
     def fit(self, X: object, y: object = None, **others: object) -> Self:
         """Fit to X (n, d); y is ignored."""
         refuse_fit_arguments(others)
-        rows = validate_data(self, self._coded(X), dtype=np.float64)
+        rows = checked_rows(self, self._coded(X))
         units = self._units_of(rows)
         answer = self._released(units.apply(rows), None).estimate
         if (abs(answer) > _NEAR * self.value_bound).any():
@@ -404,7 +430,7 @@ class DPBoundedMean(_PrivateMean):
     def fit(self, X: object, y: object = None, **others: object) -> Self:
         """Fit to X (n, d); y is ignored."""
         refuse_fit_arguments(others)
-        self.mean_ = self._released(validate_data(self, X, dtype=np.float64), None).estimate
+        self.mean_ = self._released(checked_rows(self, X), None).estimate
         return self
 
 

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from dpalgos.declared_units import unit_of_bounds
 from dpalgos.errors import InputError
+from dpalgos.sklearn.checked import checked_rows, plain_numbers
 from dpalgos.typing import FloatArray
 
 
@@ -50,7 +52,7 @@ def stated_units(
     centered: bool = True,
     columns: Sequence[str] | None = None,
 ) -> Units:
-    """Check units of d columns, given as center and scale or as bounds, which become −1 and 1.
+    """Check units of d columns, given as center and scale or as bounds, which become −2 and 2.
 
     Each is given for all columns, by position, or by the names of ``columns`` as a dictionary. ``prefix`` is
     that of the arguments' names in messages; where not ``centered``, 0 must stay 0.
@@ -72,9 +74,9 @@ def stated_units(
         lower, upper = _constants(named[0], bounds[0], d), _constants(named[0], bounds[1], d)
         if not (lower < upper).all():
             raise InputError(f"{named[0]} must have lower < upper in every column, got {bounds!r}")
-        if not centered:
-            return Units(np.zeros(d), np.maximum(abs(lower), abs(upper)), lower, upper)
-        return Units((lower + upper) / 2, (upper - lower) / 2, lower, upper)
+        ends = (lower, upper) if centered else (-np.maximum(-lower, upper), np.maximum(-lower, upper))
+        center, scale = zip(*map(unit_of_bounds, *ends), strict=True)
+        return Units(np.array(center), np.array(scale), lower, upper)
     if center is not None and not centered:
         raise InputError(f"{named[1]} needs an intercept, got fit_intercept=False; leave it out")
     middle = _constants(named[1], 0.0 if center is None else center, d)
@@ -121,12 +123,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         Public constants, for all columns, by position, or by name (``{"age": 50, …}``); 0 and 1 if left out.
     bounds : (lower, upper) or dict, optional
         In place of the two: public ends of each column's range, one for all, one for each, or by name
-        (``{"age": (18, 90), …}``). Entries beyond are clipped; the range becomes −1 to 1.
+        (``{"age": (18, 90), …}``). Entries beyond are clipped; the range becomes −2 to 2.
 
     Examples
     --------
     >>> PublicScaler(bounds=([0, 0], [100, 1e5])).fit_transform([[50.0, 2e5]])
-    array([[0., 1.]])
+    array([[0., 2.]])
     """
 
     center: object = None
@@ -135,7 +137,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     def fit(self, X: object, y: object = None) -> "PublicScaler":
         """Check the constants against the number of columns; y is ignored."""
-        columns = validate_data(self, X, dtype=np.float64)
+        columns = checked_rows(self, X)
         self._units = stated_units(
             columns.shape[1],
             GivenUnits(self.center, self.scale, self.bounds),
@@ -146,12 +148,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def transform(self, X: object) -> FloatArray:
         """Return X (n, d) in the units."""
         check_is_fitted(self, "_units")
-        return self._units.apply(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._units.apply(checked_rows(self, X, reset=False))
 
     def inverse_transform(self, X: object) -> FloatArray:
         """Return columns in the units, (n, d), as they were but for clipping."""
         check_is_fitted(self, "_units")
-        return self._units.undo(np.asarray(X, dtype=np.float64))
+        return self._units.undo(plain_numbers("X", X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -75,7 +75,8 @@ def advise(
 def _introduction(spec: "StudySpec") -> Iterator[str]:
     guesses = spec.guesses
     yield f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read"
-    yield "what to expect of made-up tables that are as plausible as what is stated, with a 90 % range"
+    yield "what to expect of made-up tables that are as plausible as what is stated, with a range of most"
+    yield "real tables have rows far out, nearly equal columns and curves: some errors lie above their range"
     if not guesses.model_fields_set:
         yield "nothing is stated under [guesses] in the study file"
     else:

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import AsJson, whole_number
+from flows.cli.options import AsJson, Plugins, use_plugins, whole_number
 from tasks.run_options import MAX_TRIALS
 
 _TRIALS, _FOREIGN_TRIALS = 100_000, 10_000  # the second run one after the other, on a dozen pairs of tables
 _HARDENED_TRIALS = 2000  # one after the other, too
 # What has no meaning, by what is audited.
-_SHAPE = {"rows": "--rows", "columns": "--columns", "bound": "--bound", "label": "--label"}
+_SHAPE = {"rows": "--rows", "columns": "--columns", "bound": "--bound", "label": "--label", "mu": "--mu"}
 _OTHERS = {
     "an estimator": _SHAPE,
     "a mechanism by --callable": {"interval": "--interval", "param": "--param", "hardened": "--hardened"},
@@ -60,6 +60,11 @@ def audit(
         int, typer.Option(parser=whole_number(1), help="Columns of that table; responses come last.")
     ] = 2,
     bound: Annotated[float, typer.Option(help="The numbers of that table lie within ± this.")] = 1.0,
+    mu: Annotated[
+        float | None,
+        typer.Option(help="μ of Gaussian DP that a foreign mechanism claims; then ε follows from it."),
+    ] = None,
+    plugins: Plugins = None,
     label: Annotated[bool, typer.Option("--label", help="The last column of that table is 0 or 1.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -69,6 +74,7 @@ def audit(
     """
     from tasks.errors import SpecError
 
+    use_plugins(plugins or [])
     if (estimator is None) == (foreign is None):
         raise SpecError("audit needs an estimator, or --callable MODULE:FUNCTION, and not both")
     how = "an estimator" if foreign is None else "a mechanism by --callable"
@@ -86,6 +92,12 @@ def audit(
     else:
         table = {"n_rows": rows, "n_columns": columns, "bound": bound, "label": label}
         options = {**claim, "seed": seed, "n_trials": trials or _FOREIGN_TRIALS}
+        if mu is not None:
+            from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+
+            if not mu > 0 or not delta:
+                raise SpecError(f"--mu must be positive, with a --delta above 0, got {mu:g} and {delta:g}")
+            options |= {"mu": mu, "epsilon": gaussian_epsilon(delta, mu)}
         violated = _audit_foreign(foreign, table, options, as_json)
     if violated:
         raise typer.Exit(1)
@@ -155,9 +167,10 @@ def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any], as
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     else:
+        of_mu = f"μ ≥ {result.mu_lower_bound:.4f}, claimed μ = {result.mu:g}, " if "mu" in options else ""
         typer.echo(
             f"{name}: audited ε ≥ {result.epsilon_lower_bound:.4f}, claimed ε = {options['epsilon']:g} at "
-            f"δ = {options['delta']:g}, {result.n_trials:,} trials, by "
+            f"δ = {options['delta']:g}, {of_mu}{result.n_trials:,} trials, by "
             f"{result.distinguisher} ({result.pair}): {result.verdict}"
         )
     return result.violated

@@ -140,16 +140,25 @@ def check(
     file: Annotated[Path, typer.Argument(help="A study file or a release file.")],
 ) -> None:
     """List all that is missing or wrong in a study or release file, in one go; reads no row."""
+    from data.tables.declared import cut_codes
     from tasks.errors import SpecError
     from tasks.release.request import checked_request
     from tasks.study.study_file import checked_study, read_toml
 
     content = read_toml(file)[1]
     is_release = "dataset" in content and "panels" not in content
-    faults = checked_request(file)[2] if is_release else checked_study(file)[1]
+    study, faults = checked_request(file)[1:] if is_release else checked_study(file)
     if faults:
         raise SpecError("\n  ".join([f"{file}: {len(faults)} to mend", *faults]))
     typer.echo(f"{file}: nothing is missing or wrong, as far as can be told without reading a row")
+    declared = (
+        [column.declared for column in study.analyst_table.columns] if study and study.analyst_table else []
+    )
+    if codes := "; ".join(f"{column.name}: {found}" for column in declared if (found := cut_codes(column))):
+        typer.echo(
+            f"codes for missing cells? common ones lie beyond the bounds of {codes}; where the codebook has "
+            'them, write e.g. missing = ["99"] below the column'
+        )
     if not is_release:
         typer.echo(f"for the owner alone, spellings, gaps and bounds in the rows: dpcost show-private {file}")
 
@@ -174,7 +183,7 @@ def show_private(
         raise SpecError(f"STUDY must be a study file with its own [data], got {str(study)!r}")
     columns = [column.declared for column in table.columns if column.declared.derived is None]
     lines = ["PRIVATE, for the owner of the file alone: no release, not for publication"]
-    for name, texts in undeclared_cells(Path(table.path), columns).items():
+    for name, texts in undeclared_cells(Path(table.path), columns, table.marks).items():
         more = f", and {len(texts) - _MOST_TEXTS} more" * (len(texts) > _MOST_TEXTS)
         lines.append(f"{name}: {', '.join(texts[:_MOST_TEXTS])}{more}")
     typer.echo("\n".join(lines if lines[1:] else [f"{study}: every cell of the file is declared"]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from data.store.output_files import output_files
+from data.store.output_files import check_outputs
 from flows.cli.declarations import (
     combined,
     corrected,
@@ -27,14 +27,7 @@ FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
 _TEMPLATES = Path(__file__).parent / "templates"
-# By words of a column's name: what is no covariate, and what is often a positive amount of money.
-_IDS = {"id", "ids", "uuid", "guid", "key", "index", "rownames", "unnamed", "ssn", "email", "phone", "name"}
-_DATES = {"date", "datetime", "timestamp", "time", "dob", "birthday", "birthdate"}
-_MONEY = {
-    *("income", "wage", "wages", "salary", "pay", "earnings", "revenue", "sales", "profit", "wealth"),
-    *("price", "cost", "costs", "charge", "charges", "fee", "rent", "spending", "expenditure", "amount"),
-    *("value", "invest", "capital", "loan", "debt"),
-}
+_WIDE = 10  # an upper bound beyond it leaves room for a long tail, of costs and times, say
 _EPSILON = 0.5  # the headline's in the template
 
 
@@ -94,6 +87,10 @@ def init(
             help="Public CSV file: name, lower, upper, levels (male;female); fills the declarations."
         ),
     ] = None,
+    decimal: Annotated[str, typer.Option(help="The decimal mark of numbers in a CSV file: . or ,")] = "",
+    thousands: Annotated[
+        str, typer.Option(help="The mark between thousands in a CSV file: . , ' or a blank.")
+    ] = "",
     force: Annotated[
         bool,
         typer.Option(
@@ -102,63 +99,72 @@ def init(
     ] = False,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
+    from data.dataset import Marks
     from data.ledger import open_ledger
     from data.store.folders import home
     from data.tables.declared import count_users, table_schema
-    from dpalgos.formula.terms import terms_of
+    from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
-    from tasks.release.table import known_as
+    from tasks.release.rows import known_as
 
     files = _files(name, force=force)
-    schema, rows = table_schema(data)
+    marks = Marks(decimal, thousands)
+    if decimal not in ("", ".", ",") or thousands not in {"", ".", ",", "'", " "} - {decimal or "."}:
+        raise SpecError(
+            f"--decimal must be . or , and --thousands another of . , ' or a blank, got {decimal!r} and "
+            f"{thousands!r}; say how the file writes numbers"
+        )
+    schema, rows = table_schema(data, marks)
     if formula:
         response, named = _of_formula(formula, schema, response, user_id)
         schema = {column: kind for column, kind in schema.items() if column in (*named, response, user_id)}
     chosen = _model(schema, response, family, user_id, sparsity)
-    users = count_users(data, user_id) if user_id else None
+    users = count_users(data, user_id, marks) if user_id else None
     for number, unit in ((rows, "rows"), (users, "users")):
         if number is not None and number < FEWEST_ROWS:
             raise SpecError(f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
-    used, left_out = _columns(data, schema, response, user_id)
+    used = _columns(data, schema, response, user_id, formula)
     before, of_data = declared_before(files[0], response) if force else ({}, {})
     label = of_a_label(response) if _is_label(schema, response, family) else {}
     declared = combined(label, corrected(before, from_codebook(codebook) if codebook else {}))
     known = known_as(open_ledger(home()), data)
-    terms = terms_of(formula, list(schema)) if formula else None
+    reading = read_formula(formula, schema) if formula else None
     facts = {
         **_facts_of_model(chosen, rows, users, sum(column != response for column in used)),
-        **_facts_of_columns(schema, used, left_out, declared, response),
+        **_facts_of_columns(schema, used, declared, response),
         "name": name,
         "file": data.name,
         "path": str(data),
         "user_id": toml(user_id) if user_id else "",
         "sparsity": sparsity,
         "formula": toml(formula) if formula else "",
-        "offset": terms.offset if terms else "",
+        "offset": reading.names.used(reading.offset) if reading else (),
         "of_data": of_data,
         "ledger_name": known or name,
-        "wants_means": bool(_words(response) & _MONEY)
-        and "transform" not in declared.get(response, {})
-        and (terms is None or terms.response.strip("`") == response),  # not its logarithm
+        "may_be_skewed": _may_be_skewed(declared.get(response, {}))
+        and (reading is None or reading.response in reading.names.columns),  # not its logarithm
+        "decimal": decimal,
+        "thousands": thousands,
         "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
-    with output_files("init", files, inputs=[data, *([codebook] if codebook else [])], force=force):
-        _write(files, facts)
-    typer.echo("\n".join(_told(facts, files, left_out, known, len(schema))))
+    check_outputs(files, inputs=[data, *([codebook] if codebook else [])], force=force)
+    _write(files, facts)
+    typer.echo("\n".join(_told(facts, files, known, len(schema))))
 
 
-def _told(
-    facts: Mapping[str, Any], files: Sequence[Path], left_out: Mapping[str, str], known: str, n_columns: int
-) -> Iterator[str]:
-    """Yield what was read, what was left out, and what comes next."""
-    if left_out:
-        listed = ", ".join(f"{column} ({reason})" for column, reason in left_out.items())
-        yield f"left out by their names, as comments: {listed}"
+def _may_be_skewed(declared: Mapping[str, str]) -> bool:
+    """Whether a response may have a long tail: as far as is declared it begins at zero and reaches far."""
+    if "transform" in declared:
+        return False
+    lower, upper = (from_toml(declared[key]) if key in declared else None for key in ("lower", "upper"))
+    return lower in (None, 0) and (upper is None or upper > _WIDE)
+
+
+def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns: int) -> Iterator[str]:
+    """Yield what was read, and what comes next."""
     if facts["of_whole_numbers"]:
         name = facts["of_whole_numbers"]
         yield f"{name} holds whole numbers: of labels 0 and 1 take --family logistic, of counts poisson"
-    if "an id" in left_out.values() and not facts["user_id"]:
-        yield "several rows of one person? protect people: --user-id COLUMN, under another NAME"
     if known and known != facts["name"]:
         yield (
             f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
@@ -191,25 +197,17 @@ def _files(name: str, *, force: bool) -> list[Path]:
 
 
 def _columns(
-    data: Path, schema: Mapping[str, str], response: str, user_id: str
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return response and covariates with their types, and what is left out by its name with the reason."""
+    data: Path, schema: Mapping[str, str], response: str, user_id: str, formula: str
+) -> dict[str, str]:
+    """Return response and covariates with their types: all with values but users' ids and an index."""
+    from data.tables.reading import UNNAMED
     from tasks.errors import SpecError
 
-    present = {column: kind for column, kind in schema.items() if kind != "empty" and column != user_id}
-    left_out = {
-        column: reason
-        for column, kind in present.items()
-        if column != response and (reason := _no_covariate(column, kind))
-    }
-    used = {column: kind for column, kind in present.items() if column not in left_out}
+    unused = {user_id, *([UNNAMED] if response != UNNAMED and not formula else [])}
+    used = {column: kind for column, kind in schema.items() if kind != "empty" and column not in unused}
     if not used.keys() - {response}:
-        raise SpecError(
-            f"{data} has no column with values next to the response"
-            + f" but {', '.join(f'{name} ({why})' for name, why in left_out.items())}" * bool(left_out)
-            + "; bring at least one, or rename those that are meant"
-        )
-    return used, left_out
+        raise SpecError(f"{data} has no column with values next to the response; bring at least one")
+    return used
 
 
 def _facts_of_model(chosen: str, rows: int, users: int | None, n_covariates: int) -> dict[str, Any]:
@@ -234,21 +232,26 @@ def _facts_of_model(chosen: str, rows: int, users: int | None, n_covariates: int
 def _facts_of_columns(
     schema: Mapping[str, str],
     used: Mapping[str, str],
-    left_out: Mapping[str, str],
     declared: Mapping[str, Any],
     response: str,
 ) -> dict[str, Any]:
+    from data.dataset import DeclaredColumn
+    from data.tables.declared import cut_codes
     from tasks.problems.file_units import AT_CENTERS
 
+    codes = {
+        toml(name): cut_codes(
+            DeclaredColumn(name=name, lower=from_toml(known["lower"]), upper=from_toml(known["upper"]))
+        )
+        for name, known in declared.items()
+        if {"lower", "upper"} <= set(known) and "missing" not in known
+    }
     covariates = {toml(column): kind for column, kind in used.items() if column != response}
     return {
         "response": toml(response) if response else "",
         "empty": [toml(column) for column, kind in schema.items() if kind == "empty"],
-        "proposed": [(toml(column), schema[column], reason) for column, reason in left_out.items()],
-        "columns": [
-            (toml(column), kind, bool(_words(column) & _MONEY), declared.get(column, {}))
-            for column, kind in used.items()
-        ],
+        "columns": [(toml(column), kind, declared.get(column, {})) for column, kind in used.items()],
+        "codes": codes,
         "covariates": list(covariates),
         "numbers": [column for column, kind in covariates.items() if kind != "text"],
         "texts": [column for column, kind in covariates.items() if kind == "text"],
@@ -284,35 +287,21 @@ def _of_formula(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the response's column and the covariates' columns; refuse one that is not in the file."""
     from dpalgos import InputError
-    from dpalgos.formula.terms import columns_named
+    from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
 
     if response:
         raise SpecError(f"--formula names the response itself, got --response {response}; leave it out")
     try:
-        left, right = columns_named(formula, [name for name in schema if name != user_id])
+        reading = read_formula(formula, [name for name in schema if name != user_id])
     except InputError as error:
         raise SpecError(f"--{error}") from None
-    if len(left) != 1:
+    if len(reading.left) != 1:
         raise SpecError(f"--formula must have one column on its left, got {formula!r}")
-    for name in (*left, *right):
+    for name in (*reading.left, *reading.right):
         if name not in schema:
             raise SpecError(f"--formula names {name!r}, which is no column of the file; correct it")
-    return left[0], right
-
-
-def _words(column: str) -> set[str]:
-    """Return the words of a column's name: "patientId", "Unnamed: 0" and "order_date" have two each."""
-    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", column)}
-
-
-def _no_covariate(column: str, kind: str) -> str:
-    """Say why a column is proposed to be left out, by its name and type alone; "" if it is not."""
-    words = _words(column)
-    if words & _IDS and kind != "number":
-        return "an id"
-    dates = _DATES if kind == "text" else _DATES - {"time"}  # a time in numbers may be a duration
-    return "a date" if words & dates else ""
+    return reading.left[0], reading.right
 
 
 def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, sparsity: int | None) -> str:
@@ -353,7 +342,6 @@ def _units(facts: Mapping[str, Any]) -> str:
     """Say whose units matter at the headline's ε; of categories, not known yet, a column counts once."""
     from dpalgos import get_estimator
     from dpalgos.api import build_params
-    from dpalgos.formula.expressions import columns_of
     from tasks.advice.units import units_sentence
 
     if facts["release"] not in ("preconditioned_regression", "preconditioned_glm"):
@@ -363,8 +351,7 @@ def _units(facts: Mapping[str, Any]) -> str:
     keywords |= {"family": family} if family else {}
     keywords |= {"n_classes": 2} if family == "multinomial" else {}
     params = build_params(get_estimator(facts["release"]), keywords)
-    offset = columns_of(facts["offset"]) if facts["offset"] else ()
-    numbers = [name for name in map(from_toml, facts["numbers"]) if name not in offset]
+    numbers = [name for name in map(from_toml, facts["numbers"]) if name not in facts["offset"]]
     response = from_toml(facts["response"]) if facts["response"] and not family else ""
     return units_sentence(params, rows, len(facts["covariates"]) + 1, numbers, response)
 

@@ -36,7 +36,7 @@ def ledger_open(
     """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
     from data.errors import ContentRefused
     from data.ledger import open_ledger
-    from tasks.release.table import known_as
+    from tasks.release.rows import known_as
 
     file = data or _file_of(Path(f"{name}.toml"))
     known = known_as(open_ledger(home()), file) if file else ""
@@ -68,7 +68,7 @@ def ledger_show(name: Annotated[str | None, typer.Argument()] = None, as_json: A
     ledger = open_ledger(home())
     rows: list[dict[str, Any]] = []
     for row in ledger.show(name):
-        charges = ledger.charges(row["name"])
+        charges = ledger.account(row["name"]).charges
         spent = spent_epsilon(charges, row["delta"])
         facts = {"unit": charged_unit(charges), "note": why_another(charges, row["delta"])}
         rows.append({**row, "epsilon_spent": spent, **facts})

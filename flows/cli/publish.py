@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import REPORTS, atomic_write, home
-from data.store.output_files import claim_report, files_named_by, output_files
+from data.store.output_files import check_outputs, claim_report, files_named_by
 from flows.cli import options as given
 from flows.cli.options import whole_number
 from flows.progress import say
@@ -78,16 +78,17 @@ def figure(
         format=form,  # type: ignore[arg-type]
         width=width,
     )
-    inputs = [folder, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
-    with output_files("figure", [path, data_path], inputs=inputs, force=force):
-        try:
-            drawn, data = draw_figure(results, page, choice)
-        except FigureError as error:
-            raise SpecError(str(error)) from None
-        if page.warning:
-            say(f"note: {page.warning}")
-        atomic_write(path, drawn)
-        atomic_write(data_path, data)
+    stored = [folder / "results.parquet", folder / "manifest.json"]
+    inputs = [*stored, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
+    check_outputs([path, data_path], inputs=inputs, force=force)
+    try:
+        drawn, data = draw_figure(results, page, choice)
+    except FigureError as error:
+        raise SpecError(str(error)) from None
+    if page.warning:
+        say(f"note: {page.warning}")
+    atomic_write(path, drawn)
+    atomic_write(data_path, data)
     typer.echo(f"{path}, {data_path}")
 
 
@@ -113,17 +114,23 @@ def table(
         Path | None,
         typer.Option(help="File: .txt, .md, .csv, .tex, .html or .docx; the terminal by default."),
     ] = None,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Print a paragraph for a methods section instead.")
+    ] = False,
     force: given.Force = False,
 ) -> None:
     """Set the coefficients of releases into a table for publication, several side by side."""
-    from tasks.report.coefficients import read_record, table_format, text_of, write_table
+    from tasks.report.coefficients import NO_METHODS, read_record, table_format, text_of, write_table
 
     if out:
         table_format(out, "--out")
-    with output_files("table", [out], inputs=records, force=force):
-        contents = [read_record(record) for record in records]
-        if out:
-            write_table(contents, out)
+    check_outputs([out], inputs=records, force=force)
+    contents = [read_record(record) for record in records]
+    if methods:
+        typer.echo("\n\n".join(each["release"].get("methods", NO_METHODS) for each in contents))
+        return
+    if out:
+        write_table(contents, out)
     typer.echo(str(out) if out else text_of(contents), nl=bool(out))
 
 
@@ -154,21 +161,19 @@ def league(
     folder = Path(out or REPORTS).resolve()
     check_index(folder)
     claim_report(folder / NAME)
-    with output_files("league", [folder / NAME / "results.json"], inputs=merge or (), force=True):
-        if merge:
-            results = merged([read_league(path) for path in merge])
-            command = shlex.join(
-                ["dpcost", "league", *(part for path in merge for part in ("--merge", str(path)))]
-            )
-        else:
-            chosen, names = _chosen(method, table)
-            results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed)
-            parts = [part for each in method or () for part in ("--method", each)]
-            parts += [part for each in table or () for part in ("--table", each)]
-            command = shlex.join(
-                ["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", str(seed)]
-            )
-        page = _written(results, folder, command)
+    check_outputs([folder / NAME / "results.json"], inputs=merge or (), force=True)
+    if merge:
+        results = merged([read_league(path) for path in merge])
+        command = shlex.join(
+            ["dpcost", "league", *(part for path in merge for part in ("--merge", str(path)))]
+        )
+    else:
+        chosen, names = _chosen(method, table)
+        results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed)
+        parts = [part for each in method or () for part in ("--method", each)]
+        parts += [part for each in table or () for part in ("--table", each)]
+        command = shlex.join(["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", str(seed)])
+    page = _written(results, folder, command)
     typer.echo(str(page))
 
 

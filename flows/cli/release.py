@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from data.store.folders import home
-from data.store.output_files import files_named_by, output_files
+from data.store.output_files import check_outputs, files_named_by
 from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tasks.release.plan import PlannedRelease
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
+_MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
 
 
 def release(
@@ -40,7 +41,8 @@ def release(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Without a question, for scripts.")] = False,
     none_expected: Annotated[
-        bool, typer.Option("--none-expected", help="Also if no coefficient is expected to have an interval.")
+        bool,
+        typer.Option("--none-expected", help="Also if it is likely that no coefficient has an interval."),
     ] = False,
     record: Annotated[
         Path | None, typer.Option(help="Folder for release.json and release.html: what was done, to publish.")
@@ -66,7 +68,7 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.progress import counter
-    from tasks.release.record import FILES, record_of, write_record
+    from tasks.release.record import FILES, record_of, shown_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
@@ -77,10 +79,8 @@ def release(
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
     inputs = [data, *files_named_by(config)]
-    with (
-        output_files("release", files, inputs=inputs, force=force),
-        _workers_for(engine, workers, source),
-    ):
+    check_outputs(files, inputs=inputs, force=force)
+    with _workers_for(engine, workers, source):
         released = release_one(
             open_ledger(home()),
             read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval),
@@ -96,7 +96,7 @@ def release(
             write_record(record_of(released), record)
         for each in table or ():
             write_table([record_of(released)], each)
-    shown = released.to_dict()
+    shown = shown_of(released)
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
 
 
@@ -119,9 +119,11 @@ def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
     for name, title in (("r_squared", "R²"), ("residual_std", "residual standard deviation")):
         if fit := shown["fit"]:
             yield f"{title}: {fit[name]:.4g}, from {fit[f'{name}_low']:.4g} to {fit[f'{name}_high']:.4g}"
+    if shown["fit_note"]:
+        yield f"There is {shown['fit_note']}."
     if shown["public_shape"] is not None:
         yield f"the shape of the public rows was {'' if shown['public_shape'] else 'not '}used"
-    yield f"{shown['n']:,} {shown['unit']}s. {shown['missing_cells']}"
+    yield f"{shown['n']:,} {shown['unit']}s. {shown['preparation']}"
     how = "the stored answer to this request, at no cost" if shown["replayed"] else "drawn now and charged"
     yield f"\n({shown['epsilon']:g}, {shown['delta']:g})-differentially private; {how}"
     yield str(shown["risk"]["sentence"])
@@ -174,7 +176,7 @@ def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> No
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.progress import say
-    from tasks.advice.releases import AskedRelease, forecast_release, what_would_help
+    from tasks.advice.releases import AskedRelease, chance_of_none, forecast_release, what_would_help
     from tasks.errors import SpecError
 
     request = plan.request
@@ -187,17 +189,20 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         columns=request.config.columns.x,
     )
     foreseen = forecast_release(request.study, asked)
+    none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else chance_of_none(request.study, asked)
     say("\n".join(_forecast_lines(foreseen, plan)))
+    say(f"chance that no coefficient has an interval, on made-up tables: {none:.0%}")
     if foreseen.signs[0] < 1:
         tried = what_would_help(request.study, asked).items()
         if helps := [f"  {what}: {_signs(each)}" for what, each in tried if each.signs[0] >= 1]:
             say("\n".join(["little to learn; signs that made-up tables tell with more:", *helps]))
         else:
             say("little to learn; nor with four times the rows or epsilon")
-    if all(map(math.isnan, foreseen.half_widths)) and not none_expected:
+    if none > _MOST_LIKELY_NONE and not none_expected:
         raise SpecError(
-            "nothing was charged, for no coefficient is expected to have an interval; take more epsilon, "
-            "more rows, fewer columns or no --interval, or add --none-expected to have the answer anyway"
+            f"nothing was charged, for with a chance of {none:.0%} no coefficient has an interval; take more "
+            "epsilon, more rows, fewer columns or no --interval, or add --none-expected to have the answer "
+            "anyway"
         )
     if yes:
         return
@@ -219,11 +224,17 @@ def _is_confirmed(question: str) -> bool:
 
 def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iterator[str]:
     """Yield the half-widths to expect in the units of the columns, and how many signs will be known."""
-    factors = dict(zip(plan.rows.units.names, plan.rows.units.factor, strict=True))
+    import numpy as np
+
+    from dpalgos.coefficients import covered
+
+    widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
+    names, widths = plan.rows.units.half_widths(foreseen.names, widths)
     yield "expected from public declarations, on made-up tables:"
+    if target := str(getattr(plan.drawing.params, "interval_target", "")):
+        yield covered(target, str(plan.keywords.get("family", "")))
     is_sure = bool(plan.request.study and plan.request.study.guesses.std)
-    for name, half_width, ends in zip(foreseen.names, foreseen.half_widths, foreseen.ends.T, strict=True):
-        low, expected, high = (each * factors.get(name, 1.0) for each in (ends[0], half_width, ends[1]))
+    for name, (low, expected, high) in zip(names, widths.T, strict=True):
         text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:

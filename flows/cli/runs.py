@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import REPORTS, atomic_write, home
-from data.store.output_files import output_files
+from data.store.output_files import check_outputs
 from flows.cli import options as given
 from flows.progress import say
 from tasks.run_options import DAYS, TASKS, RunOptions
@@ -48,10 +48,13 @@ def plan(
     offline: given.Offline = False,
 ) -> None:
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
-    from flows.studies.plan import described, plan_study
+    from flows.studies.find_study import SCORECARD, with_evidence
+    from flows.studies.plan import described, plan_study, together
 
     options = RunOptions(profile=profile, reps=reps, workers=workers, offline=offline)
-    planned = plan_study(study, options)
+    studies = [name for name in with_evidence([study]) if name != SCORECARD]
+    plans = [plan_study(name, options) for name in studies]
+    planned = plans[0] if study in studies else together(study, plans)
     typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
 
 
@@ -157,11 +160,11 @@ def compare(
         raise SpecError(
             "runs must be at least two, got one; pass e.g. reports/out/housing and another folder"
         )
-    with output_files("compare", [page], inputs=map(report_of, runs), force=force):
-        differences = compare_runs(runs)
-        if page is not None:
-            atomic_write(page, comparison_page(runs))
-            say(f"{page} shows them")
+    check_outputs([page], inputs=map(report_of, runs), force=force)
+    differences = compare_runs(runs)
+    if page is not None:
+        atomic_write(page, comparison_page(runs))
+        say(f"{page} shows them")
     if as_json:
         typer.echo(json.dumps(differences[0] if len(differences) == 1 else differences, indent=1))
         return

@@ -22,7 +22,7 @@ from flows.progress import say
 from tasks.errors import SpecError
 
 EPSILONS = (1.0, 0.1, 10.0, 0.5, 3.0)  # in this order, if time is short
-QUICK, QUICK_REPETITIONS, REPETITIONS = 0.1, 20, 5  # quick: fits of less than so many seconds
+REPETITIONS = 10  # of every fit: a number that hung on seconds would hang on what else the machine does
 AUDIT: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5}
 _AUDIT_ROWS, _AUDIT_SHARE, _LEAST_TRIALS = 10, 0.4, 100  # the share: of a method's time
 _ATTACKED = "opposite corners"  # the pairs that are farthest apart, among rows of each kind
@@ -103,10 +103,10 @@ class MethodRun:
         }
 
     def _measured(self, worker: Worker, entry: ScaledTable, epsilon: float, left: float) -> Row | None:
-        """Return the mean error of 20 quick fits or 5 others, or of what time allows; None of none."""
+        """Return the mean error of ten fits, or of what time allows; None of none."""
         errors: list[float] = []
         seconds: list[float] = []
-        while len(errors) < (QUICK_REPETITIONS if max(seconds, default=0.0) < QUICK else REPETITIONS):
+        while len(errors) < REPETITIONS:
             repetition = len(errors)
             answer = self._fitted(worker, entry, epsilon, repetition, left - sum(seconds))
             if answer is None or "error" in answer:

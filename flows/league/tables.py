@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from data.store.folders import atomic_write, mirror_from_environment
+from dpalgos.declared_units import unit_of_bounds
 from flows.league.environments import interpreter
 from tasks.errors import SpecError
 
@@ -105,7 +106,7 @@ def _in_units(column: pd.Series, told: list[Any]) -> tuple[np.ndarray, np.ndarra
         values = np.stack([2.0 * (text == each) - 1 for each in told[1:]], axis=1)
         return values, -np.ones(len(told) - 1), np.ones(len(told) - 1)
     low, high = told[:2]
-    center, scale = told[2:] if len(told) == 4 else ((low + high) / 2, (high - low) / 4)
+    center, scale = told[2:] if len(told) == 4 else unit_of_bounds(low, high)
     ends = (np.array([low, high]) - center) / scale
     return (np.clip(column.to_numpy(float), low, high)[:, None] - center) / scale, ends[:1], ends[1:]
 

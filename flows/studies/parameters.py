@@ -12,7 +12,7 @@ from prefect import runtime
 from pydantic import Field
 
 from data.datasets import load_registry
-from data.store.folders import REPORTS, home, private_folder
+from data.store.folders import REPORTS, closed_folder, home
 from flows.local_server import from_server
 from flows.progress import say
 from flows.studies.find_study import SCORECARD, study_names
@@ -83,7 +83,7 @@ def report_folder(spec: StudySpec, options: RunOptions) -> Path:
     if reports != folder:
         say(f"note: {folder} has a richer report of {spec.name}; this one goes to {reports}")
     if spec.analyst_table is not None:
-        private_folder(reports / spec.name)
+        closed_folder(reports / spec.name)
     clear_leftovers(home(), reports)
     return reports / spec.name
 

@@ -46,6 +46,16 @@ def plan_study(study: str, options: RunOptions) -> dict[str, Any]:
     }
 
 
+def together(name: str, plans: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the plan of several studies that run at once as that of one, whose parts they are."""
+    totals = {key: sum(plan[key] for plan in plans) for key in ("blocks", "core_seconds", "seconds")}
+    parts = [
+        {**each, "panel": f"{plan['study']}, {each['panel']}"} for plan in plans for each in plan["panels"]
+    ]
+    most = max(plan["bytes"] for plan in plans)
+    return {**plans[0], "study": name, **totals, "bytes": most, "panels": parts}
+
+
 def described(plan: dict[str, Any]) -> str:
     first = (
         f"{plan['study']} at profile {plan['profile']}: {plan['blocks']} blocks, about "

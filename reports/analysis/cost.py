@@ -95,13 +95,13 @@ def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
     error, without = point.mean, ranking.non_private[1].mean if ranking.non_private else math.nan
     chance = population_error(view, x)
     if chance is not None:
-        error, without = _about_population(view, point, chance), chance
+        error, without = _about_population(view, point, chance.mean), chance.mean
     if metric in LOGARITHMS:
         factor = math.exp((error - without) / LOGARITHMS[metric])
         deviation = _deviation_of_logarithms(ranking) / LOGARITHMS[metric]
     else:
         factor = error / without if without > 0 else math.nan
-        deviation = math.hypot(log_deviation(point, error), ranking.deviation)
+        deviation = math.hypot(log_deviation(point, error), chance.deviation if chance else ranking.deviation)
     worth = x / factor**2 if _falls_with_the_root(view, ranking) and factor > 1 else math.nan
     if worth < 2 * view.page.n_coefficients:  # of so few rows errors do not fall with the root
         worth = math.nan
@@ -117,7 +117,7 @@ def _deviation_of_logarithms(ranking: Ranking) -> float:
 def rows_for_the_same(view: View) -> str:
     """Say how many rows a private estimate needs to be as good as the headline's rows are without privacy."""
     where, m = view.headline, view.headline_size
-    if where is None or m is None or population_error(view, m) is None:
+    if where is None or m is None or (chance := population_error(view, m)) is None:
         return ""
     cost = cost_at(view, where, m)
     if cost.ranking.best is None or not cost.factor > 1:
@@ -129,7 +129,7 @@ def rows_for_the_same(view: View) -> str:
         cost.without,
         _population_errors(view, best),
         _BEYOND,
-        deviation=cost.ranking.deviation,
+        deviation=chance.deviation,
         fades_to=_SAMPLING,
     )
     return render_sentence(
@@ -176,6 +176,6 @@ def _population_errors(view: View, series: Series) -> list[Point3]:
     for point in series.points:
         chance = population_error(view, point.x) if point.answered else None
         if chance is not None:
-            error = _about_population(view, point, chance)
+            error = _about_population(view, point, chance.mean)
             found.append((point.x, error, error * log_deviation(point, error)))
     return found

@@ -1,8 +1,10 @@
 """Ranking of estimators at one size; measured error curves; the cost of privacy next to sampling error.
 
 A subsample of m of N rows, drawn without return, misses their answer by e(m) on average. Rows drawn from a
-large population miss its answer by more, s(m) = e(m) / √(1 − m/N). A private estimate of error E adds
-p = √(E² − e²): privacy's part of it, which is compared with s as an ε and as a number of rows.
+large population miss its answer by more, s(m) = e(m) / √(1 − m/N). Where m is most of N that is false, as far
+as few rows decide the answer and hardly ever are the ones left out: beyond N/4, s falls from there with the
+root of m. A private estimate of error E adds p = √(E² − e²): privacy's part of it, which is compared with s
+as an ε and as a number of rows.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ _BEYOND_EPSILON = 4.0  # how far beyond the largest ε
 _OCTAVE = math.log(2) - 1e-9
 _STEEPEST = 1.0  # no error falls faster than 1/n, which that of the noise in a mean does
 _LEAST_DEVIATION = 1e-6
+_SMALL = 0.25  # of the rows: up to which a part tells the error of rows of a large population
 
 
 @dataclass(frozen=True)
@@ -132,17 +135,38 @@ def tied_with_best(ranking: Ranking) -> tuple[Series, ...]:
     return tuple(s for s, point in ranking.private[1:] if point.mean - best.mean <= margin(point))
 
 
-def population_error(view: View, m: float) -> float | None:
+@dataclass(frozen=True)
+class PopulationError:
+    """An error without privacy about a large population, and the standard error of its logarithm."""
+
+    mean: float
+    deviation: float
+
+    @property
+    def se(self) -> float:
+        return self.mean * self.deviation
+
+
+def population_error(view: View, m: float) -> PopulationError | None:
     """Return the error of the best non-private estimate on m rows of a large population.
 
-    Of m of N rows drawn without return it is e(m) / √(1 − m/N), where e(m) is the error about all N rows.
-    None where errors are not distances to the answer of all rows.
+    It is e(k) / √(1 − k/N) √(k/m) at the largest size k below m and N/4. Its standard error counts
+    repetitions, and what is off by more than these from the next smaller size. None where errors are not
+    distances to the answer of all rows, or no two sizes are small enough.
     """
     population = view.page.population[0]
     best = rank(view.series(view.headline), m).non_private
-    if best is None or not m < population or not best[1].mean > 0:
+    if best is None or not m < population:
         return None
-    return best[1].mean / math.sqrt(1 - m / population)
+    points = [p for p in best[0].points if p.answered and p.mean > 0 and p.x <= min(m, _SMALL * population)]
+    if not points or (len(points) < 2 and points[-1].x < m):
+        return None
+    errors = [p.mean * math.sqrt(p.x / (1 - p.x / population) / m) for p in points[-2:]]
+    chance = [log_deviation(p, p.mean) for p in points[-2:]]
+    drift = math.log(errors[-1] / errors[0]) ** 2 - sum(each**2 for each in chance)
+    return PopulationError(
+        errors[-1], math.hypot(chance[-1], math.sqrt(max(drift, 0)) if points[-1].x < m else 0)
+    )
 
 
 def log_deviation(point: Point, error: float) -> float:
@@ -243,29 +267,30 @@ def enough_epsilon(view: View) -> str:
             deviations[each.epsilon] = best[1].mean * best[1].se / part if part > 0 else 0.0
     if not parts:
         return ""
-    enough = [epsilon for epsilon in sorted(parts) if all(parts[e] <= chance for e in parts if e >= epsilon)]
+    enough = [
+        epsilon for epsilon in sorted(parts) if all(parts[e] <= chance.mean for e in parts if e >= epsilon)
+    ]
     first, last = enough[0] if enough else None, max(parts)
     added = parts[first or last]
-    level_deviation = rank(view.series(where), m).deviation
     deviation = deviations[first or last]
     return render_sentence(
         "enough_epsilon",
         m=m,
         units=view.page.population[1],
         chance=chance,
+        chance_error=error_bar(chance.se, chance.mean),
         first=first,
         least=first == min(parts),
         added=added,
-        unsure=math.isfinite(deviation)
-        and chance - added <= 2 * math.hypot(deviation, chance * level_deviation),
+        unsure=math.isfinite(deviation) and chance.mean - added <= 2 * math.hypot(deviation, chance.se),
         deviation=error_bar(deviation, added),
-        ratio=added / chance,
+        ratio=math.hypot(added, chance.mean) / chance.mean,
         last=last,
         needed=first_below(
-            chance,
+            chance.mean,
             [(each, part, deviations[each]) for each, part in parts.items()],
             _BEYOND_EPSILON,
-            deviation=level_deviation,
+            deviation=chance.deviation,
         ),
     )
 

@@ -213,6 +213,7 @@ def _distinct(messages: pd.Series) -> str:
 def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
     """Compare two results tables cell by cell.
 
+    ``by_chance`` is how many means chance alone makes differ so much, of two runs that differ in their seeds.
     ``different`` are cells whose means differ by more than three standard errors of the difference, by
     Welch's test, or whose status or certified ε differs. ``unknown`` are others whose means differ by what a
     single repetition cannot tell from chance.
@@ -230,10 +231,8 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
         for key, reasons in found.items()
         if reasons
     ]
-    order = [*_KEYS, "replicate"]
-    unknown = [
-        key[1] for key, reasons in found.items() if not reasons and math.isnan(_chance(left[key], right[key]))
-    ]
+    order, chance = [*_KEYS, "replicate"], {key: _chance(left[key], right[key]) for key in found}
+    unknown = [key[1] for key, reasons in found.items() if not reasons and math.isnan(chance[key])]
     one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
     return {
         "identical": one.equals(other),
@@ -241,6 +240,7 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
         "only_first": sorted(str(key[1]) for key in left.keys() - right.keys()),
         "only_second": sorted(str(key[1]) for key in right.keys() - left.keys()),
         "different": different,
+        "by_chance": round(THREE_ERRORS * sum(value < 1 for value in chance.values()), 2),
         "unknown": sorted(set(unknown)),
     }
 
@@ -250,7 +250,8 @@ def describe_differences(differences: dict[str, Any]) -> str:
         return f"identical in all {differences['cells']} cells"
     lines = [
         f"{differences['cells']} cells in both, {len(differences['different'])} of them differ beyond "
-        f"three standard errors; {len(differences['only_first'])} only in the first, "
+        f"three standard errors, where chance alone predicts {differences['by_chance']:g}; "
+        f"{len(differences['only_first'])} only in the first, "
         f"{len(differences['only_second'])} only in the second"
     ]
     if n_unknown := len(differences["unknown"]):

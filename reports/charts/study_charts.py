@@ -128,7 +128,7 @@ def limit_references(view: View) -> list[Reference]:
             ends = [(sizes[0], finding.value), (sizes[-1], finding.value)]
             found.append(Reference(label, ends, palette.LIMIT_DASH))
     chance = [(m, population_error(view, m)) for m in sizes] if view.page.axis.column == "n" else []
-    known = [(m, error) for m, error in chance if error is not None]
+    known = [(m, error.mean) for m, error in chance if error is not None]
     return [*found, Reference("without privacy, large population", known, (2, 2))] if known else found
 
 

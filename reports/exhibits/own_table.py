@@ -12,7 +12,7 @@ from reports.analysis.ranking import enough_epsilon
 from reports.analysis.series import View
 from reports.analysis.signs import sign_verdict, tells_sign, told_signs
 from reports.charts.picture import ReportSection
-from reports.writing import num, render_sentence
+from reports.writing import num, num_in, render_sentence
 
 
 def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
@@ -28,11 +28,11 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         column, coef, low, high, exact = row
         is_sure, is_same = low is not None and low * high > 0, coef * exact > 0  # zero has no sign
         same += is_same
-        ends = "none" if low is None else f"{num(low)} to {num(high)}"
+        ends = "none" if low is None else f"{num_in(low, low, high)} to {num_in(high, low, high)}"
         sign = "not known" if has_ends else "same" if is_same else "other"
         if is_sure:
             sign = "known" if tells_sign(row) else "wrong"
-        rows.append((column, num(coef), ends, num(exact), sign))
+        rows.append((column, num(coef) if low is None else num_in(coef, low, high), ends, num(exact), sign))
     text = render_sentence(
         "own_coefficients",
         name=view.page.estimator(content["estimator"]).title,

@@ -11,10 +11,11 @@ from html import escape
 from typing import Any
 
 from dpalgos.formula.design import INTERCEPT
-from reports.writing import num, spreadsheet_text
+from reports.writing import num, num_in, spreadsheet_text, words
 
 FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
+_ENDS = "ci_low", "ci_high"
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
 _TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
@@ -63,11 +64,11 @@ def _one(model: Model) -> PrintedTable:
     head += [_RATIOS[ratio], *([f"{share} interval"] if has_interval else [])] if ratio else []
     rows = []
     for row in model.rows:
-        cells = [row["term"], _number(row["estimate"])]
+        cells = [row["term"], _number(row, "estimate", *_ENDS)]
         if has_interval:
-            cells += [_number(row["std_error"]), _interval(row, "ci_low", "ci_high"), _p_value(row)]
+            cells += [_number(row, "std_error"), _interval(row, *_ENDS), _p_value(row)]
         if ratio:
-            cells.append(_number(row[ratio]))
+            cells.append(_number(row, ratio, f"{ratio}_low", f"{ratio}_high"))
             cells += [_interval(row, f"{ratio}_low", f"{ratio}_high")] if has_interval else []
         rows.append(cells)
     empty = [""] * (len(head) - 2)
@@ -82,19 +83,21 @@ def _side_by_side(models: Sequence[Model]) -> PrintedTable:
     rows = []
     for term in terms:
         found = [known.get(term) for known in by_term]
-        rows.append([term, *("" if row is None else _number(_shown(row)[0]) for row in found)])
+        rows.append([term, *("" if row is None else _number(row, *_shown(row)) for row in found)])
         if any(model.level is not None for model in models):
             rows.append(["", *("" if row is None else _interval(row, *_shown(row)[1:]) for row in found)])
     names = list(dict.fromkeys(name for model in models for name in model.facts))
     facts = [[name, *(model.facts.get(name, "") for model in models)] for name in names]
-    ratios = [
-        f"{model.title}: {_RATIOS[name]}s"
-        for model in models
-        for name in _RATIOS
-        if any(name in row for row in model.rows)
-    ]
-    notes = [*(f"{each}." for each in ratios), *(f"{m.title}: {m.footnote}" for m in models)]
+    notes = [*filter(None, map(_unit_note, models)), *(f"{m.title}: {m.footnote}" for m in models)]
     return PrintedTable("", ["", *(model.title for model in models)], rows, facts, notes)
+
+
+def _unit_note(model: Model) -> str:
+    """Say of which terms the column has ratios, and which are logarithms."""
+    name = next((name for name in _RATIOS if any(name in row for row in model.rows)), "")
+    logs = [row["term"] for row in model.rows if row.get(name) is None]
+    kept = f", but the logarithm of {words(logs)}" if logs else ""
+    return f"{model.title}: {_RATIOS[name]}s{kept}." if name else ""
 
 
 def _numbered(models: Sequence[Model]) -> Sequence[Model]:
@@ -104,12 +107,12 @@ def _numbered(models: Sequence[Model]) -> Sequence[Model]:
     return [replace(model, title=f"({i}) {model.title}") for i, model in enumerate(models, 1)]
 
 
-def _shown(row: Mapping[str, Any]) -> tuple[Any, str, str]:
-    """Return the number of a row that stands in a narrow column, and the keys of its ends."""
+def _shown(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the keys of the number of a row that stands in a narrow column, and of its ends."""
     for name in _RATIOS:
         if row.get(name) is not None:
-            return row[name], f"{name}_low", f"{name}_high"
-    return row["estimate"], "ci_low", "ci_high"
+            return name, f"{name}_low", f"{name}_high"
+    return "estimate", *_ENDS
 
 
 def _missing(model: Model) -> list[str]:
@@ -121,12 +124,17 @@ def _missing(model: Model) -> list[str]:
     return [f"{note[0].upper()}{note[1:]}: {', '.join(terms)}." for note, terms in found.items()]
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else num(value)
+def _number(row: Mapping[str, Any], name: str, low: str = "", high: str = "") -> str:
+    """Write a number of a row with the digits that its interval needs."""
+    if row.get(name) is None:
+        return ""
+    return num(row[name]) if row.get(low) is None else num_in(row[name], row[low], row[high])
 
 
 def _interval(row: Mapping[str, Any], low: str, high: str) -> str:
-    return "" if row.get(low) is None else f"[{num(row[low])}, {num(row[high])}]"
+    if row.get(low) is None:
+        return ""
+    return f"[{_number(row, low, low, high)}, {_number(row, high, low, high)}]"
 
 
 def _p_value(row: Mapping[str, Any]) -> str:

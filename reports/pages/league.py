@@ -38,6 +38,8 @@ FAMILIES = {
     "means": "Means of columns",
 }  # fmt: skip
 RULES = (
+    "Tables that judge our methods were never tuned on; but every published run looked at them, and the "
+    "history lists these runs: they are no fresh test set.",
     "Every method gets the same rows, with the same public bounds and units, declared before the values"
     " were looked at, but for tables of a mirror; the file of tables states where they are from. Rows are "
     "moved into the bounds.",
@@ -47,7 +49,7 @@ RULES = (
     "answer without privacy, 1 for the constant alone. The error of means is their root mean squared "
     "distance from the means of the rows, in standard deviations of the columns; the constant is the "
     "declared centers. An error is at most 100; one below .001 counts as that.",
-    "A fit of less than .1 seconds is repeated 20 times, another five times, or as often as time allows. The "
+    "A fit is repeated ten times, or as often as time allows. The "
     "other method of a comparison is the one with the least error in one half of the repetitions; the other "
     "half is compared, so that being the best of many by luck is no advantage. Clear means by more than two "
     "standard errors of the difference (Welch’s test). What violates its claim is no rival.",
@@ -154,7 +156,7 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
     regressions = [each for each in found if each.family != "means"]
     means = [each for each in found if each.family == "means"]
     among = "" if complete else "Among the methods and tables of this run: "
-    where = "they were developed on" if developed else "they were not developed on"
+    where = "they were developed on" if developed else "they were not developed on, but earlier runs saw"
     sentences = []
     for what, part in (("regressions", regressions), ("means", means)):
         if part:

@@ -13,7 +13,7 @@ from reports.charts.picture import Picture, picture
 from reports.pages.coefficient_table import INTERCEPTS, Model, PrintedTable, table_of
 from reports.pages.text import render_html
 from reports.palette import look
-from reports.writing import num
+from reports.writing import num, num_in
 
 
 def render_release(record: Mapping[str, Any]) -> bytes:
@@ -30,8 +30,16 @@ def render_release(record: Mapping[str, Any]) -> bytes:
         shown=CENTERED if any(each["lower"] is not None for each in release["answer"] or ()) else SHRUNK,
         beliefs=_beliefs(release["risk"]["posterior"]),
         calibration=_calibration(release.get("binned_fit", {})),
-        fit={name: num(value) for name, value in release.get("fit", {}).items()},
+        fit=_fit(release.get("fit", {})),
     )
+
+
+def _fit(fit: Mapping[str, float]) -> dict[str, str]:
+    """Write numbers of the fit with the digits that their intervals need."""
+    ends = {name: (fit[f"{name}_low"], fit[f"{name}_high"]) for name in ("r_squared", "residual_std") if fit}
+    return {
+        name + end: num_in(fit[name + end], *ends[name]) for name in ends for end in ("", "_low", "_high")
+    }
 
 
 def _question(deployment: Mapping[str, Any], release: Mapping[str, Any]) -> str:

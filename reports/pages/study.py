@@ -165,7 +165,7 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
     page, manifest, steps = view.page, view.page.manifest, []
     for card in page.data_cards:
         read, dataset = card.read, card.dataset
-        mended = repaired((repair["reason"], repair["count"]) for repair in read["repairs"])
+        mended = repaired(card.repairs)
         digest = f"SHA-256 {read['source_sha256'][:12]}…" if read["source_sha256"] else ""
         steps.append(("Raw file", [dataset.title, f"read from {read['origin']}", digest, dataset.license]))
         rows = f"{count_of(read['rows_read'], 'row')} read, {read['n_rows']:,} used"

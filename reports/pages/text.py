@@ -17,7 +17,7 @@ from reports import palette
 from reports.charts.explorer import packed, vega_library
 from reports.charts.picture import Picture, can_draw, inline
 from reports.environment import environment
-from reports.writing import short, words
+from reports.writing import repaired, short, words
 
 _SCRIPTS = "<!-- scripts -->"
 
@@ -90,6 +90,7 @@ def _environment(form: str) -> Environment:
     env.filters.update(
         text=powers if form == "html" else markdown_text,
         words=words,
+        repaired=repaired,
         href=safe_href,
         slot=palette.slot,
         percent=lambda share: f"{short(100 * share)} %",

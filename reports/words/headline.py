@@ -17,6 +17,7 @@ from reports.analysis.cost import (
     useful_elsewhere,
 )
 from reports.analysis.ranking import (
+    PopulationError,
     Ranking,
     clearly_above,
     clearly_below,
@@ -124,7 +125,7 @@ def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
     )
 
 
-def _with_error(point: Point) -> str:
+def _with_error(point: Point | PopulationError) -> str:
     if not (math.isfinite(point.se) and point.se > 0):
         return num(point.mean)
     return f"{num(point.mean)} (standard error {error_bar(point.se, point.mean)})"
@@ -149,9 +150,10 @@ def _details(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     )
 
 
-def _chance_of_most(view: View, m: float) -> float | None:
-    """Return the error without privacy about a large population, where m rows are most of all; else None."""
-    return population_error(view, m) if m >= view.page.population[0] / 2 else None
+def _chance_of_most(view: View, m: float) -> str:
+    """Write the error without privacy about a large population, where m rows are most of all; else ""."""
+    chance = population_error(view, m) if m >= view.page.population[0] / 2 else None
+    return _with_error(chance) if chance else ""
 
 
 def best_by_size(view: View, series: Sequence[Series]) -> str:
@@ -272,14 +274,14 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
     tiles, ranking, where = [], cost.ranking, ""
     best, other = ranking.best, ranking.non_private
     if best is not None:
-        tiles.append(
-            Tile(num(best[1].mean), f"best private error: {best[0].full}", "best", best[0].info.order)
-        )
+        useless = "" if cost.beats_zero else ", no better than answering zero"
+        caption = f"best private error{useless}: {best[0].full}"
+        tiles.append(Tile(num(best[1].mean), caption, "best", best[0].info.order))
     if other is not None:
         if not math.isclose(cost.without, other[1].mean):
             where = ", about a large population"
         tiles.append(Tile(num(cost.without), f"without privacy{where}: {other[0].full}", "nonprivate"))
-    if math.isfinite(cost.factor):
+    if math.isfinite(cost.factor) and cost.beats_zero:
         limits = between(cost.factors, times)
         unsure = "" if limits == times(cost.factor) else f" ({limits})"
         tiles.append(Tile(times(cost.factor), f"times the error without privacy{where}{unsure}", "cost"))
@@ -291,7 +293,7 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
 def _arithmetic(view: View, cost: CostOfPrivacy, x: float) -> str:
     """Say how the tiles go together: errors add in squares, and rounded numbers have other quotients."""
     best, other = cost.ranking.best, cost.ranking.non_private
-    if best is None or other is None or not math.isfinite(cost.factor):
+    if best is None or other is None or not math.isfinite(cost.factor) or not cost.beats_zero:
         return ""
     return render_sentence(
         "arithmetic_of_tiles",

@@ -4,7 +4,8 @@ Small tables are made up that are all as plausible as what is declared and guess
 (`tasks.problems.declared_rows`), and the study's estimators run on them. Two laws bring their errors to other
 sizes and budgets: what noise costs depends on n μ(ε, δ) alone, for a release's noise is in proportion to
 1/(n μ); what chance costs is in proportion to 1/√n. The error to expect is the geometric mean over
-the tables, and the range a 90 % prediction interval of one more.
+the tables, and the range a 90 % prediction interval of one more made-up table, and wider for what those leave
+out.
 """
 
 import math
@@ -31,6 +32,7 @@ _STRENGTHS = 5  # n μ(ε, δ) at which noise is simulated
 _LEAST_NOISE = 0.1  # of an error, where chance explains it all
 _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.4  # of logarithms of errors: what made-up tables leave out of real ones
+_FARTHER = 2.0  # upper ends, for rows far out and nearly equal columns; lower ones, if nothing is stated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ class Forecast:
     n: int
     epsilon: float  # NaN for a non-private estimator
     error: float  # geometric mean, in the study's metric; NaN where it refuses most made-up tables
-    low: float  # ends of the 90 % range
+    low: float  # ends of the range of most tables
     high: float
     refused: str = ""  # why it gives no answer
     # At the headline's size, of estimators with intervals: mean half width of the coordinates' 95 % intervals
@@ -204,6 +206,9 @@ class _Curve:
         known = errors[np.isfinite(errors)]
         refused = "" if 2 * len(known) > len(errors) else self.refusal or "no answer"
         error, low, high = range_of(known) if not refused else (math.nan,) * 3
+        if self.private:
+            is_told = bool(self.tables.spec.guesses.model_fields_set)
+            low, high = low / (1 if is_told else _FARTHER), high * _FARTHER
         at_head = n == self.tables.spec.headline.n and not grows
         counts, k, half_width = interval_counts(self.widths.get(epsilon, []) if at_head else [])
         return Forecast(

@@ -21,7 +21,9 @@ from tasks.study.panel import EstimatorSpec, structure_of
 from tasks.study.spec import StudySpec
 
 _ROWS_OF_RELEASES = 10_000
+_OF_NONE = 60  # made-up tables that tell the chance of no interval
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
+_NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
 _WIDER = 1.25  # half-widths of made-up tables over real ones where no spread is stated, a median of 83
 
 
@@ -30,7 +32,7 @@ class ReleaseForecast:
     """What intervals a release on all rows will have, on made-up tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
-    ``ends`` (2, k) are their 90 % range. ``intervals`` and ``signs`` are how many
+    ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many
     coefficients will have an interval, and one on one side of zero: (expected, least, most).
     """
 
@@ -63,20 +65,9 @@ def forecast_release(
 
     The table has ``more`` times the rows; the columns are ``without`` some indicators.
     """
-    panel, params = spec.head_panel, asked.params
-    if asked.columns and spec.analyst_table:
-        every = [name for column in asked.columns for name in spec.analyst_table.ingested(column)]
-        covariates = [name for name in every if name not in without]
-        same = {"by_formula": None} if set(covariates) != set(panel.problem.covariates) else {}  # type: ignore[attr-defined]
-        problem = panel.problem.model_copy(update={"covariates": tuple(covariates), **same})
-        panel = panel.model_copy(update={"problem": problem})
-    tables = MadeUpTables(spec=spec, panel=panel, delta=asked.delta, most_rows=_ROWS_OF_RELEASES)
+    tables, params, first = _made_up(spec, asked, without)
     strength = gaussian_mu(asked.epsilon, asked.delta) * tables.n_units * more
-    names, first = tuple(getattr(panel.problem, "covariates", ())), 0
-    if panel.problem.has_intercept:
-        params = {**structure_of(asked.estimator, panel.problem.offset_bounds), **params}
-        first = int(panel.problem.offset_bounds is not None)
-        names = names[first:]
+    names = tuple(getattr(tables.panel.problem, "covariates", ()))[first:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
         drawn = tables.drawn(1.0, TABLES)
@@ -94,8 +85,7 @@ def forecast_release(
     last = first + len(names) if names else None
     ends = np.array(found)[:, :, first:last]  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
-    if not spec.guesses.std:
-        widths = widths / _WIDER
+    widths, narrower = (widths, 1.0) if spec.guesses.std else (widths / _WIDER, _NARROWER)
     signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
     is_known = np.isfinite(widths)
     has_most = 2 * is_known.sum(axis=0) > len(widths)
@@ -104,10 +94,46 @@ def forecast_release(
     return ReleaseForecast(
         names=names,
         half_widths=middle,
-        ends=np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1),
+        ends=np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
+        / [[narrower], [1]],
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
     )
+
+
+def chance_of_none(spec: StudySpec, asked: AskedRelease) -> float:
+    """Return the share of made-up tables on which no covariate has an interval.
+
+    Where least squares' coefficients are covered, positive responses have a long tail: then they are wanted.
+    """
+    if asked.params.get("interval_target", ROBUST) != ROBUST:
+        spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})
+    tables, params, first = _made_up(spec, asked)
+    strength = gaussian_mu(asked.epsilon, asked.delta) * tables.n_units
+    last = first + len(getattr(tables.panel.problem, "covariates", ())[first:]) or None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = [each.interval(asked.estimator, params, strength) for each in tables.drawn(1.0, _OF_NONE)]
+    some = [ends is not None and np.isfinite(ends[:, first:last]).all(axis=0).any() for ends in found]
+    return 1 - float(np.mean(some))
+
+
+def _made_up(
+    spec: StudySpec, asked: AskedRelease, without: Sequence[str] = ()
+) -> tuple[MadeUpTables, dict[str, Any], int]:
+    """Return the tables of a release, its keywords, and the place of the first covariate."""
+    panel, params, first = spec.head_panel, dict(asked.params), 0
+    if asked.columns and spec.analyst_table:
+        every = [name for column in asked.columns for name in spec.analyst_table.ingested(column)]
+        covariates = tuple(name for name in every if name not in without)
+        of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
+        problem = panel.problem.model_copy(update=of_release)
+        panel = panel.model_copy(update={"problem": problem})
+    tables = MadeUpTables(spec=spec, panel=panel, delta=asked.delta, most_rows=_ROWS_OF_RELEASES)
+    if panel.problem.has_intercept:
+        params = {**structure_of(asked.estimator, panel.problem.offset_bounds), **params}
+        first = int(panel.problem.offset_bounds is not None)
+    return tables, params, first
 
 
 _MORE = 4  # times the rows, or ε, of what would help
@@ -165,8 +191,8 @@ def release_costs(spec: StudySpec, ledger: Ledger, dataset: str) -> tuple[Releas
 
     A budget of that name must be open, else it raises LedgerError.
     """
-    budget, panel = ledger.budget(dataset), with_least_noise(spec)
-    spent, table = spending_of(ledger.charges(dataset)), spec.analyst_table
+    account, panel = ledger.account(dataset), with_least_noise(spec)
+    budget, spent, table = account.budget, spending_of(account.charges), spec.analyst_table
     n_rows, n_users = (table.rows, table.users) if table else (spec.about(panel.problem.source).n_rows, None)
     found = []
     for item in panel.estimators:

@@ -73,5 +73,7 @@ def numbers_of(spec: StudySpec, columns: Sequence[str] = ()) -> tuple[tuple[str,
     """Return the study's covariates that are numbers, or those of ``columns``, and a linear response."""
     declared = spec.head_panel.problem.declared_rows(spec.guesses)  # type: ignore[attr-defined]
     numbers = (each.name for each in declared.numbers if each.name != declared.offset)
-    names = tuple(name for name in numbers if not columns or name in columns)
+    known = spec.analyst_table.columns if spec.analyst_table else ()
+    used = {*columns, *(name for each in known if each.name in columns for name in each.uses)}
+    names = tuple(name for name in numbers if not columns or name in used)
     return names, declared.response.name if declared.response and not declared.family else ""

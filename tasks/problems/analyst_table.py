@@ -2,17 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, InstanceOf, field_validator, model_validator
+from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
-from data.dataset import Column, Dataset, Declaration, DeclaredColumn
-from dpalgos.formula.basis import FitColumn
-from dpalgos.formula.design import unit_of_level
+from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks
+from dpalgos.declared_units import unit_of_bounds
+from dpalgos.formula.design import FormulaDesign, public_rows
 from tasks.file_schema import Number, Strict
 
 Text = Annotated[str, Field(min_length=1)]
@@ -147,45 +147,61 @@ class AnalystColumn(Strict):
             )
             return (*indicators, codes)
         low, high = self._in_units
-        center = (low + high) / 2 if self.center is None else self.center
-        scale = (high - low) / 4 if self.scale is None else self.scale
+        middle, quarter = unit_of_bounds(low, high)
+        center = middle if self.center is None else self.center
+        scale = quarter if self.scale is None else self.scale
         (name,) = self.declared.table_columns
         unit = f"log {self.unit}".strip() if self.transform else self.unit
         return (Column(name, "float64", unit, low, high, self.source, center, scale),)
 
 
 class DerivedColumn(AnalystColumn):
-    """A column of a formula: products of transformed columns and indicators, by public constants."""
+    """A column that a formula computes from others: one that is fitted, or its response."""
 
-    design: InstanceOf[FitColumn]
+    derived: Annotated[InstanceOf[FormulaDesign], PlainSerializer(lambda design: design.described)]
 
     @model_validator(mode="after")
     def _numbers_or_text(self) -> "DerivedColumn":
         return self
 
     @classmethod
-    def of(cls, design: FitColumn) -> "DerivedColumn":
-        return cls(
-            name=design.name,
-            lower=design.lower,
-            upper=design.upper,
-            center=design.center,
-            scale=design.scale,
-            source="from the bounds of its columns, by interval arithmetic",
-            design=design,
-        )
+    def all_of(cls, design: FormulaDesign) -> tuple["DerivedColumn", ...]:
+        columns, response = [], design.response
+        for name, values in design.values(public_rows(design.declared, 1024)).items():
+            is_response = response is not None and name == design.derived_response
+            numbers: dict[str, Any] = {
+                "lower": values.min(),
+                "upper": values.max(),
+                "center": response.center if response and is_response else 0.0,
+                "scale": response.scale if response and is_response else 1.0,
+            }
+            columns.append(cls(name=name, source="from the bounds of its columns", derived=design, **numbers))
+        return tuple(columns)
 
     @property
     def declared(self) -> DeclaredColumn:
-        return replace(super().declared, derived=self.design)
+        return replace(super().declared, derived=self.derived)
 
     @property
     def uses(self) -> tuple[str, ...]:
-        return self.design.uses
+        reading = self.derived.reading
+        return reading.left if self.name == self.derived.derived_response else reading.right
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
-        return self.design.offset_bounds
+        return self.derived.offset_bounds if self.name == next(iter(self.derived.sources)) else None
+
+
+def unit_of_level(n_levels: int) -> tuple[float, float]:
+    """Return center and scale of a column of 0 and 1: as if all categories were equally frequent.
+
+    So it is of order one and hardly correlated with the intercept, whatever the data: second moments of a
+    column that is left at 0 and 1 are smaller than what noise can hide. No value is beyond ±2, as of numbers
+    whose units are the middle and a quarter of their bounds. To three digits, as a reader sees them.
+    """
+    share = round(1 / n_levels, 3)
+    scale = max(math.sqrt(share * (1 - share)), (1 - share) / 2)
+    return share, math.ceil(1000 * scale) / 1000
 
 
 class AnalystTable(Strict):
@@ -198,6 +214,8 @@ class AnalystTable(Strict):
     users: Annotated[int, Field(strict=True, ge=2)] | None = None  # as public as rows
     missing: Literal["refuse", "drop"] = "refuse"  # rows that lack a cell which is not imputed
     outside: Literal["refuse", "clip"] = "refuse"  # numbers beyond their bounds
+    decimal: Literal["", ".", ","] = ""  # the decimal mark; by default a comma between semicolons
+    thousands: Literal["", ",", ".", "'", " "] = ""  # the mark between thousands
     columns: tuple[AnalystColumn, ...] = Field(min_length=1)
 
     @field_validator("columns")
@@ -210,6 +228,12 @@ class AnalystTable(Strict):
         return columns
 
     @model_validator(mode="after")
+    def _marks_differ(self) -> "AnalystTable":
+        if self.thousands and self.thousands == (self.decimal or "."):
+            raise ValueError(f"thousands must not be the decimal mark, got {self.thousands!r} for both")
+        return self
+
+    @model_validator(mode="after")
     def _users_are_counted(self) -> "AnalystTable":
         if bool(self.user_id) != (self.users is not None):
             raise ValueError(
@@ -218,6 +242,16 @@ class AnalystTable(Strict):
         if self.user_id in [column.name for one in self.columns for column in one.columns]:
             raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
         return self
+
+    def formula_of(self, covariates: Collection[str]) -> FormulaDesign | None:
+        """Return the formula that computes some covariates, if one does."""
+        derived = (each for each in self.columns if isinstance(each, DerivedColumn))
+        return next((each.derived for each in derived if each.name in covariates), None)
+
+    @property
+    def marks(self) -> Marks:
+        """How the file writes numbers."""
+        return Marks(self.decimal, self.thousands)
 
     def needed(self, columns: Iterable[AnalystColumn]) -> tuple[AnalystColumn, ...]:
         """Return some columns, and before them those that they are computed from."""
@@ -230,6 +264,7 @@ class AnalystTable(Strict):
         clip = self.outside == "clip"
         return Declaration(
             columns=tuple(replace(column.declared, clip=clip) for column in self.needed(columns)),
+            marks=self.marks,
             missing=self.missing,
             n_rows=self.rows,
             user_id=self.user_id,

@@ -8,7 +8,7 @@ scatter and longer tails are left out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -17,6 +17,8 @@ import scipy
 from pydantic import Field
 
 from data.dataset import Column
+from dpalgos.declared_units import unit_of_bounds
+from dpalgos.formula.design import FormulaDesign
 from tasks.file_schema import Number, Strict
 
 Share = Annotated[Number, Field(ge=0, lt=1)]
@@ -32,6 +34,7 @@ class Guesses(Strict):
     # Share of the response's variance that the covariates explain; on the scale of the linear predictor for
     # logistic, Poisson and multinomial regressions.
     explained: Annotated[Number, Field(gt=0, lt=1)] = 0.5
+    skewed: bool = False  # a positive response has a long upper tail
     within_users: Share = 0.5  # correlation of the rows of one user
     # By column, where center and scale of its units are no guess of them. Of a column of categories, a level
     # ("mi=yes") or a list of all levels in their order: how frequent they are, as in `shares`.
@@ -129,6 +132,8 @@ _STATED_EFFECT = 0.35  # of the effects' root mean square
 _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked up: dense in both tails
 # Standard deviation of what the linear predictor leaves to chance, on its own scale.
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
+_SKEWED = 1.0  # least standard deviation of a skewed response's logarithm
+_NEAR_ZERO = 0.1  # of the upper bound
 _FAR = 2.0  # by which factor a scale may miss the standard deviation
 
 
@@ -143,6 +148,14 @@ class DeclaredRows:
     family: str  # of a generalized linear model; empty for others
     guesses: Guesses
     offset: str = ""  # the covariate of which the linear predictor has once its value
+    formula: FormulaDesign | None = None  # by which covariates are computed
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def _is_skewed(self) -> bool:
+        """Whether a linear response has a long upper tail: stated, on a wide range of positive numbers."""
+        column = self.response
+        return bool(self.guesses.skewed and column and 0 <= column.lower <= _NEAR_ZERO * column.upper)
 
     def left_open(self) -> tuple[str, ...]:
         """Return the names of guesses that are not stated and would narrow a forecast."""
@@ -178,15 +191,19 @@ class DeclaredRows:
         """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""
         care = _LOG_CARE * rng.standard_normal()
         latent = iter(self._latent(n_rows, users, rng))
-        table = {}
+        table, rows = dict[str, np.ndarray](), dict[str, np.ndarray]()
         for column in self.numbers:
             mean, std = self._moments(column, _POSITION, care, rng)
-            table[column.name] = _beta(column, mean, std, next(latent))
+            table[column.name] = rows[column.name] = _beta(column, mean, std, next(latent))
         for name, indicators in self.categories.items():
             codes = self._codes(name, 1 + len(indicators), next(latent), rng)
             table.update({each: (codes == k).astype(float) for k, each in enumerate(indicators, 1)})
+            rows[name] = np.array(self.levels[name])[codes] if self.formula else codes
+        if self.formula:
+            table = self.formula.values(rows)
         if self.response is not None:
-            position = _POSITION_OF_RESPONSE.get(self.family, _POSITION)
+            law = "poisson" if self._is_skewed else self.family
+            position = _POSITION_OF_RESPONSE.get(law, _POSITION)
             if self.family == "logistic" and rng.random() < _RARE_EVENTS:
                 position = _POSITION_OF_RARE_EVENT
             moments = self._moments(self.response, position, care, rng)
@@ -222,10 +239,7 @@ class DeclaredRows:
             not is_event
             and column.name != self.offset
             and (column.center, column.scale)
-            not in (
-                (None, None),
-                (low + width / 2, width / 4),
-            )
+            not in ((None, None), unit_of_bounds(column.lower, column.upper))
         )
         mean = told.means.get(column.name, column.center if has_units else None)
         std = told.std.get(column.name, column.scale if has_units else None)
@@ -303,7 +317,11 @@ class DeclaredRows:
                 rates *= rng.gamma(1 / beyond, beyond, len(u))
             return np.asarray(np.minimum(rng.poisson(rates), np.floor(column.upper)), dtype=float)
         noise = _noise(1, len(u), users, self.guesses.within_users, rng)[0]
-        y = mean + std * (np.sqrt(share) * index + np.sqrt(1 - share) * noise)
+        z = np.sqrt(share) * index + np.sqrt(1 - share) * noise
+        y = mean + std * z
+        if self._is_skewed:
+            spread = max(np.sqrt(np.log1p((std / (mean - column.lower)) ** 2)), _SKEWED)
+            y = column.lower + (mean - column.lower) * np.exp(spread * z - spread**2 / 2)
         return np.asarray(np.clip(y, column.lower, column.upper))
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from dpalgos.formula.design import INTERCEPT, FormulaDesign
 from dpalgos.intervals.half_widths import WHY, along
 from dpalgos.typing import FloatArray
-from tasks.problems.formula import FormulaColumns
+from tasks.errors import SpecError
 
 AT_CENTERS = "at the centers"
 
@@ -23,6 +24,11 @@ class FileUnits:
     declared: dict[str, Any] = field(default_factory=dict)  # is part of the question that the ledger knows
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
+    reach: tuple[float, ...] | None = None  # largest absolute values of columns and response, by their bounds
+
+    def __post_init__(self) -> None:
+        if twice := [name for name in self.shown if self.shown.count(name) > 1]:
+            raise SpecError(f"two coefficients would be called {twice[0]!r}; rename that column of the file")
 
     @classmethod
     def unchanged(cls, names: Sequence[str]) -> "FileUnits":
@@ -52,16 +58,19 @@ class FileUnits:
         found, why = along(notes, ends, self.back * self.factor)
         return found.T + (self.back @ self.offset)[:, None], why
 
-    def by_formula(self, formula: FormulaColumns) -> "FileUnits":
+    def half_widths(self, names: Sequence[str], widths: FloatArray) -> tuple[tuple[str, ...], FloatArray]:
+        """Return half-widths (…, k) of intervals of some coordinates in the units of the file, by shown name.
+
+        Those of a formula's terms, but the intercept, count its columns as not correlated.
+        """
+        chosen = [self.names.index(name) for name in names]
+        if self.back is None:
+            return tuple(names), widths * self.factor[chosen]
+        slopes = [j for j, term in enumerate(self.terms) if term != INTERCEPT]
+        matrix = (self.back * self.factor)[np.ix_(slopes, chosen)]
+        return tuple(self.terms[j] for j in slopes), np.sqrt(widths**2 @ (matrix**2).T)
+
+    def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""
-        units = self.declared["units"]
-        # From the answer per unit of the file, about the centers, to that of the basis in its own units.
-        columns = {column.name: column for column in formula.basis.columns}
-        own = np.zeros((len(self.names), len(self.names)))
-        order = [self.names.index(name) for name in columns]
-        for i, (j, column) in enumerate(zip(order, columns.values(), strict=True)):
-            own[i, j] = column.scale
-            own[-1, j] = column.center - units[column.name][0]
-        own[-1, -1] = 1.0
-        declared = {**self.declared, "terms": list(formula.design.terms)}
-        return replace(self, terms=formula.design.terms, back=formula.basis.back @ own, declared=declared)
+        declared = {**self.declared, "terms": list(design.terms), "formula": design.described}
+        return replace(self, terms=design.terms, back=design.back, declared=declared)

@@ -6,27 +6,32 @@ Whatever can be wrong with a request or with its rows is refused here, where not
 import logging
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 import dpalgos
+from data.formats.canonical import MISSING as BUILT_IN
 from data.ledger import PrivacyCost, Question
 from data.tables.reading import PartitionedTable, StreamedTable
 from dpalgos import Sample
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.hardened_release import ReleasePlan, check_data, rehearse_release
+from dpalgos.params import Params
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.errors import SpecError
-from tasks.problems.file_units import AT_CENTERS
+from tasks.problems.file_units import AT_CENTERS, FileUnits
 from tasks.release.request import ReleaseRequest, public_keywords
-from tasks.release.table import ReleaseRows
-from tasks.study.panel import OFFSET, check_offset, structure_of
+from tasks.release.rows import ReleaseRows
+from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
+
+# Parameters that the budget, the rows or the structure of the model decide.
+_ELSEWHERE = ("epsilon", "delta", "calibration", "public_X", INTERCEPT, OFFSET)
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +50,21 @@ class PlannedRelease:
     sample: Sample
     question: Question
     cost: PrivacyCost
+
+    @property
+    def units(self) -> FileUnits:
+        """How an answer is converted to the units of the file."""
+        return self.rows.units
+
+    @property
+    def params(self) -> Params:
+        """All keywords of the estimator, defaults included."""
+        return self.drawing.params
+
+    @property
+    def family(self) -> str:
+        """That of a generalized linear model, or ""."""
+        return str(self.keywords.get("family", ""))
 
 
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
@@ -69,10 +89,15 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         dataset=config.dataset.name,
         content=rows.content,
         estimator=name,
-        parameters=_parameters(request, rows),
+        parameters=_canonical(_declared(request, rows), drawing.params, rows),
         epsilon=request.epsilon,
         delta=request.delta,
+        exact=rows.exact,
     )
+    if rows.former_content:
+        stated = {**_declared(request, rows), **config.bounds, **config.params}
+        former = replace(question, content=rows.former_content, parameters=stated, exact="")
+        question = replace(question, former=former)
     return PlannedRelease(
         request=request,
         rows=rows,
@@ -84,19 +109,52 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     )
 
 
-def _parameters(request: ReleaseRequest, rows: ReleaseRows) -> dict[str, Any]:
-    """Return what decides the answer next to rows, estimator and budget."""
-    columns, config = request.config.columns, request.config
+def _declared(request: ReleaseRequest, rows: ReleaseRows) -> dict[str, Any]:
+    """Return what decides the answer next to rows, estimator with its settings, and budget."""
+    columns = request.config.columns
     return {
         "x": list(columns.x),
         "y": columns.y,
         **({"user_id": columns.user_id} if columns.user_id else {}),
         **rows.units.declared,
         **({OFFSET: request.offset_bounds} if request.offset_bounds else {}),
-        **config.bounds,
-        **config.params,
         **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),
     }
+
+
+def _canonical(stated: dict[str, Any], params: Params, rows: ReleaseRows) -> dict[str, Any]:
+    """Return one form for all ways to state a question: an order, a default and a repetition do not count."""
+    asked, settings = dict(stated), {}
+    for item in fields(params):
+        value = getattr(params, item.name)
+        if item.name not in _ELSEWHERE and not (item.default is not MISSING and value == item.default):
+            if item.metadata.get("per_column"):
+                value = value[0] if len(set(value)) == 1 else dict(zip(rows.units.names, value, strict=True))
+            settings[item.name] = value
+    asked["settings"] = settings
+    if OFFSET in stated:
+        asked[OFFSET] = [rows.units.names[0], *stated[OFFSET]]
+    for name in ("x", "terms", "levels_before_markers"):
+        if name in asked:
+            asked[name] = sorted(asked[name])
+    levels = asked.get("categories", {})
+    asked |= (
+        {"categories": {name: _levels(each, name == stated["y"]) for name, each in levels.items()}}
+        if levels
+        else {}
+    )
+    markers = {
+        name: sorted({each.strip() for each in words if each.strip().lower() not in BUILT_IN})
+        for name, words in asked.pop("markers", {}).items()
+    }
+    return asked | (
+        {"markers": used} if (used := {name: each for name, each in markers.items() if each}) else {}
+    )
+
+
+def _levels(levels: Sequence[str], ordered: bool) -> list[str]:
+    """Return levels with the reference first; those of a response keep their order, which numbers classes."""
+    return list(levels) if ordered else [levels[0], *sorted(levels[1:])]
 
 
 def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:

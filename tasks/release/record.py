@@ -13,17 +13,20 @@ test a guess of the last against it.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
+from reports.writing import words
 from tasks.errors import SpecError
-from tasks.problems.analyst_table import AnalystColumn
+from tasks.problems.analyst_table import AnalystColumn, AnalystTable
+from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import EVENT_FIELDS
 from tasks.release.release import Release
-from tasks.release.request import is_bound
+from tasks.release.request import ReleaseRequest, is_bound
+from tasks.release.spending import spent_of
 
 VERSION = 1
 FILES = ("release.json", "release.html")
@@ -35,7 +38,7 @@ _REPLACED = {
 
 def record_of(released: Release) -> dict[str, Any]:
     """Return what can be published of a release."""
-    plan, charge, facts, shown = released.plan, released.charge, released.facts, released.to_dict()
+    plan, charge, facts, shown = released.plan, released.charge, released.facts, shown_of(released)
     estimator, interval = plan.request.estimator, shown["interval"]
     events = [{name: each.get(name) for name in EVENT_FIELDS} for each in released.events]
     release = {
@@ -55,10 +58,12 @@ def record_of(released: Release) -> dict[str, Any]:
         "covers": shown["covers"],
         "interval_note": shown["interval_note"],
         "fit": shown["fit"],
+        "fit_note": shown["fit_note"],
         "binned_fit": shown["binned_fit"],
         "public_shape": shown["public_shape"],
         "events": events,
         "public": list(_public(released)),
+        "parameters": dict(plan.question.parameters),
         "risk": facts["risk"],
         "ledger": {
             "charge": charge.id,
@@ -67,15 +72,43 @@ def record_of(released: Release) -> dict[str, Any]:
             "epsilon_spent": shown["spent_epsilon"],
             "epsilon_budget": shown["budget_epsilon"],
             "delta_budget": shown["budget_delta"],
-            "head": released.head,
+            "head": released.account.head,
         },
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],
+        "methods": _methods(released, shown),
     }
     mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
     deployment = _deployment(released, shown, mechanisms)
     return {"record_version": VERSION, "deployment": deployment, "release": release}
+
+
+def _methods(released: Release, shown: Mapping[str, Any]) -> str:
+    """Return a paragraph for the methods section of a paper."""
+    plan, model, config = released.plan, _model_facts(released), released.plan.request.config
+    estimator, unit = plan.request.estimator, shown["unit"]
+    relation = estimator.relation or Relation.CENTRAL
+    what = model["formula"] if plan.request.by_formula else words([*config.columns.x])
+    of = f"{model['response']} on {what}" if model["response"] and not plan.request.by_formula else what
+    references = words([f"{name} against {level}" for name, level in model["references"].items()])
+    version = released.facts["software"].get("dpcost", "")
+    sentences = (
+        f"We estimated {of} from {shown['n']:,} {unit}s by {estimator.title} ({estimator.reference}; "
+        f"dpcost {version}).",
+        preparation_of(plan.request),
+        f"Reference levels: {references}." if references else "",
+        "Columns, bounds, levels and settings were fixed before the program read the data.",
+        f"The estimates are differentially private for each {unit} at ε = {shown['epsilon']:g}, "
+        f"δ = {shown['delta']:g}: neighboring data are {_REPLACED[relation]}.",
+        "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
+        f"All releases from these data spend ε = {shown['spent_epsilon']:.3g} of a total of "
+        f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g}.",
+        f"{released.level:.0%} intervals count sampling and noise. {shown['covers']}"
+        if released.level
+        else "",
+    )
+    return " ".join(filter(None, map(str.strip, sentences)))
 
 
 def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) -> dict[str, dict[str, Any]]:
@@ -84,7 +117,7 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
     config, estimator = request.config, request.estimator
     relation = estimator.relation or Relation.CENTRAL
     unit = relation.unit_of_privacy
-    columns = ", ".join(filter(None, (*config.columns.x, config.columns.y)))
+    columns = ", ".join(request.named_columns)
     by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
     return {
         "product": {
@@ -99,7 +132,7 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
             "bound_on_input_distance": f"one {unit}",
             "output_measure": "hockey-stick divergence, (ε, δ)",
             "data_domain": f"tables of {n_units} {unit}s with columns {columns}",
-            "unprotected_quantities": f"the number of {unit}s, {n_units}. {request.missing_cells}",
+            "unprotected_quantities": f"the number of {unit}s, {n_units}. {shown['preparation']}",
         },
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
@@ -164,7 +197,7 @@ def _public(released: Release) -> Iterator[dict[str, str]]:
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
-        if column.name in {*config.columns.x, config.columns.y}:
+        if column.name in plan.request.named_columns:
             yield fact(f"column {column.name}", _declared(column), column.source)
 
 
@@ -188,14 +221,90 @@ def _model_facts(released: Release) -> dict[str, Any]:
     request = released.plan.request
     config, study = request.config, request.study
     declared = request.table.columns if request.table else ()
-    used = {*config.columns.x, *(name for each in declared for name in each.uses)}
     return {
         "n": released.plan.rows.n_units,
-        "missing_cells": request.missing_cells,
-        "response": config.columns.y or "",
+        "preparation": preparation_of(request),
+        "response": (config.columns.y or "").removeprefix("~ "),
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),
-        "references": dict(request.by_formula.design.references)
+        "references": dict(request.by_formula.references)
         if request.by_formula
-        else {each.name: each.categories[0] for each in declared if each.categories and each.name in used},
+        else {
+            each.name: each.categories[0]
+            for each in declared
+            if each.categories and each.name in config.columns.x
+        },
     }
+
+
+def shown_of(released: Release) -> dict[str, Any]:
+    """Return a release as it is shown."""
+    plan, answer = released.plan, released.answer
+    request = plan.request
+    return {
+        "estimate": released.estimate,
+        "epsilon": request.epsilon,
+        "delta": request.delta,
+        "replayed": released.replayed,
+        "n": plan.rows.n_units,
+        "unit": request.estimator.unit_of_privacy,
+        "preparation": preparation_of(request),
+        "charge": released.charge.id,
+        **spent_of(released.account),
+        "interval": released.interval,
+        "center": released.center,
+        "covers": released.covers,
+        "interval_note": str(answer.get("interval_note", "")),
+        "risk": released.facts["risk"],
+        "fit": dict(answer.get("fit", {})),
+        "fit_note": str(answer.get("fit_note", "")),
+        "binned_fit": dict(answer.get("binned_fit", {})),
+        "public_shape": answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
+    }
+
+
+def preparation_of(request: ReleaseRequest) -> str:
+    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
+    table, columns = request.table, request.config.columns
+    if table is None:
+        return "No row is left out: a file with a missing cell is refused. Columns are used as they stand."
+    used = table.needed(each for each in table.columns if each.name in {*columns.x, columns.y})
+    drops = table.missing == "drop" and columns.y and not columns.user_id
+    return " ".join([_missing_cells(used, drops=bool(drops)), *_values(table, used)])
+
+
+def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> str:
+    rule = "No row is left out: a file with a missing cell is refused"
+    if drops:
+        rule = (
+            "Rows with a missing cell are left out: they count in the number of rows, and add zeros to sums"
+        )
+    imputed = [f"of {each.name} are taken as {each.impute}" for each in used if each.impute is not None]
+    markers = [f"{words(list(map(repr, each.missing)))} of {each.name}" for each in used if each.missing]
+    text = rule + f", but missing cells {words(imputed)}" * bool(imputed)
+    return text + f"; missing are also {words(markers)}" * bool(markers) + "."
+
+
+def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]:
+    if numbers := [each for each in used if each.lower is not None and each.uses == (each.name,)]:
+        listed = words([f"{one.name} {one.lower:.10g} to {one.upper:.10g}{_units(one)}" for one in numbers])
+        done = "are moved to them" if table.outside == "clip" else "are refused with their file"
+        yield f"Values beyond the public bounds {done}: {listed}."
+    if logs := [each.name for each in used if each.transform]:
+        yield f"Of {words(logs)} the logarithm is used."
+    for each in used:
+        merged = [
+            f"{words(list(map(repr, texts)))} as {level!r}" for level, texts in each.levels.items() if texts
+        ]
+        if each.others:
+            merged.append(f"every other text as {each.others!r}")
+        if merged:
+            yield f"Of {each.name}, {words(merged)} count."
+    yield f"One {'user' if table.user_id else 'row'} stands for: {table.privacy_unit.rstrip('.')}."
+
+
+def _units(column: AnalystColumn) -> str:
+    """Return the public unit of a column, if it is declared."""
+    stated = {"center": column.center, "scale": column.scale}
+    listed = words([f"{name} {value:.10g}" for name, value in stated.items() if value is not None])
+    return f" ({listed})" if listed else ""

@@ -4,6 +4,7 @@ The order is what protects: everything that can be wrong is checked and the cost
 the charge is on the disk before noise is drawn; the answer is in the ledger before it is shown.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from data.errors import DataError
-from data.ledger import Charge, Ledger, TotalBudget
+from data.ledger import Account, Charge, Ledger
 from data.tables.reading import Source
 from dpalgos.api import Result
 from dpalgos.coefficients import covered
@@ -23,9 +24,11 @@ from tasks.problems.file_units import AT_CENTERS
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
 from tasks.release.request import ReleaseRequest
-from tasks.release.spending import room_in, spent_epsilon, why_another
-from tasks.release.table import read_rows
+from tasks.release.rows import read_rows
+from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,9 +38,7 @@ class Release:
     plan: PlannedRelease
     charge: Charge
     answer: Mapping[str, Any]
-    budget: TotalBudget
-    charges: Sequence[Charge]  # all of the dataset
-    head: str  # of the ledger
+    account: Account  # the dataset's budget and charges, this one included
 
     @property
     def replayed(self) -> bool:
@@ -47,7 +48,7 @@ class Release:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        names, stored = self.plan.rows.units.shown, self.answer["estimate"]
+        names, stored = self.plan.units.shown, self.answer["estimate"]
         rank = {name: (j, 0) for j, name in enumerate(names)}
 
         def order(name: str) -> tuple[int, int]:
@@ -74,10 +75,10 @@ class Release:
     @property
     def covers(self) -> str:
         """Which coefficients the intervals cover, in a sentence; "" without any."""
-        target = str(getattr(self.plan.drawing.params, "interval_target", ""))
+        target = str(getattr(self.plan.params, "interval_target", ""))
         if self.level is None or not target:
             return ""
-        return covered(target, str(self.plan.keywords.get("family", "")))
+        return covered(target, self.plan.family)
 
     @property
     def level(self) -> float | None:
@@ -87,37 +88,13 @@ class Release:
     def facts(self) -> dict[str, Any]:
         """What is said of the answer, as it was stored with the charge."""
         # A charge of a version that did not store them has today's, without the software of then.
-        return {**self.plan.cost.facts, "software": {}, **self.charge.cost.facts}
+        plan, charge = self.plan, self.charge
+        return {**plan.cost.facts, "software": {}, **charge.cost.facts}
 
     @property
     def events(self) -> list[dict[str, Any]]:
         """What was drawn: the plan has the same costs, but sensitivities of made-up rows."""
         return list(self.answer.get("events", self.facts["events"]))  # an earlier version stored the plan's
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as it is shown."""
-        return {
-            "estimate": self.estimate,
-            "epsilon": self.plan.request.epsilon,
-            "delta": self.plan.request.delta,
-            "replayed": self.replayed,
-            "n": self.plan.rows.n_units,
-            "unit": self.plan.request.estimator.unit_of_privacy,
-            "missing_cells": self.plan.request.missing_cells,
-            "charge": self.charge.id,
-            "spent_epsilon": spent_epsilon(self.charges, self.budget.delta),
-            "budget_epsilon": self.budget.epsilon,
-            "budget_delta": self.budget.delta,
-            "spent_note": why_another(self.charges, self.budget.delta),
-            "interval": self.interval,
-            "center": self.center,
-            "covers": self.covers,
-            "interval_note": str(self.answer.get("interval_note", "")),
-            "risk": self.facts["risk"],
-            "fit": dict(self.answer.get("fit", {})),
-            "binned_fit": dict(self.answer.get("binned_fit", {})),
-            "public_shape": self.answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,27 +125,25 @@ def release(
     number of rows read so far.
     """
     one_blas_thread()
-    budget = ledger.budget(request.config.dataset.name)
-    plan = plan_release(request, read_rows(ledger, data, request, progress))
-    known = {each.question.id for each in ledger.charges(budget.name)}
-    if charging.before_charge and plan.question.id not in known:
+    account = ledger.account(request.dataset)
+    rows = read_rows(ledger, data, request, progress, allow_new_content=charging.allow_new_content)
+    plan = plan_release(request, rows)
+    known = {each.question.id for each in account.charges}
+    asked = {each.id for each in (plan.question, plan.question.former) if each}
+    if charging.before_charge and not asked & known:
         charging.before_charge(plan)
-    charge = ledger.charge(
+    with ledger.answering(
         plan.question,
         plan.cost,
-        room_in(budget),
+        room_in(account.budget),
         again=charging.again,
         allow_new_content=charging.allow_new_content,
-    )
-    answer = charge.answer or ledger.store(charge, draw_answer(plan))
-    return Release(
-        plan=plan,
-        charge=charge,
-        answer=answer,
-        budget=budget,
-        charges=ledger.charges(budget.name),
-        head=ledger.verify().head,
-    )
+    ) as charge:
+        answer = charge.answer or ledger.store(charge, draw_answer(plan))
+    if not charge.question.exact:
+        _log.warning("the stored answer is of version 1.1, which compared numbers in single precision only")
+    account = ledger.account(request.dataset)
+    return Release(plan=plan, charge=charge, answer=answer, account=account)
 
 
 def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
@@ -177,7 +152,7 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     Nothing in here is refused for what the rows hold. A file that is not any more what was planned is
     refused; noise may have been drawn by then, so that the charge stays.
     """
-    units = plan.rows.units
+    units = plan.units
     try:
         drawn = draw_release(plan.drawing, plan.sample)
     except DataError as error:
@@ -203,14 +178,16 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
 
 def _fit(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
     """Return how well the model fits, as far as it was released, in the units of the response."""
-    names = plan.rows.units.names
-    has_intercept = names[-1] == AT_CENTERS
-    unit, center = (plan.rows.units.factor[-1], plan.rows.units.offset[-1]) if has_intercept else (1.0, 0.0)
-    ones = len(names) - 1 if has_intercept else None
-    released = drawn.goodness(ones)
+    units = plan.units
+    has_intercept = units.names[-1] == AT_CENTERS
+    unit, center = (units.factor[-1], units.offset[-1]) if has_intercept else (1.0, 0.0)
+    ones = len(units.names) - 1 if has_intercept else None
+    released = drawn.goodness(ones, units.reach)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}
+    note = {"fit_note": released.pop("fit_note")} if "fit_note" in released else {}
     return {
+        **note,
         **({"fit": in_units(released, float(unit))} if released else {}),
         **({"binned_fit": plain} if plain else {}),
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ from pydantic import Field, ValidationError
 from data.errors import numbered
 from dpalgos import InputError, get_estimator
 from dpalgos.catalog import Estimator
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.params import check_settings, describe_keywords
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
 from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.formula import FormulaColumns, declared_alone, expand_formula
+from tasks.problems.formula import declared_alone, expand_formula
 from tasks.problems.public_rows import PublicTable
 from tasks.study.panel import INTERCEPT, OFFSET, takes_public_rows
 from tasks.study.spec import StudySpec
@@ -67,42 +67,32 @@ class ReleaseRequest:
     study: StudySpec | None
 
     @property
+    def dataset(self) -> str:
+        """The ledger's name of the data."""
+        return self.config.dataset.name
+
+    @property
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
         return self.study.analyst_table if self.study else None
 
-    @cached_property
-    def by_formula(self) -> FormulaColumns | None:
-        """What the formula comes to, if response and covariates are those of one."""
-        formula = self.config.formula or (self.study.formula if self.study else "")
-        if not formula or self.table is None:
-            return None
-        found, columns = expand_formula(formula, declared_alone(self.table)), self.config.columns
-        return found if (columns.x, columns.y) == (found.covariates, found.response) else None
+    @property
+    def by_formula(self) -> FormulaDesign | None:
+        """The formula, if response and covariates are those of one."""
+        design = self.table.formula_of(self.config.columns.x) if self.table else None
+        return design if design and design.covariates == self.config.columns.x else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
-        return self.by_formula.basis.offset_bounds if self.by_formula else None
+        return self.by_formula.offset_bounds if self.by_formula else None
 
     @property
-    def missing_cells(self) -> str:
-        """What becomes of rows with a missing cell, in words; how many there are stays private."""
-        table, columns = self.table, self.config.columns
-        used = (
-            table.needed(each for each in table.columns if each.name in {*columns.x, columns.y})
-            if table
-            else ()
-        )
-        imputed = [f"of {each.name} are taken as {each.impute}" for each in used if each.impute is not None]
-        if table and table.missing == "drop" and columns.y and not columns.user_id:
-            rule = (
-                "Rows with a missing cell are left out: they count in the number of rows, and add zeros to "
-                "every sum"
-            )
-        else:
-            rule = "No row is left out: a file with a missing cell is refused"
-        return rule + f", but missing cells {' and '.join(imputed)}" * bool(imputed) + "."
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns of the file that the answer is made from."""
+        asked = tuple(filter(None, (*self.config.columns.x, self.config.columns.y)))
+        uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
+        return tuple(dict.fromkeys(name for each in asked for name in uses.get(each, (each,))))
 
     @property
     def unit(self) -> str:
@@ -268,7 +258,7 @@ def _keyword_faults(bounds: dict[str, Any], params: dict[str, Any], estimator: s
                 f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
                 "would be a release of its own, so declare one from general knowledge"
             )
-        elif isinstance(value, list) and len(value) == 2 and not value[0] <= value[1]:
+        elif name not in ("lower", "upper", "center") and len(numbers) == 2 and not numbers[0] <= numbers[1]:
             yield f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
     for name in filter(is_bound, params):
         yield (

@@ -1,14 +1,15 @@
 """What the charges of one dataset cost together, and whether one more fits into its budget.
 
-The rule is the filter of :mod:`dpalgos.accounting.filters`. The part of δ that it sets aside for failures is
+The rule is the filter of :mod:`dpalgos.accounting.budget`. The part of δ that it sets aside for failures is
 what the first charge takes, which is chosen before any answer: usually nothing. Later charges that may fail
 are refused.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from data.errors import BudgetExhausted
-from data.ledger import Charge, TotalBudget
+from data.ledger import Account, Charge, TotalBudget
 from dpalgos import InputError
 from dpalgos.accounting.composition import Spending
 
@@ -25,6 +26,17 @@ def spending_of(charges: Sequence[Charge]) -> Spending:
 def spent_epsilon(charges: Sequence[Charge], delta: float) -> float:
     set_aside = charges[0].cost.failure if charges else 0.0
     return spending_of(charges).epsilon(delta, set_aside)
+
+
+def spent_of(account: Account) -> dict[str, Any]:
+    """Return what was spent of a budget, as it is shown."""
+    budget, charges = account.budget, account.charges
+    return {
+        "spent_epsilon": spent_epsilon(charges, budget.delta),
+        "budget_epsilon": budget.epsilon,
+        "budget_delta": budget.delta,
+        "spent_note": why_another(charges, budget.delta),
+    }
 
 
 def why_more(charges: Sequence[Charge], delta: float) -> str:

@@ -169,7 +169,7 @@ def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataC
         data_source="stand-in" if "stand-in" in sources.values() else "real",
         n_rows=sum(card.read["n_rows"] for card in cards),
         rows_read=sum(card.read["rows_read"] for card in cards),
-        repairs=tuple((each["reason"], each["count"]) for card in cards for each in card.read["repairs"]),
+        repairs=tuple(each for card in cards for each in card.repairs),
         source_url=listed("source_url", " "),
         source_sha256=listed("source_sha256", " "),
         license=listed("license", "; "),

@@ -11,11 +11,12 @@ from data.store.folders import atomic_write, read_json
 from dpalgos import get_estimator
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable, promise
 from reports.pages.coefficient_table import FORMATS, INTERCEPTS, Model, render_coefficients
-from reports.writing import num
+from reports.writing import num_in
 from tasks.errors import SpecError
 from tasks.file_schema import read_strictly
 
 _FIT = {"r_squared": "R²", "residual_std": "residual std. deviation"}
+NO_METHODS = "This record is of version 1.1 or earlier, and has no paragraph for a methods section."
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -30,7 +31,8 @@ class _About(BaseModel):
     n: int | None = None
     family: str = ""
     response: str = ""
-    missing_cells: str = ""
+    preparation: str = ""
+    missing_cells: str = ""  # instead of it, up to version 1.1
     references: dict[str, str] = {}
 
 
@@ -39,6 +41,7 @@ class _Release(BaseModel):
     level: Annotated[float, Field(gt=0, lt=1)] | None
     answer: Annotated[tuple[_Coefficient, ...], Field(min_length=1)]
     fit: dict[str, Number] = {}
+    fit_note: str = ""
     model: _About = _About()
     covers: str = ""
 
@@ -112,7 +115,11 @@ def _model(record: Mapping[str, Any]) -> Model:
         intercept=next((name for name in INTERCEPTS if name in names), ""),
     )
     against = "; ".join(f"{name} against {level}" for name, level in about.get("references", {}).items())
-    more = [about.get("missing_cells", ""), f"Reference levels: {against}." if against else ""]
+    more = [
+        about.get("preparation") or about.get("missing_cells", ""),
+        f"Reference levels: {against}." if against else "",
+    ]
+    more += [f"There is {release['fit_note']}."] if release.get("fit_note") else []
     facts = {
         "response": about.get("response", ""),
         f"{unit}s": f"{about['n']:,}" if "n" in about else "",
@@ -137,4 +144,5 @@ def _model(record: Mapping[str, Any]) -> Model:
 def _with_ends(fit: Mapping[str, float], name: str) -> str:
     if name not in fit:
         return ""
-    return f"{num(fit[name])} [{num(fit[f'{name}_low'])}, {num(fit[f'{name}_high'])}]"
+    low, high = fit[f"{name}_low"], fit[f"{name}_high"]
+    return f"{num_in(fit[name], low, high)} [{num_in(low, low, high)}, {num_in(high, low, high)}]"

@@ -40,7 +40,9 @@ def publish(target: str, reports: Path, *, force: bool = False) -> tuple[str, li
                 )
         for name, content in render_index(cards).items():
             _write(files, f"{top}/{name}", content)
-    except (OSError, ValueError, ImportError) as error:
+    except SpecError:
+        raise
+    except Exception as error:  # each kind of file system has its own
         raise SpecError(f"{target} cannot be written ({error}); name a folder or an fsspec address") from None
     return f"{target.rstrip('/')}/index.html", [folder.name for folder in folders], [p.name for p in private]
 

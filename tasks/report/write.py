@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from data.store.folders import atomic_write, read_json, read_small, sha256_file
+from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
 from reports.analysis.results import EXHIBITS
 from reports.page import StudyPage
 from reports.pages.index import Card, render_index
@@ -27,6 +27,8 @@ def write_report(
 ) -> Path:
     """Write all files of a report except the results table, the manifest last; return the page."""
     out = results_path.parent
+    if spec.analyst_table is not None:
+        closed_folder(out)
     if exhibits is not None:
         atomic_write(out / EXHIBITS, exhibits)
     page, results = page_of(spec, results_path, manifest)

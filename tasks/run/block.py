@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 import dpalgos
 from data.store.references import DatasetRef
-from dpalgos.accounting.amplification import CENTRAL_NOTES
 from reports.analysis.results import validate_results
 from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell
@@ -68,7 +67,6 @@ class _Outcome:
     status: str
     message: str
     selected: dict[str, int]
-    reported: dict[str, float]  # metrics that the estimator reports of itself
 
 
 def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
@@ -100,7 +98,6 @@ def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
 def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     measured, certified = None, np.nan
     selected: dict[str, int] = {}
-    reported: dict[str, float] = {}
     status, message = "ok", ""
     start = time.perf_counter()
     try:
@@ -112,7 +109,6 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
             together = f"{used.sum():g} of {used.size} repetitions that ran together"
             message = f"the shape of the public rows was used in {together}"
         selected = block.problem.selected(draw, result.estimate)
-        reported = {name: result.diagnostics[name] for name in CENTRAL_NOTES if name in result.diagnostics}
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
@@ -120,7 +116,7 @@ def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
     seconds = (time.perf_counter() - start) / draw.replicates
     if measured is not None and not np.isfinite(measured).all():
         measured, status, message = None, "failed", "the estimate is not finite"
-    return _Outcome(draw, measured, certified, seconds, status, message, selected, reported)
+    return _Outcome(draw, measured, certified, seconds, status, message, selected)
 
 
 def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
@@ -129,10 +125,6 @@ def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) 
     answered = np.array([outcome.measured is not None for outcome in repeated])
     measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
     metrics = problem.metrics(measured, block.replicates.n) if measured else {}
-    for name in CENTRAL_NOTES:
-        values = np.array([outcome.reported.get(name, np.nan) for outcome in repeated])
-        if np.isfinite(values).any():
-            metrics[name] = values[answered]
     of_answers, refused = np.flatnonzero(answered), np.flatnonzero(~answered)
     at = np.concatenate([*[of_answers] * len(metrics), refused])  # the replicate of each row
     by_replicate = np.argsort(at, kind="stable")

@@ -5,6 +5,7 @@ import hashlib
 import re
 import tomllib
 from collections import defaultdict
+from contextlib import suppress
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -15,6 +16,8 @@ from pydantic_core import ErrorDetails
 
 from data.errors import DataError, numbered
 from data.store.folders import read_small
+from dpalgos.errors import InputError
+from dpalgos.formula.allowed import read_formula
 from tasks.errors import SpecError
 from tasks.file_schema import Keys, field_fault, one_for_each_entry
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
@@ -92,7 +95,8 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
         more = _sentences(error.errors(), plain) if is_whole else _faults_of_the_rest(whole)
     except (SpecError, DataError) as error:
         more = [str(error), *(() if spec else _faults_of_the_rest(whole))]
-    faults += [fault for fault in more if not any(repr(name) in fault for name in replaced)]
+    told = (*(repr(name) for name in replaced), "got '?'")
+    faults += [fault for fault in more if not any(each in fault for each in told) or not faults]
     return spec, list(dict.fromkeys(faults))
 
 
@@ -119,7 +123,11 @@ def _with_label(plain: dict[str, Any]) -> dict[str, Any]:
     logistic = [each for each in problems if isinstance(each, dict) and each.get("family") == "logistic"]
     responses = {each["response"] for each in logistic if isinstance(each.get("response"), str)}
     if logistic and isinstance(formula, str):
-        responses.add(formula.partition("~")[0].strip())
+        names = [
+            each["name"] for each in columns if isinstance(each, dict) and isinstance(each.get("name"), str)
+        ]
+        with suppress(InputError):  # said where the formula is expanded
+            responses.update(read_formula(formula, names).left)
     declares = {"lower", "upper", "categories", "levels", "transform"}
 
     def labeled(column: Any) -> Any:
@@ -219,7 +227,6 @@ def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
     if problem.get("covariates") or problem.get("response", expanded.response) != expanded.response:
         raise SpecError("a panel's problem must leave response and covariates to the formula; take them out")
     filled = {**problem, "response": expanded.response, "covariates": list(expanded.covariates)}
-    filled["by_formula"] = expanded
     return {**panel, "problem": filled}
 
 

@@ -56,6 +56,8 @@ def bench_advice(small: bool = False) -> Measurement:
             f"{kind}/forecasts": str(len(of_kind)),
             f"{kind}/close": f"{of_kind['double'].sum()} ({of_kind['double'].mean():.0%})",
             f"{kind}/held": f"{of_kind['held'].sum()} ({of_kind['held'].mean():.0%})",
+            f"{kind}/above": f"{(of_kind['measured'] > of_kind['high']).sum()}",
+            f"{kind}/farthest": f"{(of_kind['measured'] / of_kind['high']).max():.2g}",
             f"{kind}/width": f"{width[guessed]:.2g}",
             f"{kind}/intervals": f"{of_intervals['intervals_held'].sum()} of {len(of_intervals)}",
         }

@@ -126,9 +126,8 @@ def test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where
     path = written(tmp_path, "region,age\nnorth,-3\n2,131\nwest,3\n")
     ref = stored(path, [REGION, replace(AGE, clip=True)])
     assert read_table(ref)["age"].to_list() == [AGE.lower, AGE.upper, 3]
-    assert [(repair.reason, repair.count) for repair in ref.repairs] == [
-        ("moved to the nearer bound: column age", 2)
-    ]
+    (moved,) = ref.repairs
+    assert (moved.reason, moved.count, moved.what) == ("column age", 2, "value")
     path = written(tmp_path, "region,age\nnorth,old\n2,inf\nwest,3\n")
     with pytest.raises(DataError, match="number column 'age'"):
         stored(path, [REGION, replace(AGE, clip=True)])

@@ -18,8 +18,9 @@ from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg, label_people
+from data.formats.plink import open_plink
 from data.store.folders import mirror_from_environment
-from data.store.references import ref_from_dict
+from data.store.references import Repair, ref_from_dict
 
 SENTINEL = "rs987654321"
 TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
@@ -133,7 +134,8 @@ def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes
     expected = [decoded(bed, files.dataset.n_rows, int(p), int(s)) for p, s in zip(people, snps, strict=True)]
     np.testing.assert_array_equal(genotypes.calls[people, snps], expected)
     assert len(set(expected)) >= 3
-    assert (ref.data_source, ref.repairs, ref.rows_read) == ("real", (), files.dataset.n_rows)
+    assert (ref.data_source, ref.rows_read) == ("real", files.dataset.n_rows)
+    assert not any(each.done == "left out" for each in ref.repairs)
     assert len(ref.companion_sha256) == 3
     known = {"snp_hapmap3": ((191, 247), 20_548), "snp_penncath": ((933, 468), 143_662)}
     if real:
@@ -143,7 +145,11 @@ def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes
     assert (genotypes.calls == MISSING).sum() == ref.missing_calls
     if real and ref.name == "snp_hapmap3":
         assert (genotypes.group == NO_GROUP).sum() == 519
-        assert "1 people are listed" in ref.notes[1]
+        joined = [(each.count, each.what, each.done) for each in ref.repairs]
+        assert joined == [
+            (344, "person", "passed over"),
+            (1, "person", "joined by the individual identifier alone"),
+        ]
 
 
 def test_every_call_label_and_count_arrives(files, tmp_path):
@@ -268,7 +274,7 @@ def test_a_panel_may_list_people_without_genotypes(tmp_path):
     panel = made_up(tmp_path / "panel", "snp_hapmap3")
     rewrite(panel.path(LABELS), lambda payload: payload + b"77\t77\t0\t0\t1\t0\tCEU\n")
     ref = to_parquet(panel.dataset, panel.raw, home=tmp_path)
-    assert ref.notes == ("1 listed people have no genotypes.",)
+    assert Repair("listed without genotypes", 1, "person", "passed over") in ref.repairs
 
 
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):
@@ -344,3 +350,16 @@ def test_simulated_populations_diverge_and_labels_may_share_one():
     noise = frequencies(0.0).std()
     assert frequencies(0.1).std() > 5 * noise
     assert frequencies(0.1, a="x", b="x").std() < 1.5 * noise
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [("utf-8", "voilà"), ("utf-8", "Ærø\u3000x"), ("utf-8-sig", "a"), ("latin-1", "Zoë")],
+)
+def test_names_of_plink_files_keep_their_letters(tmp_path, encoding, name):
+    bed, bim, fam = (tmp_path / f"set.{part}" for part in ("bed", "bim", "fam"))
+    bed.write_bytes(encoded(np.array([[1], [2]])))
+    bim.write_bytes(f"1\t{name}\t0\t5\tA\tC\n".encode(encoding))
+    fam.write_bytes(f"{name} 1 0 0 1 2\n2 {name} 0 0 1 2\n".encode(encoding))
+    found = open_plink(bed, bim, fam)
+    assert (found.families, found.people, list(found.snps["snp"])) == ((name, "2"), ("1", name), [name])

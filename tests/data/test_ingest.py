@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -73,7 +74,7 @@ def test_provenance_is_inside_the_parquet(tmp_path, small):
         "dpcost.layout": "cal_housing_tgz",
         "dpcost.table_sha256": table_digest(read_table(ref)),
         "dpcost.rows_read": "300",
-        "dpcost.repairs": '[{"reason": "text in number column total_rooms", "count": 1}]',
+        "dpcost.repairs": json.dumps([vars(Repair("text in number column total_rooms", 1))]),
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 import scipy
 from scipy.stats import norm
 
-from dpalgos.accounting.budget import SplitBudget, concentrated_rho
+from dpalgos.accounting.budget import SplitBudget, concentrated_rho, filter_epsilon
 from dpalgos.accounting.composition import (
     Spending,
     budget_shares,
@@ -27,7 +27,6 @@ from dpalgos.accounting.events import (
     PureEvent,
     Relation,
 )
-from dpalgos.accounting.filters import concentrated_filter_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, noise_multiplier
 from dpalgos.accounting.pld import EventCost, certainly_exceeds, pld_epsilon
 from dpalgos.errors import InputError
@@ -271,10 +270,10 @@ def test_pure_releases_of_large_budgets_cost_about_their_sum():
 def test_adaptive_calls_are_summed_and_not_composed_as_one():
     """Exact composition of other than Gaussian releases needs all of them fixed beforehand."""
     calls = [[PureEvent(label=name, epsilon=0.3, sensitivity=1.0, count=20)] for name in "ab"]
-    together = concentrated_filter_epsilon(calls, DELTA, 0.0)
+    together = filter_epsilon(calls, DELTA, 0.0)
     assert together == pytest.approx((spending(calls[0]) + spending(calls[1])).epsilon(DELTA))
     assert together > certified_epsilon([*calls[0], *calls[1]], DELTA) * 1.01
-    assert concentrated_filter_epsilon(calls[:1], DELTA, 0.0) == certified_epsilon(calls[0], DELTA)
+    assert filter_epsilon(calls[:1], DELTA, 0.0) == certified_epsilon(calls[0], DELTA)
 
 
 def test_the_failures_of_two_spendings_add_up():

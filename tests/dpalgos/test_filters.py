@@ -11,14 +11,12 @@ import pytest
 from scipy.special import log_ndtr, ndtr
 
 from data.errors import BudgetExhausted
-from data.ledger.charges import Charge, Holder, PrivacyCost, Question, TotalBudget
+from data.ledger.charges import Charge, PrivacyCost, Question, TotalBudget
 from dpalgos import Budget, InputError
 from dpalgos.accounting.budget import concentrated_rho
 from dpalgos.accounting.composition import spending
 from dpalgos.accounting.events import ApproximateEvent, FailureEvent, GaussianEvent, PureEvent
-from dpalgos.accounting.filters import gaussian_filter_epsilon
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_mu
-from dpalgos.accounting.open_budget import charged_to_open_budgets
 from tasks.release.spending import room_in
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -88,10 +86,9 @@ def budget_admits(**options):
     def admits(events):
         budget = Budget(epsilon=EPSILON, delta=DELTA, **options)
         try:
-            with budget:
-                for event in events:
-                    with charged_to_open_budgets([event], 1):
-                        pass
+            for event in events:
+                with budget.counting([event]):
+                    pass
         except InputError:
             return False
         return True
@@ -105,7 +102,7 @@ def ledger_admits(events):
     for event in events:
         cost = PrivacyCost(**vars(spending([event])))
         question = Question("d", "c", "e", {"at": len(charges)}, EPSILON, DELTA)
-        new = Charge(question, 1, cost, "2026-01-01", Holder.here())
+        new = Charge(question, 1, cost, "2026-01-01")
         try:
             room_in(budget)(charges, new)
         except BudgetExhausted:
@@ -118,7 +115,6 @@ RULES = {
     "default": budget_admits(),
     "failures set aside": budget_admits(failure_delta=0.9 * DELTA),
     "nothing set aside": budget_admits(failure_delta=0.0),
-    "Gaussian only": budget_admits(gaussian_only=True),
     "ledger": ledger_admits,
 }
 
@@ -213,33 +209,15 @@ def test_no_tree_of_choices_exceeds_delta(rule):
     assert reached.max() > 0.9 * DELTA or rule in ("ledger", "nothing set aside")  # the trees do spend
 
 
-def test_gaussian_answers_of_disjoint_groups_cost_their_dearest_one_each_time():
-    first = [gaussian_event(0.3), gaussian_event(0.1)]
-    one, other = [
-        [_of(event, k) for event, k in zip(first, groups, strict=True)] for groups in ((0, 1), (1, 0))
-    ]
-    together = gaussian_filter_epsilon([one, other], DELTA)
-    assert together == pytest.approx(gaussian_filter_epsilon([[gaussian_event(np.sqrt(0.18))]], DELTA))
-
-
-def _of(event, group):
-    return GaussianEvent(
-        label=event.label, noise_multiplier=event.noise_multiplier, l2_sensitivity=1.0, group=group
-    )
-
-
 def test_what_a_budget_holds_is_fixed_when_it_is_opened():
     approximate = ApproximateEvent(label="answer", epsilon=0.1, delta=0.5 * DELTA)
     for options, event, fits in [
         ({}, approximate, False),
         ({"failure_delta": 0.5 * DELTA}, approximate, True),
-        ({"gaussian_only": True}, approximate, False),
-        ({"gaussian_only": True}, pure_event(0.1), False),
         ({}, pure_event(0.1), True),
     ]:
         assert budget_admits(**options)([gaussian_event(0.05), event]) is fits
     halves = [gaussian_event(np.sqrt(0.5) * gaussian_mu(EPSILON, DELTA))] * 2
-    assert budget_admits(gaussian_only=True)(halves)
     assert not budget_admits()(halves)
     assert budget_admits()([gaussian_event(gaussian_mu(EPSILON, DELTA))])
     assert budget_admits()([ApproximateEvent(label="answer", epsilon=EPSILON, delta=DELTA)])
@@ -251,7 +229,6 @@ def test_what_a_budget_holds_is_fixed_when_it_is_opened():
         ({"failure_delta": 1.0}, "failure_delta"),
         ({"failure_delta": -1.0}, "failure_delta"),
         ({"failure_delta": "all"}, "failure_delta"),
-        ({"failure_delta": 0.0, "gaussian_only": True}, "failure_delta"),
     ],
     ids=str,
 )

@@ -1,5 +1,9 @@
 """Formulas: the same design as patsy, bounds that hold, refusals of what would be learned, the table."""
 
+import pickle
+import unicodedata
+import warnings
+
 import numpy as np
 import pandas as pd
 import patsy
@@ -11,11 +15,11 @@ import dpalgos
 import dpalgos.api
 import dpalgos.formula as private
 from dpalgos import InputError
-from dpalgos.formula.basis import basis_of
-from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of
-from dpalgos.formula.terms import columns_named
+from dpalgos.formula.allowed import read_formula
+from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of, public_rows
 from dpalgos.intervals.half_widths import along
 from dpalgos.release.transcript import Transcript
+from tests.bench.fit_shapes import SHAPES, covered
 from tests.dpalgos.silence import ScriptedReleases
 
 DECLARED = {
@@ -33,7 +37,7 @@ FORMULAS = (
     "cost ~ C(region):C(sex)",
     "cost ~ 0 + C(region) + age",
     "cost ~ C(region, Treatment('south')) + sqrt(visits)",
-    "cost ~ age + I(age**2) + I((age - 50) / 10)",
+    "cost ~ age + I(age**2) + log(age)",
     "cost ~ (age + visits + smoker)**2 - age:visits",
     "cost ~ C(sex) + C(sex):age",
     "cost ~ C(region):age",
@@ -42,30 +46,46 @@ FORMULAS = (
     "cost ~ C(region)*C(sex)*age",
     "cost ~ 0 + C(sex):C(region) + visits:smoker",
     "cost ~ np.log(age + 1) - 1",
+    'cost ~ C(region, Treatment("west")) + C(sex, Treatment):visits',
+    "cost ~ C(region, Treatment) + age:visits + visits:sex + visits",
+    "cost ~ visits:smoker + (age + smoker)**2",
+    "cost ~ age + (age:visits + sex*visits)**2 + (smoker + age + visits)**3",
+    "cost ~ 0 + cr(age, knots=(35, 60), lower_bound=18, upper_bound=90)",
+    'cost ~ Q("age") + Q("visits"):C(Q("region"))',
+    "cost ~ I(1e-1 * age) + I(-visits)",
 )
 REFUSED = {
-    "cost ~ scale(age)": "mean and standard deviation",
-    "cost ~ center(age)": "I(x - 50)",
-    "cost ~ standardize(age)": "public",
-    "cost ~ poly(age, 2)": "I(x**2)",
-    "cost ~ bs(age, df=4)": "knots",
-    "cost ~ cr(age, 3)": "knots",
-    "cost ~ qcut(age, 4)": "categories",
-    "cost ~ C(zip)": "levels",
-    "cost ~ C(region, Sum)": "Treatment",
+    "cost ~ lag(age)": "lag",
+    "cost ~ qcut(age, 4)": "qcut",
+    "cost ~ C(zip)": "zip",
+    "cost ~ C(age)": "levels",
+    "cost ~ C(region, Sum)": "Sum",
     "cost ~ C(region, Treatment('east'))": "'east'",
     "cost ~ I(age - age.mean())": "public constant",
-    "cost ~ log(visits)": "above 0",
-    "cost ~ I(age / visits)": "divisor",
-    "cost ~ sqrt(age - 50)": "-32",
+    "cost ~ I(age - mean(age))": "public constant",
+    "cost ~ np.mean(age) + smoker": "public constant",
+    "cost ~ log(visits)": "visits",
+    "cost ~ I(age / visits)": "visits",
+    "cost ~ sqrt(age - 50)": "age - 50",
     "cost ~ weight": "'weight'",
     "cost ~ tanh(age)": "tanh",
-    "cost ~ I(region + 1)": "'region'",
-    "cost ~ bs(age, knots=(10, 50))": "within",
+    "cost ~ I(region + 1)": "region",
+    "cost ~ bs(age, knots=(10, 50), extrapolation='raise')": "arguments",
+    "cost ~ cr(age, df=3, extrapolation='raise')": "arguments",
+    "cost ~ bs(age, df=10**9)": "arguments",
+    "cost ~ poly(age, 99999999)": "arguments",
+    "cost ~ bs(age, knots=visits)": "arguments",
+    "cost ~ cr(age)": "cr(age)",
+    "cost ~ np.poly(age)": "poly",
     "cost ~ age | sex": "joined by",
-    "cost ~": "covariate",
+    "cost ~": "joined by",
+    "cost ~ 1": "covariate",
     "region ~ age": "two levels",
     "cost + age ~ smoker": "one response",
+    "1 ~ age": "one response",
+    "cost ~ 2:age": "joined by",
+    "cost ~ age[0]": "joined by",
+    "cost ~ {age}": "joined by",
 }
 
 
@@ -87,35 +107,46 @@ def rows():
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_designs_are_those_of_patsy(formula, rows):
     frame = pd.DataFrame(rows(400))
-    text = formula
-    for name in ("log1p", "sqrt", "log"):
-        text = text.replace(f"np.{name}(", f"{name}(").replace(f"{name}(", f"np.{name}(")
-    y, expected = patsy.dmatrices(text.replace("np.np.", "np."), frame)
+    y, expected = patsy.dmatrices(formula, frame, eval_env=patsy.EvalEnvironment([{**vars(np), "np": np}]))
     design = design_of(formula, DECLARED)
-    made = design.matrix(frame)
-    if design.has_intercept:
-        made = np.column_stack([np.ones(len(frame)), made])
+    made = design.code.values(frame)
     assert made.shape == expected.shape
     np.testing.assert_allclose(made, np.asarray(expected), rtol=0, atol=1e-12)
-    plain = [name.replace("np.", "") for name in expected.design_info.column_names]
-    assert plain == [name.replace("np.", "") for name in design.terms] or "bs(" in formula
+    assert list(design.terms) == expected.design_info.column_names
     np.testing.assert_allclose(design.response.values(frame), np.asarray(y)[:, 0], rtol=1e-15)
+    again = pickle.loads(pickle.dumps(design)).matrix(frame)
+    np.testing.assert_array_equal(again, design.matrix(frame))
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_declared_bounds_hold_on_random_rows(formula, rows):
-    many = rows(1_000_000)
-    ends = {
-        name: (each.lower, each.upper) for name, each in DECLARED.items() if isinstance(each, NumberColumn)
+def test_columns_to_fit_are_uncorrelated_on_public_rows_and_lead_back_to_the_terms(formula, rows):
+    design, frame = design_of(formula, DECLARED), rows(300)
+    Z, P = design.matrix(frame), design.code.values(frame)
+    np.testing.assert_allclose(Z, P @ design.back, atol=1e-9)
+    assert np.linalg.matrix_rank(design.back) == len(design.terms) == Z.shape[1]
+    assert design.constant == np.isclose(np.linalg.lstsq(P, np.ones(len(P)))[0] @ P.T, 1).all()
+    drawn = {name: values[:4096] for name, values in public_rows(design.declared, 4096).items()}
+    second = design.matrix(drawn).T @ design.matrix(drawn) / 4096
+    assert np.abs(second - np.diag(np.diag(second))).max() < 0.02
+    assert (np.diag(second) < 1.01).all()
+    if design.constant:
+        np.testing.assert_array_equal(Z[:, -1], 1.0)
+
+
+def test_no_row_makes_a_column_other_than_finite_and_of_the_order_of_the_public_ones():
+    """Between the bounds a divisor may be zero; whatever a row holds, nothing is raised or warned of."""
+    design = design_of("~ I(1 / (age - 50)) + bs(visits, knots=(3, 9)) + log(smoker + 0.001)", DECLARED)
+    odd = {
+        "age": np.array([50.0, 50 + 1e-300, 18, 90]),
+        "visits": [0, 30, 1e9, -1e9],
+        "smoker": [0, 1, 5, -3],
     }
-    for name, pair in ends.items():
-        many[name][:2] = pair
-    for column in design_of(formula, DECLARED).columns:
-        values = np.prod([part.values(many) for part in column.parts], axis=0)
-        slack = 1e-12 * max(abs(column.lower), abs(column.upper))
-        assert column.lower - slack <= values.min()
-        assert values.max() <= column.upper + slack
-        assert column.scale > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = design.matrix({name: np.asarray(values, float) for name, values in odd.items()})
+    public = design.matrix(public_rows(design.declared, 4096))
+    assert np.isfinite(made).all()
+    assert np.abs(made).max() < 10 * np.abs(public).max()
 
 
 @pytest.mark.parametrize("formula", REFUSED)
@@ -125,46 +156,137 @@ def test_what_is_not_public_is_refused_with_its_reason(formula):
     assert REFUSED[formula] in str(refused.value)
 
 
-def test_columns_of_other_values_have_other_names():
-    formulas = [f"~ bs(age, knots=({knot}, 50), degree={degree})" for knot in (30, 40) for degree in (2, 3)]
-    formulas += [
-        "~ log(age)",
-        "~ log(age + 1)",
-        "~ age:smoker",
-        "~ age:C(sex)",
-        "~ age:C(sex, Treatment('m'))",
-    ]
-    designs = [design_of(formula, DECLARED) for formula in formulas]
-    lower = design_of("~ bs(age, knots=(30, 50))", {**DECLARED, "age": NumberColumn(0, 90)})
-    many = {
-        "age": np.array([20.0, 33.0, 71.0]),
-        "smoker": np.array([0.0, 1.0, 1.0]),
-        "sex": np.array(["f", "m", "f"]),
-    }
-    values = {}
-    for design in (*designs, lower):
-        for column in design.columns:
-            known = values.setdefault(column.name, column.values(many))
-            np.testing.assert_array_equal(known, column.values(many))
+def test_stated_units_are_those_of_the_columns_that_are_fitted():
+    declared = {"age": NumberColumn(0, 120, 50, 15), "smoker": NumberColumn(0, 1, 0.3, 0.3)}
+    design = design_of("~ age + smoker + I(age**2)", declared)
+    rows = {"age": np.array([50.0, 65.0, 35.0]), "smoker": np.array([0.3, 0.6, 0.0])}
+    age, smoker, square, _ = design.matrix(rows).T
+    np.testing.assert_allclose(age, [0, 1, -1], atol=0.05)
+    np.testing.assert_allclose(smoker, [0, 1, -1], atol=0.05)
+    assert square[0] < min(square[1], square[2]) < 0.5  # about the center
 
 
-def test_stated_units_carry_over_to_the_columns_that_are_fitted():
-    declared = {"age": NumberColumn(0, 120, 50, 15), "smoker": NumberColumn(0, 1, 0.3, 0.46)}
-    basis = basis_of(design_of("~ age + smoker + I(age**2) + age:smoker", declared), declared)
-    age, smoker, product, square = basis.columns
-    assert (age.center, age.scale) == (50, 15)
-    assert (smoker.center, smoker.scale) == (0.3, 0.46)
-    assert (square.center, square.scale) == (pytest.approx(225), pytest.approx(225 * 0.8**0.5))
-    assert (product.center, product.scale) == (0, pytest.approx(15 * 0.46))
-    assert (product.lower, product.upper) == (pytest.approx(-50 * 0.7), pytest.approx(70 * 0.7))
+def test_what_functions_learn_they_learn_from_the_declared_bounds():
+    declared = {"age": NumberColumn(0, 100)}
+    code = design_of("~ center(age) + I(age**2) + log1p(age)", declared).code
+    assert code.values({"age": np.array([50.0])})[0, 1] == pytest.approx(0, abs=0.1)
+    for formula in (
+        "~ scale(age)",
+        "~ poly(age, 3)",
+        "~ bs(age, df=5)",
+        "~ cr(age, df=4, constraints='center')",
+    ):
+        design = design_of(formula, declared)
+        several = design.matrix({"age": np.array([3.0, 0.0, 7.0, 100.0])})
+        np.testing.assert_allclose(design.matrix({"age": np.array([3.0, 4.0])})[0], several[0])
 
 
 def test_the_columns_of_a_formula_are_named_without_declarations():
-    assert columns_named("log(y) ~ C(g, Treatment('a')):x + I(z**2)", ["y", "g", "x", "z"]) == (
-        ("y",),
-        ("g", "x", "z"),
-    )
-    assert columns_named("y ~ .", ["y", "a", "b"]) == (("y",), ("a", "b"))
+    found = read_formula("log(y) ~ C(g, Treatment('a')):x + I(z**2)", ["y", "g", "x", "z"])
+    assert (found.left, found.right) == (("y",), ("g", "x", "z"))
+    found = read_formula("y ~ .", ["y", "a", "b"])
+    assert (found.left, found.right) == (("y",), ("a", "b"))
+
+
+HEADERS = (
+    *(
+        "1",
+        "0",
+        "-1",
+        "2019",
+        "Intercept",
+        "pre-post",
+        "log(b)",
+        "x.y",
+        "C(g)",
+        "a:b",
+        "a+b",
+        "a~b",
+        ".",
+        "%",
+    ),
+    *("class", "True", "np", "log", "Q", "I", "v", "v0_", "my var", "é", "年齢", "ﬁ", "a`b", 'a"b', "a\\b"),
+)
+
+
+def quoted(name):
+    return f"Q({name!r})" if "`" in name else f"`{name}`"
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("write", [quoted, lambda name: f"Q({name!r})"])
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_column_may_have_any_name_on_either_side(header, write, side):
+    """The answer is that of statsmodels with a plain name, or the column is to be renamed."""
+    rng = np.random.default_rng(0)
+    frame = {name: rng.uniform(0.5, 1, 20_000) for name in (header, "b", "a", "pre", "post")}
+    other = 1 + 2 * frame[header] + 3 * frame["a"] + 0.01 * rng.standard_normal(20_000)
+    frame["y"] = other
+    formula = f"y ~ {write(header)} + a"
+    if side == "left":
+        frame["y"], frame[header] = frame[header], other
+        formula = f"{write(header)} ~ y + a"
+    bounds = {**dict.fromkeys(frame, (0.5, 1)), ("y" if side == "right" else header): (0, 8)}
+    fit = lambda: private.ols(formula, frame, epsilon=100, delta=1e-6, bounds=bounds, random_state=0)  # noqa: E731
+    if (header, side) == ("Intercept", "right") and write is quoted:
+        with pytest.raises(InputError, match="rename"):
+            fit()
+        return
+    found = fit().params
+    np.testing.assert_allclose(found, [1, 2, 3], atol=0.05)
+    assert found.index[0] == "Intercept"
+    if side == "right":
+        assert found.index[1] == (header if write(header)[0] == "`" else write(header))
+
+
+def test_names_are_found_in_either_unicode_form_and_refused_where_two_look_alike():
+    composed, apart = unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é")
+    for known, written in ((composed, apart), (apart, composed)):
+        assert read_formula(f"y ~ {written}", ["y", known]).right == (known,)
+        assert read_formula(f"y ~ `{written}`", ["y", known]).right == (known,)
+    both = ["y", composed, apart]
+    assert read_formula(f"y ~ {apart}", both).right == (apart,)
+    with pytest.raises(InputError, match="rename"):
+        read_formula(
+            "y ~ e\u0301\u0323", ["y", "e\u0323\u0301", unicodedata.normalize("NFC", "e\u0301\u0323")]
+        )
+
+
+@pytest.mark.parametrize(
+    ("formula", "named"),
+    [
+        ("cost ~ I(age**0) + age", "I(age ** 0)"),
+        ("cost ~ bs(age, knots=(35, 60)) + age", "age"),
+        ("cost ~ bs(age, df=4) + age + smoker", "age"),
+        ("cost ~ cr(age, df=4)", "cr(age, df=4)[3]"),
+        ("cost ~ age + I(2 * age - 3)", "I(2 * age - 3)"),
+        ("cost ~ log(age) + log(I(3 * age))", "log(I(3 * age))"),
+        ("cost ~ region + C(region)", "C(region)"),
+        ("cost ~ age + visits + I(age + visits)", "I(age + visits)"),
+        ("cost ~ 0 + C(sex) + I(age**0)", "I(age ** 0)"),
+        ("cost ~ `age` + Q('age'):I(visits**0)", "age"),
+    ],
+)
+def test_terms_that_no_rows_identify_are_refused_by_name(formula, named):
+    with pytest.raises(InputError, match="repeats") as refused:
+        design_of(formula, DECLARED)
+    assert named in str(refused.value)
+
+
+def test_two_terms_of_one_name_and_columns_of_one_name_are_refused():
+    declared = {name: NumberColumn(0, 1) for name in ("a", "b", "a:b", "y", "log(b)")}
+    for formula in ("y ~ `a:b` + a:b", "y ~ `log(b)` + log(b + 0)"[:-6] + "b)"):
+        with pytest.raises(InputError, match="rename"):
+            design_of(formula, {**declared, "b": NumberColumn(1, 2)})
+    frame = pd.DataFrame(np.ones((50, 3)), columns=["y", "a", "a"])
+    with pytest.raises(InputError, match="'a' once"):
+        private.ols("y ~ a", frame, epsilon=1, delta=1e-6, bounds={"y": (0, 2), "a": (0, 2)})
+
+
+def test_hidden_cells_of_a_frame_are_refused():
+    frame = {"y": np.ones(50), "a": np.ma.array(np.arange(50.0), mask=np.arange(50) == 3)}
+    with pytest.raises(InputError, match="'a' must have no masked"):
+        private.ols("y ~ a", frame, epsilon=1, delta=1e-6, bounds={"y": (0, 2), "a": (0, 50)})
 
 
 PAIRS = (
@@ -172,10 +294,10 @@ PAIRS = (
     ("age*C(region)", "I((age - 18) / 10)*C(region, Treatment('s'))"),
     ("age + I(age**2)", "I(age - 50) + I((age - 50)**2)"),
     ("C(region) + age", "0 + C(region, Treatment('s')) + I(3 - age)"),
-    ("age*smoker*C(region)", "C(region, Treatment('s'))*I(1 - smoker)*I(age - 40)"),
+    ("age*smoker*C(region)", "I(age - 40)*I(1 - smoker)*C(region, Treatment('s'))"),
     ("C(region)*smoker", "smoker*region"),
     ("age:smoker", "I(age * smoker / 7)"),
-    ("bs(age, knots=(40, 60)) + smoker", "smoker + bs(I(age - 55), knots=(-15, 5))"),
+    ("bs(age, knots=(40, 60)) + smoker", "bs(I(age - 55), knots=(-15, 5)) + smoker"),
     ("(age + smoker + log(age))**2", "(I(age - 1) + I(smoker - 1) + I(log(age) * 2))**2"),
     ("0 + C(region):age + C(region)", "C(region) + C(region):I(age / 10)"),
     ("age + I(age**2) + I(age**3)", "I((age - 54) / 18) + I(((age - 54) / 18)**2) + I(((age - 54) / 18)**3)"),
@@ -189,20 +311,15 @@ def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
     frame["cost"] = np.floor(np.clip(frame["cost"] / 500, 0, None))
     options = {"bounds": {**BOUNDS, "cost": (0, 10)}, "levels": {"region": ["n", "s"]}, "random_state": 3}
     one, other = (fit(f"cost ~ {right}", frame, epsilon=1, delta=1e-8, **options) for right in pair)
-    assert one.result.certified_epsilon == other.result.certified_epsilon
+    assert one.certified_epsilon == other.certified_epsilon
     np.testing.assert_allclose(one.predict(frame), other.predict(frame), rtol=1e-6)
-    X, Z = (
-        np.column_stack([np.ones(len(frame)) * ("Intercept" in each.params), each.design.matrix(frame)])[
-            :, "Intercept" not in each.params :
-        ]
-        for each in (one, other)
-    )
+    X, Z = (each.design.code.values(frame) for each in (one, other))
     # X β = Z γ, so that γ = M β: what stands in both tables agrees, and each is a linear map of the other.
     M = np.linalg.lstsq(Z, X, rcond=None)[0]
     M[abs(M) < 1e-9] = 0.0
     np.testing.assert_allclose(M @ one.shrunk, other.shrunk, rtol=1e-5, atol=1e-6 * abs(other.shrunk).max())
-    ends = one.result.along(one.response_units[1] * M @ one.basis.back)[1]
-    ends = ends + M @ np.broadcast_to(one.basis.shift(one.response_units[0]), len(M))
+    ends = one.along(one.response_units[1] * M @ one.design.back)[1]
+    ends = ends + M @ np.broadcast_to(one.design.shift(one.response_units[0]), len(M))
     np.testing.assert_allclose(ends.T, other.conf_int(), rtol=0.01, atol=1e-4 * np.nanmax(abs(ends)))
 
 
@@ -213,23 +330,18 @@ def test_products_have_the_intervals_that_their_centered_form_has():
         for right in PAIRS[0]
     )
     assert plain.bse.notna().all()
-    np.testing.assert_allclose(plain.bse[["age", "age:smoker"]], centered.bse.iloc[[1, 3]], rtol=1e-6)
+    np.testing.assert_allclose(plain.bse[["age", "age:smoker"]], centered.bse.iloc[[1, 3]], rtol=1e-4)
     assert (plain.pvalues[["Intercept", "age", "smoker"]] < 1e-6).all()
     # By released covariances: half-widths that add up would be wider.
-    added = along({}, plain.result.interval, plain.response_units[1] * plain.basis.back)[0]
+    added = along({}, plain.interval, plain.response_units[1] * plain.design.back)[0]
     widths = plain.conf_int()[1] - plain.conf_int()[0]
     assert (widths[["Intercept", "smoker"]] < 0.9 * (added[1] - added[0])[[0, 2]]).all()
 
 
-def test_terms_that_repeat_each_other_are_refused_by_name():
-    with pytest.raises(InputError, match=r"'(age|I\(age - 50\))' repeats"):
-        private.ols("cost ~ age + I(age - 50)", people(200), epsilon=1, delta=1e-6, bounds=BOUNDS)
-
-
 def test_a_result_has_the_attributes_of_statsmodels():
-    frame = people(20_000)
-    frame["sick"] = 1.0 * (frame.age > 50)
-    answer = private.ols("cost ~ age + smoker", frame, epsilon=3, delta=1e-8, bounds=BOUNDS, random_state=1)
+    frame = people(100_000)
+    frame["sick"], bounds = 1.0 * (frame.age > 50), {**BOUNDS, "cost": (0, 3000)}
+    answer = private.ols("cost ~ age + smoker", frame, epsilon=3, delta=1e-8, bounds=bounds, random_state=1)
     plain = smf.ols("cost ~ age + smoker", frame).fit()
     for name in ("params", "bse", "pvalues", "tvalues"):
         assert list(getattr(answer, name).index) == list(getattr(plain, name).index)
@@ -240,7 +352,7 @@ def test_a_result_has_the_attributes_of_statsmodels():
     np.testing.assert_allclose(answer.params, (low + high) / 2)
     np.testing.assert_allclose(answer.bse, (high - low) / 2 / 1.959964, rtol=1e-6)
     shown = str(answer.summary())
-    assert all(word in shown for word in ("R²", "ε = 3", "robust regression", "shrinkage", "20,000"))
+    assert all(word in shown for word in ("R²", "ε = 3", "robust regression", "shrinkage", "100,000"))
     new = frame[["age", "smoker"]].head(3)
     np.testing.assert_allclose(answer.predict(new), plain.predict(new), rtol=0.1)
     chances = private.logit(
@@ -369,13 +481,14 @@ def frames():
 @pytest.mark.parametrize("name", ["fair", "randhie", "anes96", "engel"])
 def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
     fit, reference, formula, frame = frames()[name]
-    named = columns_named(formula, list(frame.columns))
-    bounds = {c: (float(frame[c].min()) - 0.01, float(frame[c].max()) + 0.01) for c in (*named[0], *named[1])}
+    named = read_formula(formula, list(frame.columns))
+    used = (*named.left, *named.right)
+    bounds = {c: (float(frame[c].min()) - 0.01, float(frame[c].max()) + 0.01) for c in used}
     answer = fit(formula, frame, epsilon=1e6, delta=1e-9, bounds=bounds, random_state=0)
     table = answer.table().set_index("term")
     options = {} if reference is smf.ols else {"disp": 0}
     model = reference(formula, frame).fit(cov_type="HC0", **options)
-    for term in named[1]:
+    for term in named.right:
         row = table.loc[term]
         assert row["estimate"] == pytest.approx(model.params[term], rel=0.02, abs=0.1 * model.bse[term])
         assert 0.98 < row["std_error"] / model.bse[term] < WIDER_BY  # intervals have a margin
@@ -391,26 +504,11 @@ def test_with_next_to_no_noise_the_table_is_that_of_statsmodels(name):
 WIDER_BY = 1.25
 
 
-def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them():
-    held = []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        X = rng.standard_normal((5000, 4))
-        frame = {f"x{j}": X[:, j] for j in range(4)} | {
-            "y": X @ [0.5, 0.3, 0, -0.2] + 0.7 * rng.standard_normal(5000)
-        }
-        bounds = dict.fromkeys(frame, (-6, 6))
-        units = {"center": dict.fromkeys(frame, 0.0), "scale": dict.fromkeys(frame, 1.0)}
-        answer = private.ols(
-            "y ~ x0 + x1 + x2 + x3", frame, epsilon=1, delta=1e-9, bounds=bounds, random_state=seed, **units
-        )
-        coef = answer.coefficients.estimate
-        squared = ((coef - [0, 0.5, 0.3, 0, -0.2]) ** 2).sum() + 0.49
-        facts = answer.glance().iloc[0]
-        held.append(facts["residual_std_low"] ** 2 <= squared <= facts["residual_std_high"] ** 2)
-        held.append(facts["r_squared_low"] <= 1 - squared / (0.38 + 0.49) <= facts["r_squared_high"])
-        assert facts["r_squared_high"] - facts["r_squared_low"] < 0.5
-    assert np.mean(held) > 0.9
+@pytest.mark.parametrize("shape", SHAPES)
+def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them_or_there_are_none(shape):
+    found = [covered(shape, 60_000 if shape == "yes or no" else 200_000, seed) for seed in range(3)]
+    assert all(each is None or all(each) for each in found)
+    assert (found[0] is None) == (shape in ("heavy tails", "log-normal", "zeros and log-normal"))
 
 
 @pytest.mark.parametrize(
@@ -440,9 +538,7 @@ def test_a_share_for_diagnostics_shows_calibration_by_tenths_of_predictions(fit,
 
 
 def private_events(answer):
-    return {
-        event.label for event in answer.result.events if event.label in ("rows by predictor", "binned fit")
-    }
+    return {event.label for event in answer.events if event.label in ("rows by predictor", "binned fit")}
 
 
 @pytest.mark.parametrize("fit", [private.ols, private.logit])
@@ -467,9 +563,13 @@ def test_diagnostics_of_classes_and_of_more_than_half_are_refused():
 
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
     ends = (40.0, 40.0 * (1 + 2.0**-52), 1 / 3, 0.333333)
-    designs = [design_of(f"cost ~ bs(age, knots=({knot!r},), lower_bound=0)", DECLARED) for knot in ends]
+    designs = [
+        design_of(
+            f"cost ~ bs(age, knots=({knot!r},), lower_bound=0)", {**DECLARED, "age": NumberColumn(0, 90)}
+        )
+        for knot in ends
+    ]
     assert len({design.terms for design in designs}) == len(ends)
-    assert "bs(age; 40; 0 to" in designs[0].terms[1]
 
 
 TOO_MUCH = [
@@ -480,6 +580,7 @@ TOO_MUCH = [
     "y ~ (a + b + c)**99999",
     "y ~ (a + b + c)^99999",
     "y ~ " + " * ".join("abc" * 10),
+    "y ~ (age + a + b + c + I(a**2) + I(b**2) + I(c**2) + log(age + 1) + exp(a) + exp(b) + exp(c) + y)**12",
     "y ~ I(" + "-" * 5000 + "a)",
     "y ~ I(1 / 0 * a)",
     "y ~ a ++* b",
@@ -501,7 +602,7 @@ def test_what_is_no_formula_or_too_much_of_one_is_one_plain_sentence(formula):
         design_of(formula, declared)
     assert str(refused.value).isprintable()
     products = design_of("y ~ (a + b + c)**3", declared)
-    assert len(products.columns) == 7
+    assert len(products.terms) == 8
 
 
 class Scripted(ScriptedReleases, Transcript):

@@ -195,3 +195,11 @@ def test_without_noise_karwa_vadhan_is_the_mean(form, calibration):
 
 def test_karwa_vadhan_pays_for_its_wide_intervals():
     assert errors("karwa_vadhan_mean", 5_000, 20, 10, **KNOWN) == pytest.approx(0.65, rel=0.2)
+
+
+@pytest.mark.parametrize(("sparsity", "proved"), [(1, 0.13), (5, 0.28), (100, 0.32)])
+def test_the_printed_noise_of_the_sparse_mean_proves_what_its_page_says(sparsity, proved):
+    X, rng = np.zeros((200, 120)), np.random.default_rng(0)
+    asked = {"epsilon": 0.5, "delta": 1e-5, "value_bound": 1.0, "calibration": "paper"}
+    found = dpalgos.estimate("dp_sparse_mean", X, sparsity=sparsity, rng=rng, **asked)
+    assert found.certified_epsilon == pytest.approx(proved, abs=0.005)

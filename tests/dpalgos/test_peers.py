@@ -8,8 +8,17 @@ import dpalgos
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.audit.lower_bound import audit_estimator
-from dpalgos.comparators.binagg_regression import sums_sensitivity
+from dpalgos.comparators.binagg_regression import (
+    BinAggRegressionParams,
+    grown_boxes,
+    sums_in_boxes,
+    sums_sensitivity,
+)
 from dpalgos.comparators.output_perturbation_glm import minimum_sensitivity
+from dpalgos.errors import InputError
+from dpalgos.release.noise_source import NoNoise
+from dpalgos.release.transcript import Transcript
+from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -121,11 +130,62 @@ def test_sums_in_boxes_are_regressed_like_rows_where_noise_is_small():
     assert errors[2] < 0.02
 
 
-@pytest.mark.parametrize(("d", "least_level"), [(1, 1), (3, 1), (3, 2), (5, 1), (5, 4), (5, 9)])
-def test_corners_of_a_box_and_of_two_boxes_attain_the_sensitivity_of_sums(d, least_level):
-    halved = min(least_level, d)
-    within, between = np.sqrt(4 * (d - halved) + halved), np.sqrt(2 * d)
-    assert sums_sensitivity(d, np.array([least_level])) == pytest.approx([max(within, between)])
+@pytest.mark.parametrize(
+    "ends",
+    [([-1.0] * 3, [1.0] * 3), ([0.0] * 3, [1.0] * 3), ([-1.0, 0.0, 2.0], [9.0, 5.0, 3.0]), ([-2.0], [7.0])],
+)
+@pytest.mark.parametrize("n_levels", [1, 2, 5])
+def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_levels):
+    """Of rows at corners and middles of boxes, in trees that are halved at random."""
+    low, high = (np.array(end) for end in ends)
+    rng, d = np.random.default_rng(0), len(low)
+    own = {"lower": ends[0], "upper": ends[1], "response_bound": 1.0}
+    params = BinAggRegressionParams(epsilon=1.0, delta=1e-6, **own)
+    budget = params.split_budget({"boxes": 1.0})
+    counts = rng.choice([-1e9, 1e9], (2 ** (n_levels + 1) - 1, 1))
+    transcript = Transcript(NoNoise([rng]))
+    boxes = grown_boxes(transcript, counts, (low, high), 1.0, budget)
+    steps = np.linspace(0, 1, 2**n_levels + 1)
+    points = low + (high - low) * rng.choice([*steps, *np.nextafter(steps[1:], 0)], (60, d))
+    rows = np.concatenate([points, *(np.array([low, high]),)])
+    moved = []
+    for row in rows:
+        sums = sums_in_boxes(Sample(row[None], np.zeros(1)), params, n_levels)[:, 1:-1, 0]
+        moved.append((np.where(boxes.leaf, sums, 0.0) / boxes.reach).ravel())
+    moved = np.array(moved)
+    largest = np.linalg.norm(moved[:, None] - moved[None], axis=-1).max()
+    bound = float(sums_sensitivity(boxes)[0])
+    assert largest <= bound * (1 + 1e-9)
+    assert largest >= 0.6 * bound
+
+
+def test_columns_of_one_sign_are_split_by_their_own_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (20_000, 3))
+    y = X @ [1.0, -0.5, 0.3] + 0.1 * rng.standard_normal(len(X))
+
+    def error(**bounds):
+        fits = [
+            estimated("binagg_regression", X, y, seed, epsilon=2.0, delta=1e-6, response_bound=2.0, **bounds)
+            for seed in range(20)
+        ]
+        return np.mean([np.linalg.norm(fit.estimate - [1.0, -0.5, 0.3]) for fit in fits])
+
+    assert error(lower=0.0, upper=[1.0, 1, 1]) < 0.5 * error(covariate_bound=1.0)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {},
+        {"lower": 0.0},
+        {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0},
+        {"lower": 1.0, "upper": [2, 1]},
+    ],
+)
+def test_boxes_need_one_statement_of_their_ends(bounds):
+    with pytest.raises(InputError, match="lower"):
+        estimated("binagg_regression", np.eye(2), np.ones(2), **BUDGET, response_bound=1.0, **bounds)
 
 
 def test_one_ball_of_coinpress_is_the_clipped_mean():

@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from dpalgos import InputError
+from dpalgos.formula.design import NumberColumn, design_of
 from dpalgos.sklearn import (
     DPBoundedMean,
     DPLinearRegression,
@@ -18,6 +19,8 @@ from dpalgos.sklearn import (
     DPSparseMean,
     PublicScaler,
 )
+from flows.league.tables import _in_units
+from tasks.problems.analyst_table import AnalystColumn
 from tests.dpalgos.silence import estimated
 
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0}
@@ -222,3 +225,32 @@ def test_weights_are_refused_with_the_reason():
         DPLogisticRegression(**ASKED, class_weight="balanced")
     with pytest.raises(InputError, match=r"sample_weight .* noise"):
         DPLogisticRegression(**ASKED).fit(X, y > 0, sample_weight=np.ones(100))
+
+
+def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, 300), "cost": rng.uniform(0, 2000, 300)})
+    bounds = {"age": (18.0, 90.0), "cost": (0.0, 2000.0)}
+    asked = {**ASKED, "bounds": {"age": bounds["age"]}, "y_bounds": bounds["cost"]}
+    model = DPLinearRegression(**asked).fit(frame[["age"]], frame["cost"])
+    declared = {name: NumberColumn(*ends) for name, ends in bounds.items()}
+    units, design = model._units_of(frame[["age"]].to_numpy()), design_of("cost ~ age", declared)
+    fitted, response = design.matrix({"age": np.array([54.0, 72.0])})[:, 0], model._response_units()
+    np.testing.assert_allclose(fitted, [0, 1], atol=0.01)
+    (in_study,) = AnalystColumn(name="age", lower=18, upper=90, source="a codebook").columns
+    found = {(units.center[0], units.scale[0]), (in_study.center, in_study.scale)}
+    assert found == {(54.0, 18.0)}
+    assert (response.center[0], response.scale[0]) == (design.response.center, design.response.scale)
+    assert _in_units(frame["age"], [18.0, 90.0])[1:] == (-2.0, 2.0)
+    around_zero = PublicScaler(bounds=(-1.0, 3.0)).fit_transform([[3.0], [-1.0]])
+    np.testing.assert_allclose(around_zero, [[2.0], [-2.0]])
+
+
+def test_a_summary_says_which_coefficients_its_intervals_cover():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3000, 2))
+    fitted = DPLinearRegression(**ASKED, interval=0.95).fit(X, X[:, 0] + rng.standard_normal(3000))
+    assert "robust regression" in str(fitted.summary())
+    sick = DPLogisticRegression(**ASKED, interval=0.95).fit(X, X[:, 0] > 0)
+    assert "maximum likelihood" in str(sick.summary())
+    assert "cover" not in str(DPLinearRegression(**ASKED).fit(X, X[:, 0]).summary())

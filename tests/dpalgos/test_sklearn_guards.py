@@ -8,13 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+    TargetEncoder,
+)
 from sklearn.utils import all_estimators
 
 import dpalgos
@@ -52,7 +63,8 @@ def meta_estimators():
 
 def made(name, kind):
     is_classifier = "Classifier" in name or name == "ClassifierChain"
-    model = (DPLogisticRegression if is_classifier else DPLinearRegression)(**MODEL)
+    classes = [-1.0, 1.0] if name == "OutputCodeClassifier" else [0, 1]
+    model = DPLogisticRegression(**MODEL, classes=classes) if is_classifier else DPLinearRegression(**MODEL)
     values = {
         "estimator": model,
         "regressor": model,
@@ -139,13 +151,28 @@ def test_a_meta_estimator_that_is_not_known_is_warned_about():
         ),
         (OrdinalEncoder(categories=[[0.0, 1.0]] * 3, min_frequency=10), "infrequent_categories_"),
         (StandardScaler(), "mean_"),
+        (PCA(2), "components_"),
+        (SelectKBest(f_regression, k=2), "scores_"),
+        (MinMaxScaler(), "data_max_"),
+        (SimpleImputer(), "statistics_"),
+        (TargetEncoder(target_type="continuous"), "encodings_"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
-def test_a_step_that_counted_rows_is_warned_about(step, learned):
+@pytest.mark.filterwarnings("ignore")
+def test_a_step_that_learned_from_rows_is_warned_about(step, learned):
     X, y = table()
     with pytest.warns(PrivacyWarning, match=learned):
         make_pipeline(step, DPLinearRegression(**MODEL)).fit((X > 0) * 1.0, y)
+
+
+@pytest.mark.parametrize(
+    "step", [PolynomialFeatures(2), Normalizer(), FunctionTransformer(), "passthrough"], ids=str
+)
+def test_a_step_that_knows_the_shape_alone_is_not_warned_about(step):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        make_pipeline(step, DPLinearRegression(**MODEL)).fit(*table())
 
 
 def test_a_transformer_of_the_response_is_examined():
@@ -162,14 +189,8 @@ def test_rows_that_repeat_are_refused_and_parts_of_them_are_several_fits():
     model = DPLinearRegression(**MODEL)
     with pytest.raises(InputError, match="bootstrap=False"):
         BaggingRegressor(model, n_estimators=2).fit(*table())
-    with pytest.warns(PrivacyWarning, match="Budget"):
+    with pytest.warns(PrivacyWarning, match="budget="):
         BaggingRegressor(model, n_estimators=2, bootstrap=False, max_samples=0.5).fit(*table())
-
-
-def test_a_warning_says_what_is_learned_and_what_to_use():
-    X, y = table()
-    with pytest.warns(PrivacyWarning, match=r"calibration.*Budget.*use predict_proba"):
-        CalibratedClassifierCV(DPLogisticRegression(**MODEL), cv=2).fit(X, y > 0)
 
 
 @pytest.mark.parametrize("labels", [1, 3])
@@ -182,9 +203,10 @@ def test_a_refused_fit_leaves_the_model_as_it_was(labels):
         model.predict(X)
     model.fit(X, y > 0)
     before = dict(vars(model))
-    with dpalgos.Budget(epsilon=0.1, delta=1e-6), pytest.raises(InputError):
+    model.set_params(budget=dpalgos.Budget(epsilon=0.1, delta=1e-6), random_state=None)
+    with pytest.raises(InputError):
         model.fit(X[:, :2], y < 0.5)
-    assert vars(model) == before
+    assert vars(model.set_params(budget=None, random_state=0)) == before
 
 
 # All that a fitted model may keep.

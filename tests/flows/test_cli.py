@@ -10,6 +10,7 @@ import dpalgos
 from flows.launch import launch
 from tasks.errors import SpecError
 from tasks.run_options import RunOptions
+from tasks.scorecard.claims import load_scorecard
 
 
 @pytest.fixture
@@ -315,3 +316,24 @@ def test_warnings_are_notes_and_those_of_a_studys_promises_are_left_to_its_page(
     monkeypatch.setattr("flows.cli.catalogs.print_rows", warn)
     with warnings.catch_warnings():
         assert dpcost("datasets")[2] == "note: are the units right?\nnote: epsilon = 50\n"
+
+
+def test_a_plan_of_the_scorecard_is_that_of_the_studies_that_it_judges(dpcost, monkeypatch):
+    def planned(study, options):
+        panel = {"panel": "a", "core_seconds": 1.0, "drawing": 0.0, "estimators": {}}
+        seconds = {
+            "core_seconds": 2.0,
+            "seconds": 1.0,
+            "bytes": 1e6,
+            "workers": 2,
+            "profile": options.profile,
+        }
+        return {"study": study, "blocks": 3, **seconds, "panels": [panel]}
+
+    monkeypatch.setattr("flows.studies.plan.plan_study", planned)
+    status, said, _ = dpcost("plan", "scorecard", "--json")
+    found = json.loads(said)
+    n_studies = len(load_scorecard().studies)
+    assert (status, found["study"], found["blocks"]) == (0, "scorecard", 3 * n_studies)
+    assert len(found["panels"]) == n_studies
+    assert json.loads(dpcost("plan", "housing", "--json")[1])["study"] == "housing"

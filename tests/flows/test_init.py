@@ -11,15 +11,17 @@ import statsmodels.formula.api as smf
 
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
+from flows.studies.parameters import report_folder
 from reports.analysis.results import SIGNS
 from reports.pages.study import render_study
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
-from tasks.release.request import checked_request
-from tasks.release.table import known_as
+from tasks.release.request import checked_request, read_request
+from tasks.release.rows import known_as
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
 from tasks.run.tables import analyst_parquet, earlier_contents
+from tasks.run_options import RunOptions
 from tasks.study.grid import headline_block
 from tests.tasks.analyst_tables import (
     completed,
@@ -229,34 +231,69 @@ def test_the_page_of_a_formula_shows_its_terms_however_the_model_is_written(tmp_
     assert found["plain", "signs"]["ols"] == 5
 
 
-def test_intervals_of_money_are_of_the_mean_and_the_file_says_the_price(tmp_path):
-    table = people()
-    for name, options in {
-        "raw": {"formula": "cost ~ age"},
-        "logs": {"formula": "log(cost) ~ age"},
-        "other": {"response": "age"},
-    }.items():
-        file = study(tmp_path, table, name=name, **options)
-        wanted = [item.params.get("interval_target") for item in find_study(str(file)).estimators]
-        assert ("least squares" in wanted) is (name == "raw")
-        assert ("five times as wide" in file.read_text()) is (name == "raw")
+@pytest.mark.parametrize("response", ["cost", "Kosten", "maliyet", "x1", "income_2"])
+def test_no_name_decides_which_coefficients_intervals_cover(tmp_path, response):
+    """Where a response may have a long tail its owner says; "?" is refused with both choices."""
+    file = study(tmp_path, people().rename(columns={"cost": response}), response=response, target="?")
+    for call in (find_study, lambda name: read_request(Path(name), "preconditioned_regression", **BUDGET)):
+        name = str(file if call is find_study else tmp_path / "mine-release.toml")
+        assert all(f'"{each}"' in refusal(call, name) for each in ("least squares", "robust"))
+        assert "numbers" not in refusal(call, name)
+    edited(file, 'interval_target = "?"', 'interval_target = "robust"')
+    assert {"interval_target": "robust"} in [item.params for item in find_study(str(file)).estimators]
 
 
-def test_ids_and_dates_are_left_out_by_name_and_the_file_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"formula": "log(cost) ~ age"}, ""),
+        ({"response": "age"}, "age,0,120"),
+        ({"response": "age"}, "age,-5,5"),
+    ],
+)
+def test_only_a_response_that_may_have_a_long_tail_is_asked_about(tmp_path, options, line):
+    people().to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "book.csv").write_text(f"name,lower,upper\n{line}\n")
+    codebook = {"codebook": tmp_path / "book.csv"} if line else {}
+    init_study("mine", tmp_path / "table.csv", folder=tmp_path, **options, **codebook)
+    asked = 'interval_target = "?"' in (tmp_path / "mine.toml").read_text()
+    assert asked is (line == "age,0,120")
+
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-7}
+
+
+def test_no_column_is_left_out_by_its_name_but_an_index_without_one(tmp_path):
     dated = people().assign(patientId=np.arange(200), order_date="2026-01-02", time=1.5, income=3.0)
-    dated.to_csv(tmp_path / "table.csv", index=False)
-    said = init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
+    dated.to_csv(tmp_path / "table.csv")
+    init_study("mine", tmp_path / "table.csv", response="cost", folder=tmp_path)
     written = (tmp_path / "mine.toml").read_text()
-    assert "patientId (an id), order_date (a date)" in said
-    for name, reason in (("patientId", "an id"), ("order_date", "a date")):
-        assert f'it is {reason}: "{name}"' in written
-        assert f'name = "{name}"' not in written
-    assert 'name = "time"' in written
-    income = written[written.index('name = "income"') :]
-    assert '# transform = "log"' in income[: income.index("source")]
-    assert "reference" in written
-    init_study("other", tmp_path / "table.csv", response="patientId", folder=tmp_path)
-    assert 'name = "patientId"' in (tmp_path / "other.toml").read_text()
+    assert all(f'name = "{name}"' in written for name in ("patientId", "order_date", "time", "income"))
+    assert "Unnamed" not in written
+    init_study("other", tmp_path / "table.csv", formula="cost ~ age + Unnamed", folder=tmp_path)
+    assert 'name = "Unnamed"' in (tmp_path / "other.toml").read_text()
+
+
+def test_codes_that_bounds_cut_off_are_asked_about(tmp_path, home, command_line):
+    (tmp_path / "book.csv").write_text("name,lower,upper\nage,0,90\ncost,-100,100000\nvisits,0,1e6\n")
+    table = people().drop(columns=["region", "smoker", "notes"])
+    table.loc[3, "age"] = 95
+    table.to_csv(tmp_path / "table.csv", index=False)
+    options = {"response": "cost", "codebook": tmp_path / "book.csv"}
+    init_study("mine", tmp_path / "table.csv", folder=tmp_path, **options)
+    file = completed(tmp_path / "mine.toml", BOUNDS)
+    of_age = file.read_text().split('name = "age"')[1].split("[[data")[0]
+    of_cost = file.read_text().split('name = "cost"')[1].split("[[data")[0]
+    assert all(f"{code}" in of_age for code in (-9, -1, 97, 99))
+    assert "-200" in of_cost
+    assert "-99," not in of_cost
+    said = command_line("check", file)[1]
+    assert "age" in said
+    assert "98" in said
+    spec = find_study(str(file))
+    refused = refusal(analyst_parquet, spec.name, spec.analyst_table)
+    assert "97, 98, 99" in refused
+    assert "95" not in refused  # what the file holds is never shown
 
 
 def test_a_column_may_be_declared_by_its_logarithm_and_rare_categories_as_others(tmp_path, home):
@@ -406,6 +443,18 @@ def test_no_other_account_can_reach_what_a_home_keeps_of_a_table_of_ones_own(tmp
     table = analyst_parquet(spec.name, spec.analyst_table)
     assert Path(table.path).is_relative_to(home / "store")
     assert [(home / name).stat().st_mode & 0o777 for name in ("store", "cache")] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o701])
+def test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own(tmp_path, home, mode):
+    for folder in (tmp_path / "mine", tmp_path / "housing"):
+        folder.mkdir()
+        folder.chmod(mode)
+    own = find_study(str(study(tmp_path, response="cost")))
+    for spec in (own, find_study("housing")):
+        report_folder(spec, RunOptions(out=str(tmp_path)))
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == mode & 0o700
+    assert (tmp_path / "housing").stat().st_mode & 0o777 == mode
 
 
 def test_init_overwrites_nothing(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data.store.folders import home as own_home
-from flows.league.method_run import EPSILONS, QUICK_REPETITIONS, MethodRun, _mean_with_error, _replayed
+from flows.league.method_run import EPSILONS, REPETITIONS, MethodRun, _mean_with_error, _replayed
 from flows.league.run import league, merged
 from flows.league.scale import MOST_ERROR, scale_of
 from flows.league.tables import declarations, developed_on, load_table, means_of
@@ -255,10 +255,10 @@ def test_means_of_a_table_are_measured_in_standard_deviations(tmp_path):
 
 def test_quick_fits_are_repeated_more_often_and_every_half_is_kept(methods, tmp_path):
     found = league([methods["zero"]], ["progression"], minutes=10, folder=tmp_path, trials=100)
-    assert {row["repetitions"] for row in found["rows"]} == {QUICK_REPETITIONS}
+    assert {row["repetitions"] for row in found["rows"]} == {REPETITIONS}
     for row in found["rows"]:
         (chosen, _, first), (judged, _, second) = row["halves"]
-        assert (first, second) == (QUICK_REPETITIONS // 2, QUICK_REPETITIONS // 2)
+        assert (first, second) == (REPETITIONS // 2, REPETITIONS // 2)
         assert row["value"] == pytest.approx((chosen + judged) / 2)
 
 

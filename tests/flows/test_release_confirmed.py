@@ -10,6 +10,7 @@ from dpalgos.api import build_params
 from flows.cli.release import _before_charge, _confirm_intervals
 from tasks.advice.releases import ReleaseForecast
 from tasks.errors import SpecError
+from tasks.problems.file_units import FileUnits
 
 
 @pytest.fixture
@@ -23,18 +24,23 @@ def plan():
         delta=1e-6,
         config=SimpleNamespace(columns=columns),
     )
-    rows = SimpleNamespace(n_rows=100, units=SimpleNamespace(names=("a", "b"), factor=(1.0, 1.0)))
+    rows = SimpleNamespace(n_rows=100, units=FileUnits.unchanged(("a", "b")))
     return SimpleNamespace(
         keywords={"interval": 0.95}, request=request, rows=rows, drawing=SimpleNamespace(params=None)
     )
 
 
 @pytest.mark.parametrize(
-    ("half_widths", "n_intervals", "is_refused"),
-    [((np.nan, np.nan), 0.0, True), ((np.nan, np.nan), 1.0, True), ((0.1, np.nan), 1.0, False)],
+    ("half_widths", "n_intervals", "chance", "is_refused"),
+    [
+        ((np.nan, np.nan), 0.0, 0.0, True),
+        ((np.nan, np.nan), 1.0, 0.0, True),
+        ((0.1, np.nan), 1.0, 0.2, False),
+        ((0.1, 0.1), 2.0, 0.3, True),
+    ],
 )
-def test_a_release_is_refused_where_each_coefficient_is_said_to_have_no_interval(
-    monkeypatch, capsys, plan, half_widths, n_intervals, is_refused
+def test_a_release_is_refused_where_it_is_likely_that_no_coefficient_has_an_interval(
+    monkeypatch, capsys, plan, half_widths, n_intervals, chance, is_refused
 ):
     foreseen = ReleaseForecast(
         names=("a", "b"),
@@ -44,11 +50,14 @@ def test_a_release_is_refused_where_each_coefficient_is_said_to_have_no_interval
         signs=(1.0, 0.0, 2.0),
     )
     monkeypatch.setattr("tasks.advice.releases.forecast_release", lambda *_: foreseen)
+    monkeypatch.setattr("tasks.advice.releases.chance_of_none", lambda *_: chance)
     if not is_refused:
         return _confirm_intervals(True, False, plan)
-    with pytest.raises(SpecError, match="nothing was charged, for no coefficient is expected"):
+    with pytest.raises(SpecError, match="nothing was charged"):
         _confirm_intervals(True, False, plan)
-    assert capsys.readouterr().err.count("no interval") == 2
+    said = capsys.readouterr().err
+    assert said.count("no interval") == int(np.isnan(half_widths).sum())
+    assert f"{max(chance, float(np.isnan(half_widths).all())):.0%}" in said
     return _confirm_intervals(True, True, plan)
 
 

@@ -185,7 +185,7 @@ def try_configurations(ask, home, seeds):
                 assert spent <= epsilon * (1 + 1e-9), (case, spent)
         if status or out["replayed"]:
             assert len(seen) == charges_before
-    charges = open_ledger(home).charges("people")
+    charges = open_ledger(home).account("people").charges
     assert {charge.id for charge in charges} == set(
         seen
     )  # nothing refused was charged, nothing shown was not

@@ -72,7 +72,7 @@ def standin_page(standin_results):
         origin=HOSTILE,
         source_url="javascript:alert(1)",
         reasons=(HOSTILE,),
-        repairs=((HOSTILE, 3),),
+        repairs=({"reason": HOSTILE, "count": 3, "what": HOSTILE, "done": HOSTILE},),
         earlier=(("cd" * 32, "2026-11-21T08:04:00+00:00"), (HOSTILE, "")),
     )
     estimators = tuple(replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE) for e in page.estimators)

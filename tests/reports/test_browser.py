@@ -23,7 +23,7 @@ from reports.pages.index import Card, render_index
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
 from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.judging import write_scorecard
+from tasks.scorecard.judging import scorecard_page
 from tests.reports.test_release_page import RECORD
 from tests.tasks.blocks import written_report
 from tests.tasks.test_membership import study  # noqa: F401
@@ -300,7 +300,7 @@ def test_every_kind_of_page_fits_a_phone_and_can_be_read_there(kind, request, re
 
 def test_the_scorecard_fits_a_phone(tmp_path):
     about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
-    write_scorecard(load_scorecard(), {}, tmp_path / "scorecard", about)
+    scorecard_page(load_scorecard(), {}, tmp_path / "scorecard", about)
     fits_a_phone((tmp_path / "scorecard" / "report.html").read_text(encoding="utf-8"), tmp_path)
 
 

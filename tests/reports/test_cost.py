@@ -4,16 +4,22 @@ import math
 import re
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from data.datasets.housing import parse_cal_housing_tgz
+from data.fetch.raw_files import EMBEDDED
 from dpalgos.accounting.events import Relation
 from reports.analysis.cost import cost_at
-from reports.analysis.ranking import MOST_LINES, first_lines
+from reports.analysis.ranking import MOST_LINES, enough_epsilon, first_lines, population_error
 from reports.analysis.results import SIGNS, summarize
 from reports.analysis.series import View
 from reports.charts.study_charts import has_one_size
 from reports.page import Axis
+from reports.pages.index import relative_errors
 from reports.words.headline import build_headline
+from reports.writing import times
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
 
@@ -106,8 +112,6 @@ def test_signs_are_counted_where_the_answer_is_better_than_zero(results, page, r
     counted = results[results["metric"] == page.metric].assign(metric=SIGNS, value=right)
     rows = results.copy()
     rows.loc[rows["privacy_model"] != "none", "value"] = 0.1
-    import pandas as pd
-
     view = View.build(summarize(pd.concat([rows, counted])), replace(page, n_coefficients=5))
     assert said in plain(headline_of(view), page)
     assert ("positive or negative" in build_headline(view).good_for) is signs
@@ -156,3 +160,73 @@ def test_a_factor_of_logarithms_is_that_of_errors(results, page):
     rows = results.assign(metric="log_squared_error", value=2 * results["value"].map(math.log))
     logs = View.build(summarize(rows), replace(page, metric="log_squared_error"))
     assert cost_at(logs, logs.headline, 20_000).factor > 1
+
+
+def housing_in_standard_deviations():
+    columns = ["median_income", "housing_median_age", "population", "households", "total_rooms"]
+    table = parse_cal_housing_tgz(EMBEDDED / "housing" / "cal_housing.tgz")[
+        [*columns, "median_house_value"]
+    ].astype(float)
+    values = ((table - table.mean()) / table.std(ddof=0)).to_numpy()
+    return np.column_stack([values[:, :-1], np.ones(len(values))]), values[:, -1]
+
+
+def population_view(results, page, errors, n_rows):
+    """Return a view whose least squares have the errors ``{size: errors of repetitions}``."""
+    own = results[results["estimator"].eq("ols") & results["panel"].eq("public")].head(1)
+    found = [
+        own.assign(n=m, cell=f"ols/{m}", replicate=r, value=value)
+        for m, values in errors.items()
+        for r, value in enumerate(values)
+    ]
+    rows = pd.concat([results[results["estimator"] != "ols"], *found], ignore_index=True)
+    rows.loc[rows["privacy_model"] != "none", "value"] = 0.11
+    return View.build(summarize(rows), replace(page, population=(n_rows, "rows")))
+
+
+def test_rows_of_a_large_population_err_as_a_bootstrap_says(results, page):
+    """California housing: 20,000 rows drawn with replacement err by .0507 ± .0018."""
+    (X, y), rng = housing_in_standard_deviations(), np.random.default_rng(4)
+    full = np.linalg.lstsq(X, y, rcond=None)[0]
+
+    def error(rows):
+        return np.linalg.norm((np.linalg.lstsq(X[rows], y[rows], rcond=None)[0] - full)[:-1])
+
+    sizes = (1000, 2000, 5000, 10_000, 20_000)
+    errors = {m: [error(rng.choice(len(y), m, replace=False)) for _ in range(60)] for m in sizes}
+    view = population_view(results, page, errors, len(y))
+    chance = population_error(view, 20_000)
+    assert chance.mean == pytest.approx(0.0507, abs=2 * math.hypot(chance.se, 0.0018))
+    assert 0.04 < chance.mean < 0.062
+    assert cost_at(view, view.headline, 20_000).factor == pytest.approx(2.4, rel=0.25)
+
+
+@pytest.mark.parametrize("sizes", [(6000, 9000), (2000, 9000), (9000,)])
+def test_an_error_about_a_population_that_no_two_small_sizes_tell_is_not_stated(results, page, sizes):
+    view = population_view(results, page, {m: [0.1, 0.2] for m in sizes}, 10_000)
+    assert population_error(view, 9000) is None
+
+
+def test_the_error_of_the_extrapolation_counts_what_the_root_of_the_rows_misses(results, page):
+    exact = {m: [0.1 * math.sqrt((1 - m / 10_000) / m)] * 3 for m in (500, 1000, 2500, 9000)}
+    chance = population_error(population_view(results, page, exact, 10_000), 9000)
+    assert (chance.mean, chance.deviation) == pytest.approx((0.1 / math.sqrt(9000), 0), abs=1e-9)
+    slower = {m: [error * m**0.2 for error in errors] for m, errors in exact.items()}
+    chance = population_error(population_view(results, page, slower, 10_000), 9000)
+    assert chance.deviation == pytest.approx(0.2 * math.log(2.5))
+
+
+@pytest.mark.parametrize(("error", "useless"), [(0.9115, True), (5.0, True), (0.1, False)])
+def test_tiles_of_a_useless_answer_say_so(results, page, error, useless):
+    view = view_of(results, page, error=error, spread=0.01)
+    best, *others = build_headline(view).tiles
+    assert ("no better than answering zero" in best.caption) == useless
+    assert any("times the error" in tile.caption for tile in others) != useless
+    assert ("nothing" in build_headline(view).good_for) == useless
+
+
+def test_the_factor_at_the_largest_epsilon_is_the_same_on_every_page(results, page):
+    view = population_view(results, page, {m: [1 / m**0.5] for m in (1000, 2000, 5000, 20_000)}, 20_640)
+    factors = {epsilon: factor for epsilon, factor, _ in relative_errors(view)}
+    said = re.search(r"at ε = (\S+) the error is (\S+) times", enough_epsilon(view))
+    assert said[2] == times(factors[float(said[1])])

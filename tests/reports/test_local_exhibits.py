@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from reports.exhibits import central_epsilon, column_growth
+from reports.exhibits import column_growth
 
 INFO = SimpleNamespace(title="Local noisy moments", order=70)
 VIEW = SimpleNamespace(
@@ -42,12 +42,3 @@ def test_growth_with_columns_is_a_slope_and_a_picture():
 def test_two_numbers_of_columns_show_nothing():
     summary = pd.DataFrame([row(d, 0.1 * d) for d in (4, 8)])
     assert column_growth.draw(VIEW, summary, {"metric": "sup_error"}) == ()
-
-
-def test_central_epsilon_stands_beside_the_local_one():
-    summary = pd.DataFrame([row(4, 0.03, "shuffled_epsilon"), row(4, 0.5)])
-    content = {"metrics": {"shuffled_epsilon": "shuffled"}, "n": 1000}
-    (shown,) = central_epsilon.draw(VIEW, summary, content)
-    assert shown.rows == (("Local noisy moments dense", "tight", "shuffled", "2", "0.030"),)
-    assert "never the ε of this report" in shown.text
-    assert central_epsilon.draw(VIEW, summary, {**content, "n": 5}) == ()

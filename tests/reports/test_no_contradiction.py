@@ -95,12 +95,14 @@ def test_every_number_of_the_details_is_one_of_the_table(results, page, seed):
     points = [p for s in view.series(view.headline) if (p := s.at(x)) is not None]
     known = {text for p in points for text in (num(p.mean), error_bar(p.se, p.mean))}
     known |= {setting(view.headline.epsilon), setting(x), f"{page.population[0]:,}"}
-    known |= {num(value) for value in (population_error(view, x), points_of(view, x)[1]) if value is not None}
+    chance = population_error(view, x)
+    known |= {num(points_of(view, x)[1])}
+    known |= {num(chance.mean), error_bar(chance.se, chance.mean)} if chance else set()
     condition = head.details.split(", the best private")[0]
     stated = NUMBER.findall(head.details.removeprefix(condition))
     assert stated
     assert set(stated) <= set(NUMBER.findall(" ".join(known)))
     factors = [tile.value for tile in head.tiles if "times" in tile.caption]
-    means = [p.mean for p in points] + [population_error(view, x) or math.nan]
+    means = [p.mean for p in points] + [getattr(population_error(view, x), "mean", math.nan)]
     ratios = {times(a / b) for a in means for b in means}
     assert set(factors) <= ratios

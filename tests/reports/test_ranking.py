@@ -105,10 +105,10 @@ def test_privacy_stops_to_matter_where_it_adds_less_than_chance(results, page):
     assert f"From ε = 2 on, privacy adds less than that ({num(0.6 * chance(20_000))})." in told
     assert "the smallest that was tried" in enough_epsilon(view_of(results, page, lambda m, e: 0.001))
     never = enough_epsilon(view_of(results, page, lambda m, e: 6 * chance(m) / e))
-    assert "3 times as much at ε = 2" in never
+    assert "at ε = 2 the error is 3.2 times the one without it" in never
     assert "as much at about ε = 6" in never
     far = enough_epsilon(view_of(results, page, lambda m, e: 12 * chance(m) / e))
-    assert far.endswith("6 times as much at ε = 2.")
+    assert far.endswith("at ε = 2 the error is 6.1 times the one without it.")
 
 
 def test_where_repetitions_cannot_tell_what_privacy_adds_from_chance_the_page_says_so(results, page):

@@ -174,3 +174,20 @@ def test_missing_cells_and_failures_are_told():
     assert (both["only_first"], both["only_second"]) == (["ols:public:n=100"], ["ols:public:n=200"])
     failed = compare_results(results_table([1.0]), results_table([1.0], status="failed"))
     assert failed["different"][0]["reasons"] == ["status ok → failed"]
+
+
+def test_a_comparison_says_how_many_differences_chance_predicts():
+    rng = np.random.default_rng(0)
+
+    def run():
+        values = rng.normal(1, 0.1, (500, 10))
+        return pd.concat(
+            [results_table(list(row), cell=f"ols:public:n={i}") for i, row in enumerate(values, 1)]
+        )
+
+    found = compare_results(run(), run())
+    assert found["by_chance"] == pytest.approx(500 * 0.0027, rel=0.01)
+    assert len(found["different"]) <= 8
+    assert f"chance alone predicts {found['by_chance']:g}" in describe_differences(found)
+    same = run()
+    assert compare_results(same, same)["by_chance"] == 0

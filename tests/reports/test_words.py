@@ -107,14 +107,13 @@ def test_an_error_that_is_small_since_nearly_all_rows_were_drawn_is_no_small_err
     def of(population):
         return View.build(summarize(results), replace(page, population=(population, "rows")))
 
-    e, best = (
-        series_of(results, page, name).mean_at(20_000) for name in ("ols", "preconditioned_regression")
-    )
-    chance = e / math.sqrt(1 - 20_000 / 20_640)
+    ols = series_of(results, page, "ols")
+    e, best = ols.mean_at(20_000), series_of(results, page, "preconditioned_regression").mean_at(20_000)
+    chance = ols.mean_at(5000) / math.sqrt(1 - 5000 / 20_640) / 2  # .97 of all rows do not tell it
     head = build_headline(of(20_640))
     assert (
         f"it would be {writing.num(e)}, since 20,000 are most of the 20,640 rows that it is compared with; "
-        f"about a large population it would be {writing.num(chance)}." in head.details
+        f"about a large population it would be {writing.num(chance)} (standard error" in head.details
     )
     cost = math.sqrt(chance**2 + best**2 - e**2) / chance
     assert [tile.value for tile in head.tiles[1:3]] == [writing.num(chance), writing.times(cost)]
@@ -343,10 +342,12 @@ def test_no_estimator_is_called_best_where_repetitions_cannot_tell(results, page
 
 
 def test_cells_that_are_moved_to_a_bound_are_no_rows_that_are_dropped():
-    assert repaired([]) == "nothing was dropped or repaired"
-    assert repaired([("left out: blank in age", 3)]) == "3 rows dropped or repaired"
-    moved = [("moved to the nearer bound: age", 2682), ("moved to the nearer bound: income", 2668)]
+    assert repaired([]) == "nothing was left out or changed"
+    blank = {"reason": "moved to the nearer bound", "count": 3}  # a reason is never parsed
+    assert repaired([blank]) == "3 rows left out"
+    same = {"what": "value", "done": "moved to the nearer bound"}
+    moved = [{"reason": name, "count": count, **same} for name, count in (("age", 2682), ("income", 2668))]
     assert repaired(moved) == "5,350 values moved to the nearer bound"
-    assert repaired([("left out: blank in age", 1), *moved]) == (
-        "1 row dropped or repaired and 5,350 values moved to the nearer bound"
+    assert repaired([{**blank, "count": 1}, *moved]) == (
+        "1 row left out and 5,350 values moved to the nearer bound"
     )

@@ -20,6 +20,8 @@ from tasks.run.block import write_block, write_design
 from tasks.run.tables import analyst_parquet
 from tests.tasks.blocks import made_results, result_at, run_of
 
+TARGET = "least squares"  # of intervals, where their owner has to say
+
 
 def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, progress=None, **charging):
     """Release as the command line does, from the same options."""
@@ -36,10 +38,11 @@ def init_study(name, data, *, folder, **options):
     return said.getvalue()
 
 
-def completed(file, bounds, categories=None):
+def completed(file, bounds, categories=None, target=TARGET):
     """Fill in a study file: ``bounds`` and ``categories`` by column, or one pair of bounds for all."""
     text = file.read_text().replace('privacy_unit = "?"', 'privacy_unit = "one row, a person"')
     text = re.sub(r'^(mean\..*) = "\?"', r"\1 = 0.3", text, flags=re.MULTILINE)
+    text = text.replace('interval_target = "?"', f'interval_target = "{target}"')
     head, *blocks = text.split("[[data.columns]]\n")
     done = []
     for block in blocks:
@@ -54,12 +57,12 @@ def completed(file, bounds, categories=None):
     return file
 
 
-def initialized(folder, table, *, bounds=(0, 1), categories=None, name="mine", **options):
+def initialized(folder, table, *, bounds=(0, 1), categories=None, name="mine", target=TARGET, **options):
     """Write a table as a CSV file and a completed study of it; return the study's file."""
     path = folder / "table.csv"
     table.to_csv(path, index=False)
     init_study(name, path, folder=folder, **options)
-    return completed(folder / f"{name}.toml", bounds, categories)
+    return completed(folder / f"{name}.toml", bounds, categories, target)
 
 
 def study_of(make_table, **usual):

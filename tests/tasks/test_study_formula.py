@@ -1,8 +1,10 @@
 """Formulas in study and release files: which columns they come to, and what is refused."""
 
+import math
+
+import numpy as np
 import pytest
 
-from dpalgos.formula.basis import FitColumn
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable, DerivedColumn
 from tasks.problems.formula import declared_alone, expand_formula
@@ -15,33 +17,42 @@ TABLE = AnalystTable(
         AnalystColumn(name="age", lower=18, upper=90, source="law"),
         AnalystColumn(name="region", categories=("north", "south", "west"), source="map"),
         AnalystColumn(name="cost", lower=1, upper=5000, source="tariff"),
+        AnalystColumn(name="weight", lower=1, upper=5000, transform="log", source="tariff"),
     ),
 )
 
 
-def test_terms_that_are_declared_columns_stay_what_they_are():
-    found = expand_formula("cost ~ age + C(region)", TABLE)
-    assert (found.response, found.covariates) == ("cost", ("age", "region"))
-    assert found.table == TABLE
-
-
-def test_other_terms_become_columns_with_bounds():
-    found = expand_formula("log(cost) ~ age*C(region) + I(age**2)", TABLE)
-    assert found.response == "log(cost)"
-    south, west = (f"(age - 54.0):(region={name} - 0.333)" for name in ("south", "west"))
-    assert found.covariates == ("age", "region", south, west, "(age - 54.0)**2")
+def test_a_formula_comes_to_columns_that_are_fitted_and_to_a_response():
+    found = expand_formula("cost ~ age + C(region) + age:region", TABLE)
+    assert found.response == "cost"
+    names = [name.removeprefix("~ ") for name in found.covariates]
+    assert names == [
+        *("C(region)[T.south]", "C(region)[T.west]", "age"),
+        *("age:region[T.south]", "age:region[T.west]"),
+    ]
     derived = {column.name: column for column in found.table.columns if isinstance(column, DerivedColumn)}
-    assert (derived["(age - 54.0)**2"].lower, derived["(age - 54.0)**2"].upper) == (0, 36**2)
-    assert derived[south].uses == ("age", "region")
-    assert isinstance(derived["log(cost)"].design, FitColumn)
+    assert tuple(derived) == found.covariates
+    assert derived["~ age"].uses == ("age", "region")
     assert declared_alone(found.table) == TABLE
+    logs = expand_formula("log(cost) ~ age", TABLE)
+    assert logs.response == "~ log(cost)"
+    response = logs.table.columns[-1]
+    assert (response.lower, response.upper) == pytest.approx((0, math.log(5000)))
+
+
+def test_the_values_of_a_formula_are_those_of_its_design():
+    found = expand_formula("log(cost) ~ age + C(region)", TABLE)
+    rows = {"age": np.array([20.0, 60]), "region": np.array(["west", "north"]), "cost": np.array([3.0, 7])}
+    values = found.table.columns[-1].derived.values(rows)
+    np.testing.assert_allclose(values["~ log(cost)"], np.log([3, 7]))
+    fitted = np.column_stack([values[name] for name in found.covariates] + [np.ones(2)])
+    np.testing.assert_allclose(fitted, found.design.matrix(rows))
 
 
 def test_the_reference_of_a_category_is_the_formulas():
     found = expand_formula("cost ~ C(region, Treatment('west'))", TABLE)
-    region = next(column for column in found.table.columns if column.name == "region")
-    assert region.categories == ("west", "north", "south")
-    assert found.covariates == ("region",)
+    assert found.design.references == {"region": "west"}
+    assert found.covariates[0] == "~ C(region, Treatment('west'))[T.north]"
 
 
 @pytest.mark.parametrize(
@@ -49,8 +60,9 @@ def test_the_reference_of_a_category_is_the_formulas():
     [
         ("cost ~ 0 + age", "intercept"),
         ("~ age", "response"),
+        ("cost ~ log(weight)", "transform"),
         ("cost ~ height", "'height'"),
-        ("cost ~ scale(age)", "scale"),
+        ("cost ~ mean(age)", "mean"),
         ("cost ~ age + I(age - 1)", "repeats"),
     ],
 )

@@ -59,7 +59,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
 def test_a_formula_of_users_is_one_request(tmp_path):
     study(tmp_path, formula="effect ~ dose + weight")
     columns = read_request(tmp_path / "mine-release.toml", "user_level_regression", **BUDGET).config.columns
-    assert (columns.user_id, columns.x, columns.y) == ("patient", ("dose", "weight"), "effect")
+    assert (columns.user_id, columns.x, columns.y) == ("patient", ("~ dose", "~ weight"), "effect")
 
 
 @pytest.mark.parametrize("response", ["", "effect"])
@@ -197,7 +197,7 @@ def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path,
         interval=0.95,
     )
     assert list(answer.estimate) == ["dose", "weight", AT_CENTERS]
-    asked = ledger.charges("mine")[0].question.parameters
+    asked = ledger.account("mine").charges[0].question.parameters["settings"]
     assert asked["gradient_bound"] == pytest.approx(3**0.5 / 2)
     assert (asked["aggregation"], asked["step_size"]) == ("clipped", pytest.approx(2 / 3))
 

@@ -9,13 +9,18 @@ dp.enable_features("contrib", "honest-but-curious", "idealized-numerics")
 
 
 def sums(table, epsilon, delta, seed):
-    """Sum clamped products, with Gaussian noise and an equal share of ρ each."""
+    """Sum clamped products, with Gaussian noise and equal shares of ρ, by OpenDP's conversion of ρ."""
     products = table.products()
-    multiplier = np.sqrt(len(products) / 2) / (
-        np.sqrt(np.log(1 / delta) + epsilon) - np.sqrt(np.log(1 / delta))
-    )
+    rho = dp.binary_search(lambda rho: _epsilon(rho, delta) <= epsilon, bounds=(1e-9, 1e3))
+    multiplier = np.sqrt(len(products) / (2 * rho))
     table.shows(multiplier, times=len(products))
     return table.solved([_sum(*each, multiplier) for each in products])
+
+
+def _epsilon(rho, delta):
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    noise = dp.m.make_gaussian(*space, scale=float(np.sqrt(1 / (2 * rho))))
+    return dp.c.make_zCDP_to_approxDP(noise).map(1.0).epsilon(delta)
 
 
 def _sum(values, low, high, multiplier):

@@ -10,11 +10,10 @@ from pydantic import Field
 
 import dpalgos
 from data.simulations import Simulated, half_width, models, simulator
-from dpalgos.accounting.amplification import AGGREGATED, SHUFFLED
 from dpalgos.theory import dense_rates, local_rates, sparse_rates
 from tasks.cells import Replicates
 from tasks.file_schema import Whole
-from tasks.problems.problem import Draw, HeadlineRun, RowSource
+from tasks.problems.problem import Draw, RowSource
 from tasks.size_rules import RuleError, evaluate_all, whole
 
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
@@ -152,9 +151,3 @@ class SimulatedRows(Simulation):
         settings = evaluate_all(self.settings, sizes)
         design = settings.get("design", "literal")
         return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        if not self.public_rows:
-            return {}
-        named = {SHUFFLED: "shuffled", AGGREGATED: "summed"}
-        return {"central_epsilon": {"metrics": named, "n": run.replicates.n}}

@@ -18,6 +18,12 @@ EPSILON = 1 / 1024
 COST = PrivacyCost(rho=0.001, unit="row", facts={"events": [1.5]})
 
 
+def charged(ledger, question, cost, fits, **options):
+    """Return the charge of a question, which nobody answers now if there is no answer yet."""
+    with ledger.answering(question, cost, fits, **options) as charge:
+        return charge
+
+
 def main(home, url, notes, budget, wanted):
     ledger = Ledger(Path(home), url or None)
     done = {note["question"] for note in read_notes(Path(notes)) if note["step"] in ("shown", "refused")}
@@ -36,21 +42,22 @@ def main(home, url, notes, budget, wanted):
             continue
         request = Question("patients", "a" * 64, "dp_mean", {"question": question}, EPSILON, 0.0)
         note(step="wanted", question=question)
-        try:
+        for again in (False, True):
             try:
-                charge = ledger.charge(request, COST, fits)
+                with ledger.answering(request, COST, fits, again=again) as charge:
+                    note(step="charged", question=question, charge=charge.id)
+                    answer = charge.answer
+                    if answer is None:
+                        time.sleep(random.random() * 0.004)
+                        answer = ledger.store(charge, {"noise": secrets.randbits(64)})
             except AnswerLost:
                 note(step="lost", question=question)
-                charge = ledger.charge(request, COST, fits, again=True)
-        except BudgetExhausted:
-            note(step="refused", question=question)
-            continue
-        note(step="charged", question=question, charge=charge.id)
-        answer = charge.answer
-        if answer is None:
-            time.sleep(random.random() * 0.004)
-            answer = ledger.store(charge, {"noise": secrets.randbits(64)})
-        note(step="shown", question=question, charge=charge.id, noise=answer["noise"])
+                continue
+            except BudgetExhausted:
+                note(step="refused", question=question)
+            else:
+                note(step="shown", question=question, charge=charge.id, noise=answer["noise"])
+            break
 
 
 def read_notes(path):

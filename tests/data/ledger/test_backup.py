@@ -6,13 +6,13 @@ from contextlib import closing
 import pytest
 
 from data.errors import LedgerBroken, LedgerError, StoreError
-from tests.data.ledger.charging import COST
+from tests.data.ledger.charging import COST, charged
 
 
 @pytest.fixture
 def backed_up(ledger, tmp_path, fits, ask):
     """Return a ledger of one charge and its backup."""
-    ledger.store(ledger.charge(ask(), COST, fits), {"estimate": [1.5, "\udc80"]})
+    ledger.store(charged(ledger, ask(), COST, fits), {"estimate": [1.5, "\udc80"]})
     ledger.backup(tmp_path / "copy")
     return ledger, tmp_path / "copy"
 
@@ -37,7 +37,7 @@ def test_a_lost_home_comes_back_with_its_answers(backed_up, place, fits, ask):
         with pytest.raises(LedgerError, match=r"ledger\.key is missing"):
             ledger.show()
     assert ledger.restore(copy).head == head
-    assert ledger.charge(ask(), COST, fits).answer == {"estimate": [1.5, "\udc80"]}
+    assert charged(ledger, ask(), COST, fits).answer == {"estimate": [1.5, "\udc80"]}
     assert stat.S_IMODE((place.home / "ledger.key").stat().st_mode) == 0o600
     assert counts(ledger) == (1, 1, 1)
 
@@ -45,24 +45,24 @@ def test_a_lost_home_comes_back_with_its_answers(backed_up, place, fits, ask):
 def test_an_older_backup_over_a_newer_ledger_is_refused_unless_said_so(backed_up, fits, ask):
     ledger, copy = backed_up
     head = ledger.verify().head
-    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
+    charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     with pytest.raises(LedgerError, match=r"has 2 charges.*has 1"):
         ledger.restore(copy)
     with pytest.raises(LedgerError, match="would be forgotten"):
         ledger.restore(copy, noted=head)
     assert counts(ledger) == (1, 2, 1)
     assert ledger.restore(copy, forget_newer=True).n_charges == 1
-    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
+    charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     assert ledger.verify().ok
 
 
 def test_a_backup_without_the_last_answer_is_older(ledger, tmp_path, fits, ask):
-    charge = ledger.charge(ask(), COST, fits)
+    charge = charged(ledger, ask(), COST, fits)
     ledger.backup(tmp_path / "copy")
     ledger.store(charge, {"estimate": 1})
     with pytest.raises(LedgerError, match="would be forgotten"):
         ledger.restore(tmp_path / "copy")
-    assert ledger.charge(ask(), COST, fits).answer == {"estimate": 1}
+    assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1}
     ledger.backup(tmp_path / "copy")
     assert ledger.restore(tmp_path / "copy").n_releases == 1
 
@@ -71,7 +71,7 @@ def test_a_later_backup_replaces_an_earlier_one_and_nothing_else(backed_up, tmp_
     ledger, copy = backed_up
     early = tmp_path / "early"
     shutil.copy(copy, early)
-    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
+    charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     ledger.backup(copy)
     ledger.restore(early, forget_newer=True)
     with pytest.raises(LedgerBroken, match="ledger lacks"):
@@ -87,7 +87,7 @@ def test_the_noted_head_tells_an_older_backup(backed_up, tmp_path, place, fits, 
     ledger, copy = backed_up
     early = tmp_path / "early"
     shutil.copy(copy, early)
-    ledger.charge(ask(parameters={"value_bound": 3.0}), COST, fits)
+    charged(ledger, ask(parameters={"value_bound": 3.0}), COST, fits)
     head = ledger.backup(copy).head
     place.run("UPDATE dpcost_charges SET rho = 0")
     with pytest.raises(LedgerError, match="--noted"):

@@ -9,7 +9,7 @@ import pytest
 
 from data.errors import LedgerBroken, LedgerError, LedgerUnavailable
 from data.ledger.book import START
-from tests.data.ledger.charging import COST
+from tests.data.ledger.charging import COST, charged
 
 ANSWER = {"estimate": 31337.625, "name": "a stored answer"}
 
@@ -17,8 +17,8 @@ ANSWER = {"estimate": 31337.625, "name": "a stored answer"}
 @pytest.fixture
 def written(ledger, fits, ask):
     """Two budgets; of one two charges, and an answer."""
-    ledger.store(ledger.charge(ask(), COST, fits), ANSWER)
-    ledger.charge(ask(parameters={}), COST, fits)
+    ledger.store(charged(ledger, ask(), COST, fits), ANSWER)
+    charged(ledger, ask(parameters={}), COST, fits)
     ledger.open_dataset("others", 1.0, 0.0)
     report = ledger.verify()
     assert report.ok, report.problems
@@ -58,14 +58,33 @@ CHARGE, BUDGET = "UPDATE dpcost_charges SET ", "UPDATE dpcost_budgets SET "
         ([BUDGET + "last = seal WHERE number = 1"], "budget 1 was edited"),
     ],
 )
-def test_tampering_is_found_and_admits_nothing_more(written, place, fits, ask, statements, problem):
+def test_tampering_is_found(written, place, statements, problem):
     place.run(*statements)
     report = place.ledger().verify()
     assert not report.ok
     assert any(problem in each for each in report.problems), report.problems
     with pytest.raises(LedgerBroken, match="dpcost ledger verify") as caught:
-        place.ledger().charge(ask(epsilon=0.01), COST, fits)
+        place.ledger().show()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        CHARGE + "rho = rho / 2 WHERE number = 2",
+        CHARGE + "asked = replace(asked, '0.3', '0.1') WHERE number = 2",
+        CHARGE + "dataset = 'others' WHERE number = 2",
+        CHARGE + "state = 'released', answer = '{}' WHERE number = 2",
+        "DELETE FROM dpcost_charges WHERE number = 2",
+        "DELETE FROM dpcost_charges",
+        BUDGET + "epsilon = 9 WHERE number = 1",
+        BUDGET + "last = seal WHERE number = 1",
+    ],
+)
+def test_a_tail_that_was_edited_admits_nothing_more(written, place, fits, ask, statement):
+    place.run(statement)
+    with pytest.raises(LedgerBroken, match="dpcost ledger verify"):
+        charged(place.ledger(), ask(epsilon=0.01), COST, fits)
 
 
 def test_a_damaged_byte_anywhere_is_found_or_harmless_and_no_sentence_shows_what_is_stored(
@@ -83,8 +102,8 @@ def test_a_damaged_byte_anywhere_is_found_or_harmless_and_no_sentence_shows_what
             whole = report.ok
             said = " ".join(report.problems)
             if whole:  # of a byte that says nothing: all charges and answers are there
-                assert place.ledger().charge(ask(), COST, fits).answer == ANSWER
-                assert len(place.ledger().charges("patients")) == 2
+                assert charged(place.ledger(), ask(), COST, fits).answer == ANSWER
+                assert len(place.ledger().account("patients").charges) == 2
         except LedgerError as error:
             said = str(error)
         assert not any(each in said for each in ("31337", "stored answer", "estimate", "value_bound"))
@@ -115,10 +134,10 @@ def test_what_the_driver_quotes_is_not_shown(written, place, monkeypatch):
 
 
 def test_a_noted_head_shows_that_an_older_ledger_was_put_back(ledger, place, fits, ask, tmp_path):
-    ledger.charge(ask(), COST, fits)
+    charged(ledger, ask(), COST, fits)
     early = ledger.verify()
     ledger.backup(tmp_path / "early")
-    ledger.charge(ask(parameters={}), COST, fits)
+    charged(ledger, ask(parameters={}), COST, fits)
     noted = ledger.verify(early.head)
     assert noted.ok
     ledger.restore(tmp_path / "early", forget_newer=True)
@@ -133,7 +152,7 @@ def test_a_deleted_ledger_is_seen_with_a_noted_head_and_by_its_key(written, plac
     else:
         os.unlink(place.home / "ledger.sqlite")
     assert not place.ledger().verify().ok
-    for use in (place.ledger().show, lambda: place.ledger().charge(ask(), COST, fits)):
+    for use in (place.ledger().show, lambda: charged(place.ledger(), ask(), COST, fits)):
         with pytest.raises(LedgerBroken, match="not known"):
             use()
 
@@ -146,7 +165,7 @@ def test_without_its_key_the_ledger_is_closed(written, place, fits, ask, replace
         key.touch(mode=0o600)
         key.write_text("ab" * 32)
     message = "written with another key than" if replaced else "ledger.key is missing.*restore it"
-    for use in (written.show, written.verify, lambda: written.charge(ask(), COST, fits)):
+    for use in (written.show, written.verify, lambda: charged(written, ask(), COST, fits)):
         with pytest.raises(LedgerError, match=message):
             use()
     assert key.exists() == replaced

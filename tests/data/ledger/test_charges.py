@@ -1,56 +1,45 @@
-import subprocess
+import os
+import signal
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from data.errors import AnswerLost, AnswerPending, LedgerError
-from data.ledger import PrivacyCost, charges, open_ledger
-from data.ledger.charges import Charge, Holder, start_time
-from tests.data.ledger.charging import COST
-
-
-@pytest.fixture
-def dead(monkeypatch):
-    """Make every process that held a charge appear dead."""
-
-    def die():
-        monkeypatch.setattr(charges, "_boot_id", lambda: "the next boot")
-
-    return die
+from data.errors import AnswerLost, LedgerError
+from data.ledger import Charge, PrivacyCost, open_ledger
+from tests.data.ledger.charging import COST, charged
 
 
 def test_a_charge_is_released_once_and_replayed(ledger, place, fits, ask):
-    charge = ledger.charge(ask(), COST, fits)
+    charge = charged(ledger, ask(), COST, fits)
     assert charge.answer is None
     payload = {"estimate": [0.1 + 0.2, -0.0, 1e-300], "seed": None}
     assert ledger.store(charge, payload) == payload
-    again = place.ledger().charge(ask(), COST, fits)
+    again = charged(place.ledger(), ask(), COST, fits)
     assert again.answer == payload
     assert str(again.answer["estimate"]) == str(payload["estimate"])
     assert again.id == charge.id
-    assert len(ledger.charges("patients")) == 1
+    assert len(ledger.account("patients").charges) == 1
 
 
 def test_an_answer_is_written_once(ledger, fits, ask):
-    charge = ledger.charge(ask(), COST, fits)
+    charge = charged(ledger, ask(), COST, fits)
     ledger.store(charge, {"estimate": 1.5})
     ledger.store(charge, {"estimate": 1.5})
     with pytest.raises(LedgerError, match="another answer"):
         ledger.store(charge, {"estimate": 2.5})
-    assert ledger.charge(ask(), COST, fits).answer == {"estimate": 1.5}
+    assert charged(ledger, ask(), COST, fits).answer == {"estimate": 1.5}
     assert ledger.verify().n_releases == 1
 
 
 def test_an_unknown_charge_is_refused(ledger, ask):
-    unknown = Charge(ask(), 1, COST, "", Holder.here())
-    with pytest.raises(LedgerError, match=r"no charge '.*-1'"):
+    unknown = Charge(ask(), 1, COST, "")
+    with pytest.raises(LedgerError, match="not the last one of its question"):
         ledger.store(unknown, {})
 
 
 def test_a_budget_is_opened_once(ledger):
-    assert ledger.open_dataset("patients", 1, 1e-5) == ledger.budget("patients")
+    assert ledger.open_dataset("patients", 1, 1e-5) == ledger.account("patients").budget
     assert ledger.verify().n_datasets == 1
     for epsilon, delta in ((2, 1e-5), (0.5, 1e-5), (1, 1e-6)):
         with pytest.raises(LedgerError, match="epsilon 1 and delta 1e-05"):
@@ -60,9 +49,9 @@ def test_a_budget_is_opened_once(ledger):
 def test_a_dataset_must_be_opened(place, fits, ask):
     ledger = place.ledger()
     for use in (
-        lambda: ledger.charge(ask(), COST, fits),
+        lambda: charged(ledger, ask(), COST, fits),
         lambda: ledger.show("patients"),
-        lambda: ledger.budget("patients"),
+        lambda: ledger.account("patients"),
     ):
         with pytest.raises(LedgerError, match="dpcost ledger open patients"):
             use()
@@ -71,21 +60,21 @@ def test_a_dataset_must_be_opened(place, fits, ask):
 
 def test_an_error_of_the_arithmetic_charges_nothing(ledger, ask):
     with pytest.raises(ZeroDivisionError):
-        ledger.charge(ask(), COST, lambda previous, new: 1 / 0)
+        charged(ledger, ask(), COST, lambda previous, new: 1 / 0)
     with pytest.raises(TypeError, match="must raise to refuse"):
-        ledger.charge(ask(), COST, lambda previous, new: True)
-    assert ledger.charges("patients") == []
+        charged(ledger, ask(), COST, lambda previous, new: True)
+    assert ledger.account("patients").charges == []
     assert ledger.verify().n_charges == 0
 
 
 def test_the_arithmetic_sees_what_was_charged(ledger, fits, ask):
     cost = PrivacyCost(rho=0.02, pure_epsilon=0.2, failure=1e-9, unit="user", facts={"events": [1.5]})
-    first = ledger.charge(ask(), cost, fits)
+    first = charged(ledger, ask(), cost, fits)
     seen = []
-    new = ledger.charge(ask(epsilon=0.1), COST, lambda *charges: seen.append(charges) or fits(*charges))
+    new = charged(ledger, ask(epsilon=0.1), COST, lambda *charges: seen.append(charges) or fits(*charges))
     assert seen == [([first], new)]
     assert (first.cost, new.cost) == (cost, COST)
-    assert ledger.charges("patients") == [first, new]
+    assert ledger.account("patients").charges == [first, new]
 
 
 @pytest.mark.parametrize(
@@ -109,91 +98,81 @@ def test_the_same_question_has_the_same_id(ask):
     assert written.id == ask(parameters=written.parameters).id
 
 
-def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask, dead):
-    first = ledger.charge(ask(), COST, fits)
-    dead()
+def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask):
+    first = charged(ledger, ask(), COST, fits)
     with pytest.raises(AnswerLost, match=r"epsilon 0\.3, delta 1e-06"):
-        ledger.charge(ask(), COST, fits)
-    second = ledger.charge(ask(), COST, fits, again=True)
+        charged(ledger, ask(), COST, fits)
+    second = charged(ledger, ask(), COST, fits, again=True)
     assert second.id == f"{first.question.id}-2"
-    assert [charge.epsilon for charge in ledger.charges("patients")] == [0.3, 0.3]
+    assert [charge.epsilon for charge in ledger.account("patients").charges] == [0.3, 0.3]
+    with pytest.raises(LedgerError, match="not the last one"):
+        ledger.store(first, {"estimate": 1})
     ledger.store(second, {"estimate": 2})
-    assert ledger.charge(ask(), COST, fits, again=True).answer == {"estimate": 2}
-    assert [charge["state"] for charge in ledger.show("patients")[0]["charges"]] == ["lost", "released"]
+    assert charged(ledger, ask(), COST, fits, again=True).answer == {"estimate": 2}
+    assert [charge["state"] for charge in ledger.show("patients")[0]["charges"]] == ["no answer", "released"]
     assert ledger.verify().ok
 
 
-def test_nobody_else_may_answer(ledger, fits, ask, dead):
-    charge = ledger.charge(ask(), COST, fits)
-    dead()
-    with pytest.raises(LedgerError, match="alone may answer"):
-        ledger.store(charge, {})
-
-
-def test_the_thread_that_was_charged_does_not_wait_for_itself(ledger, fits, ask):
-    ledger.charge(ask(), COST, fits)
-    with pytest.raises(AnswerLost):
-        ledger.charge(ask(), COST, fits)
-
-
-def test_another_thread_waits_for_the_answer(place, ledger, fits, ask):
-    charge = ledger.charge(ask(), COST, fits)
+def test_who_asks_while_an_answer_is_drawn_waits_for_it(place, ledger, fits, ask):
     found = []
-    waiting = threading.Thread(target=lambda: found.append(place.ledger().charge(ask(), COST, fits)))
-    waiting.start()
-    waiting.join(0.2)
-    assert waiting.is_alive()
-    ledger.store(charge, {"estimate": 3})
+    waiting = threading.Thread(target=lambda: found.append(charged(place.ledger(), ask(), COST, fits)))
+    with ledger.answering(ask(), COST, fits) as charge:
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        ledger.store(charge, {"estimate": 3})
     waiting.join(10)
     assert found[0].answer == {"estimate": 3}
+    assert len(ledger.account("patients").charges) == 1
 
 
-def test_the_waiting_ends(place, ledger, fits, ask):
-    ledger.charge(ask(), COST, fits)
-    caught = []
-
-    def wait():
-        with pytest.raises(AnswerPending, match=r"0\.1 s") as error:
-            place.ledger(answer_timeout=0.1).charge(ask(), COST, fits, again=True)
-        caught.append(error.value)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    waiting.join(10)
-    assert caught
-    assert len(ledger.charges("patients")) == 1
+def test_answers_about_other_data_do_not_wait(place, ledger, fits, ask):
+    ledger.open_dataset("others", 1.0, 1e-5)
+    with ledger.answering(ask(), COST, fits):
+        assert charged(place.ledger(), ask("b", "others"), COST, fits).answer is None
 
 
-def test_a_charge_of_another_machine_counts_as_lost_after_a_while(place, ledger, fits, ask, monkeypatch):
-    first = ledger.charge(ask(), COST, fits)
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(charges.socket, "gethostname", lambda: "elsewhere")
-        other = place.ledger(answer_timeout=0.1)
-        with pytest.raises(AnswerLost):
-            other.charge(ask(), COST, fits)
-        second = other.charge(ask(), COST, fits, again=True)
-        other.store(second, {"estimate": 2})
-    with pytest.raises(LedgerError, match="taken for lost"):
-        ledger.store(first, {"estimate": 1})
-    assert ledger.charge(ask(), COST, fits).answer == {"estimate": 2}
+def test_an_answer_that_ends_in_an_error_stays_charged_and_lets_others_in(place, ledger, fits, ask):
+    with pytest.raises(ArithmeticError), ledger.answering(ask(), COST, fits):
+        raise ArithmeticError
+    with pytest.raises(AnswerLost):
+        charged(place.ledger(), ask(), COST, fits)
+    assert len(ledger.account("patients").charges) == 1
 
 
-def test_a_process_is_told_from_a_later_one_and_from_a_dead_one():
-    with subprocess.Popen(["sleep", "60"]) as process:
-        here = Holder.here()
-        other = replace(here, pid=process.pid, start_time=start_time(process.pid))
-        assert other.may_answer()
-        assert not other.is_this_process
-        for change in ({"start_time": here.start_time + "0"}, {"boot_id": "an earlier boot"}):
-            assert not replace(other, **change).may_answer()
-        process.kill()
-        process.wait()
-        assert not other.may_answer()
+def test_a_killed_process_lets_the_next_one_in_and_stays_charged(place, ledger, fits, ask):
+    child = os.fork()
+    if child == 0:
+        with place.ledger().answering(ask(), COST, fits):
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    with pytest.raises(AnswerLost):
+        charged(ledger, ask(), COST, fits)
+    assert len(ledger.account("patients").charges) == 1
+
+
+def test_the_same_question_about_other_bits_is_another_one(ledger, fits, ask):
+    ledger.store(charged(ledger, ask(epsilon=0.1, exact="before"), COST, fits), {"estimate": 1})
+    mended = charged(ledger, ask(epsilon=0.1, exact="mended"), COST, fits)
+    assert mended.answer is None
+    ledger.store(mended, {"estimate": 2})
+    for exact, answer in (("before", 1), ("mended", 2)):
+        assert charged(ledger, ask(epsilon=0.1, exact=exact), COST, fits).answer == {"estimate": answer}
+    assert ledger.account("patients").charges[1].question.exact == "mended"
+
+
+def test_an_answer_of_an_earlier_version_is_replayed(ledger, fits, ask):
+    former = ask(parameters={"x": ["b", "a"]})
+    ledger.store(charged(ledger, former, COST, fits), {"estimate": 1})
+    now = ask("c", parameters={"x": ["a", "b"]}, exact="now", former=former)
+    assert charged(ledger, now, COST, fits).answer == {"estimate": 1}
+    other = ask("c", parameters={"x": ["a"]}, exact="now", former=ask(parameters={"x": ["a"]}))
+    assert charged(ledger, other, COST, fits).answer is None  # its content is known by its former name
 
 
 def test_what_is_shown_is_plain_data(ledger, fits, ask):
     ledger.open_dataset("others", 2.0, 0.0)
-    charge = ledger.charge(ask(), COST, fits)
+    charge = charged(ledger, ask(), COST, fits)
     others, patients = ledger.show("others")[0], ledger.show("patients")[0]
     assert ledger.show() == [patients, others]
     assert others["charges"] == others["contents"] == []
@@ -227,7 +206,7 @@ def test_a_bad_request_is_one_sentence(ask, change, message):
 
 
 def test_a_bad_answer_is_refused(ledger, fits, ask):
-    charge = ledger.charge(ask(), COST, fits)
+    charge = charged(ledger, ask(), COST, fits)
     with pytest.raises(LedgerError, match="answer must"):
         ledger.store(charge, {"estimate": float("inf")})
     with pytest.raises(LedgerError, match=r"answer .*; convert") as caught:
@@ -239,7 +218,7 @@ def test_a_bad_answer_is_refused(ledger, fits, ask):
 def test_names_of_all_languages_are_kept(place, fits, ask):
     ledger = place.ledger()
     ledger.open_dataset("Größe 数 'x'", 1.0, 1e-5)
-    ledger.charge(ask(dataset="Größe 数 'x'", parameters={"column": "\x00\ud800"}), COST, fits)
+    charged(ledger, ask(dataset="Größe 数 'x'", parameters={"column": "\x00\ud800"}), COST, fits)
     assert ledger.show()[0]["charges"][0]["parameters"] == {"column": "\x00\ud800"}
     assert ledger.verify().ok
 

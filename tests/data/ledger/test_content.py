@@ -231,7 +231,7 @@ def test_a_key_without_its_ledger_is_refused_in_words(tmp_path, lose):
     Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5)
     lose(tmp_path / "ledger.sqlite")
     ledger = Ledger(tmp_path)
-    for use in (ledger.show, lambda: ledger.open_dataset("patients", 9.0, 1e-5), lambda: ledger.budget("a")):
+    for use in (ledger.show, lambda: ledger.open_dataset("patients", 9.0, 1e-5), lambda: ledger.account("a")):
         with pytest.raises(LedgerBroken, match=r"ledger\.key .*ledger\.sqlite"):
             use()
     report = ledger.verify()

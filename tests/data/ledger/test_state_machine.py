@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from data.errors import AnswerLost, BudgetExhausted, ContentRefused, LedgerError
-from data.ledger import Ledger, Question, charges
-from tests.data.ledger.charging import COST
+from data.ledger import Ledger, Question
+from tests.data.ledger.charging import COST, charged
 
 EPSILON, TOTAL = 1 / 4, 1.0
 NAMES, CONTENTS, BOUNDS = ("one", "two"), ("a" * 64, "b" * 64), (1, 2, 3)
@@ -28,10 +28,8 @@ class Ledgers(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.home, self.boot, self.heads = self.folder / "home", 0, []
+        self.home, self.heads = self.folder / "home", []
         self.ledger = Ledger(self.home)
-        self.original = charges._boot_id
-        charges._boot_id = lambda: f"boot {self.boot}"
         self.opened, self.charged, self.answers, self.pending = set(), {}, {}, {}
         self.bound, self.backup = {}, None
 
@@ -60,7 +58,7 @@ class Ledgers(RuleBasedStateMachine):
         mine = [key for key in self.charged if self.charged[key] == name]
         earlier = [key for key in mine if key.startswith(question.id)]
         try:
-            charge = self.ledger.charge(question, COST, fits, again=again, allow_new_content=new)
+            charge = charged(self.ledger, question, COST, fits, again=again, allow_new_content=new)
         except AnswerLost:
             assert earlier[-1] not in self.answers
             assert not again
@@ -86,20 +84,13 @@ class Ledgers(RuleBasedStateMachine):
     def store(self, answer, data):
         charge = self.pending.pop(data.draw(st.sampled_from(sorted(self.pending))))
         last = [key for key in self.charged if key.rpartition("-")[0] == charge.question.id][-1]
-        may_store = last == charge.id and charge.holder.boot_id == f"boot {self.boot}"
+        may_store = last == charge.id
         try:
             assert self.ledger.store(charge, {"estimate": answer}) == {"estimate": answer}
             self.answers[charge.id] = {"estimate": answer}
             assert may_store
-        except LedgerError:  # another charge for the same question, or another process, has its place
+        except LedgerError:  # another charge for the same question has its place
             assert not may_store
-
-    @precondition(lambda self: self.pending)
-    @rule()
-    def restart(self):
-        """Every process that was charged is gone."""
-        self.boot += 1
-        self.ledger = Ledger(self.home)
 
     @precondition(lambda self: self.opened)
     @rule()
@@ -120,7 +111,7 @@ class Ledgers(RuleBasedStateMachine):
     @invariant()
     def nothing_is_forgotten(self):
         for name in self.opened:
-            charges = self.ledger.charges(name)
+            charges = self.ledger.account(name).charges
             assert [charge.id for charge in charges] == [k for k, of in self.charged.items() if of == name]
             assert sum(charge.epsilon for charge in charges) <= TOTAL
             assert {c.id: c.answer for c in charges if c.answer is not None} == {
@@ -134,7 +125,6 @@ class Ledgers(RuleBasedStateMachine):
         self.heads.append(report.head)
 
     def teardown(self):
-        charges._boot_id = self.original
         shutil.rmtree(self.folder)
 
 

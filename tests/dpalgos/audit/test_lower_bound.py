@@ -171,7 +171,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             label="choice",
         )
 
-    result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
+    result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=20_000)
     assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
     assert result.violated == capped, result
 

@@ -91,6 +91,12 @@ def test_the_description_of_the_api_and_lists_of_integrations_are_not_offered(as
     assert ask(path, **KNOWN).status_code == 404
 
 
+def test_no_browser_keeps_a_report(ask):
+    for path in ("/reports/", "/reports/housing/report.html", "/reports/missing"):
+        assert ask(path, **KNOWN).headers["cache-control"] == "no-store"
+    assert "no-store" not in ask("/api/health").headers.get("cache-control", "")
+
+
 def test_another_site_neither_frames_a_report_nor_loads_it(ask):
     headers = ask("/reports/housing/report.html", **KNOWN).headers
     assert "frame-ancestors 'none'" in headers["content-security-policy"]

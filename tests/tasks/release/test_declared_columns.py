@@ -15,11 +15,11 @@ from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
 from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
-from tasks.release.record import record_of
+from tasks.release.record import record_of, shown_of
 from tasks.release.request import ReleaseColumns
-from tasks.release.table import table_as_declared
+from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
-from tests.tasks.analyst_tables import edited, release, study_of
+from tests.tasks.analyst_tables import edited, initialized, release, study_of
 
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
@@ -109,6 +109,28 @@ def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, mon
     assert at_55 == pytest.approx(moved["C(smoker)[T.yes]"]["shrunk"])
 
 
+def test_a_column_called_like_the_intercept_is_refused_and_not_lost(tmp_path, ledger):
+    table, bounds = people(400).rename(columns={"age": AT_CENTERS}), {**BOUNDS, AT_CENTERS: (0, 120)}
+    initialized(tmp_path, table, bounds=bounds, categories=CATEGORIES, response="cost")
+    with pytest.raises(SpecError, match=f"{AT_CENTERS!r}; rename"):
+        asked(tmp_path, ledger)
+    assert not ledger.account("mine").charges
+
+
+@pytest.mark.parametrize(
+    "names", [("pre-post", "1"), ("log(b)", "2019"), ("Q", "x.y"), ("a b", "年齢"), ("C(g)", "0")]
+)
+def test_a_release_looks_up_names_and_never_runs_them(tmp_path, ledger, monkeypatch, names):
+    monkeypatch.setattr("tasks.release.release.draw_release", drawn_from_a_seed)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(0.5, 1, (4000, 4)), columns=[*names, "pre", "post"]).assign(b=1.0)
+    table["y"] = 1 + 2 * table[names[0]] + 3 * table[names[1]] + rng.normal(0, 0.01, 4000)
+    initialized(tmp_path, table, bounds={"y": (0, 8)}, formula=f"y ~ `{names[0]}` + Q('{names[1]}')")
+    answer = asked(tmp_path, ledger)
+    assert list(answer.estimate) == ["Intercept", names[0], f"Q('{names[1]}')"]
+    np.testing.assert_allclose(list(answer.estimate.values()), [1, 2, 3], atol=0.2)
+
+
 @pytest.mark.parametrize(
     ("options", "estimator", "names"),
     [
@@ -133,10 +155,18 @@ def test_means_and_labels_of_text_are_released_without_another_line(
 
 
 def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
-    study(tmp_path, response="cost")
+    frame = people(40_000)
+    study(tmp_path, frame, response="cost")
+    for old, new in (
+        ("lower = -5000", "lower = 1000"),
+        ("upper = 10000", "upper = 4700"),
+        ("lower = 0", "lower = 20"),
+        ("upper = 120", "upper = 100"),
+    ):
+        edited(tmp_path / "mine.toml", old, new)
+    edited(tmp_path / "mine.toml", 'outside = "refuse"', 'outside = "clip"')
     edited(tmp_path / "mine-release.toml", "[params]", "[params]\ndiagnostics = 0.1")
     released = asked(tmp_path, ledger, interval=0.95)
-    frame = people()
     exact = smf.ols("cost ~ age + region + smoker", frame).fit()
     found = record_of(released)["release"]
     assert found["fit"]["r_squared_low"] < exact.rsquared < found["fit"]["r_squared_high"]
@@ -171,7 +201,7 @@ def test_the_same_question_is_free_and_other_units_are_another_question(tmp_path
     edited(file, old, new)
     other = asked(tmp_path, ledger)
     assert not other.replayed
-    assert len(other.charges) == len(first.charges) + 1
+    assert len(other.account.charges) == len(first.account.charges) + 1
 
 
 def test_another_constant_for_missing_cells_is_another_question(tmp_path, ledger):
@@ -249,7 +279,7 @@ def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new,
     with pytest.raises((SpecError, DataError, InputError)) as refused:
         asked(tmp_path, ledger)
     assert sentence in str(refused.value)
-    assert not ledger.charges("mine")
+    assert not ledger.account("mine").charges
 
 
 def with_gaps():
@@ -302,9 +332,9 @@ def test_a_release_its_record_and_its_table_say_what_happens_to_missing_cells(
     edited(file, "upper = 120", f"upper = 120{constant}")
     found = asked(tmp_path, ledger)
     record = record_of(found)
-    shown = "\n".join(_lines(found.to_dict(), None))
+    shown = "\n".join(_lines(shown_of(found), None))
     page = render_release(record).decode()
-    for text in (shown, record["release"]["model"]["missing_cells"], text_of([record]), page):
+    for text in (shown, record["release"]["model"]["preparation"], text_of([record]), page):
         assert told in " ".join(text.split())
     assert "4,000 rows. " in shown
     assert f"{int(with_gaps()['age'].isna().sum())} " not in shown.replace("4,000", "")
@@ -346,9 +376,24 @@ def test_rows_with_gaps_are_never_dropped_from_a_mean(tmp_path, ledger):
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     with pytest.raises(DataError, match="only regressions"):
         asked(tmp_path, ledger, "dp_mean")
-    assert not ledger.charges("mine")
+    assert not ledger.account("mine").charges
     edited(file, "upper = 120", "upper = 120\nimpute = 60.0")
     assert asked(tmp_path, ledger, "dp_mean").estimate
+
+
+@pytest.mark.parametrize(
+    ("estimator", "response"), [("user_level_mean", ""), ("user_level_regression", "cost")]
+)
+def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, estimator, response):
+    table = people().assign(person=np.arange(4000) // 2)
+    table.loc[5, "age"] = np.nan
+    file = study(tmp_path, table, user_id="person", **({"response": response} if response else {}))
+    text = (tmp_path / "mine-release.toml").read_text()
+    (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
+    edited(file, 'missing = "refuse"', 'missing = "drop"')
+    with pytest.raises(DataError, match="only regressions on rows"):
+        asked(tmp_path, ledger, estimator)
+    assert ledger.account("mine").charges == []
 
 
 def test_columns_that_are_named_are_the_only_ones(tmp_path, ledger):
@@ -373,7 +418,7 @@ def test_whole_users_are_released_as_declared(tmp_path, ledger):
     (tmp_path / "mine-release.toml").write_text(text.replace('"?"', "4.0"))
     answer = asked(tmp_path, ledger, "user_level_mean")
     assert answer.estimate["age"] == pytest.approx(table["age"].mean(), abs=2)
-    assert ledger.charges("mine")[0].cost.unit == "user by person"
+    assert ledger.account("mine").charges[0].cost.unit == "user by person"
     edited(tmp_path / "mine-release.toml", 'user_id = "person"', 'user_id = "nobody"')
     with pytest.raises(SpecError, match="'person', got 'nobody'"):
         asked(tmp_path, ledger, "user_level_mean")
@@ -391,7 +436,36 @@ def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_conse
     assert status == 2
     assert "coefficient" in err
     assert "--yes" in err
-    assert ledger.charges("mine") == []
+    assert ledger.account("mine").charges == []
     assert command_line(*asked, "--yes")[0] == 0
-    assert len(ledger.charges("mine")) == 1
+    assert len(ledger.account("mine").charges) == 1
     assert command_line(*asked)[0] == 0  # the stored answer costs nothing
+
+
+PREPARATIONS = [
+    ('outside = "refuse"', 'outside = "clip"'),
+    ('missing = "refuse"', 'missing = "drop"'),
+    ("upper = 120", "upper = 110"),
+    ("upper = 120", 'upper = 120\nmissing = ["99"]'),
+    ("upper = 120", "upper = 120\nimpute = 40"),
+    ("upper = 10000", "upper = 10000\ncenter = 2000"),
+    ("['north', 'south', 'west']", '["north", "south", "west"]\nothers = "west"'),
+    ("['north', 'south', 'west']", '["north", "south", "west"]\nlevels = {west = ["W", "w."]}'),
+    ("['north', 'south', 'west']", '["west", "south", "north"]'),
+    ("one row, a person", "one row, a visit"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), PREPARATIONS)
+def test_record_table_and_methods_say_each_choice_in_preparing_the_rows(tmp_path, ledger, old, new):
+    file = study(tmp_path, response="cost")
+    first = record_of(asked(tmp_path, ledger))
+    edited(file, old, new)
+    second = record_of(asked(tmp_path, ledger))
+    (methods, footnote), (others, another) = (
+        (record["release"]["methods"], " ".join(text_of([record]).split())) for record in (first, second)
+    )
+    assert methods.split("All releases")[0] != others.split("All releases")[0]
+    assert footnote.split("Differentially private")[1] != another.split("Differentially private")[1]
+    same = first["release"]["parameters"] == second["release"]["parameters"]
+    assert same == ("a visit" in new)  # which changes no answer

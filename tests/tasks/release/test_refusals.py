@@ -104,4 +104,4 @@ def test_a_refused_request_costs_nothing_and_shows_no_value_of_the_rows(
     assert value in str(refused.value)
     assert "\n" not in str(refused.value)
     assert str(SECRET) not in str(refused.value)
-    assert open_ledger(home).charges("people") == []
+    assert open_ledger(home).account("people").charges == []

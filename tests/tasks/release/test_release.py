@@ -247,7 +247,7 @@ def test_a_fault_between_charge_and_draw_leaves_the_charge_and_shows_nothing(
 
     class Broken(dpalgos.hardened_release.SecureTranscript):
         def _publish(self, value, noisy):
-            charged.extend(open_ledger(home_folder()).charges("patients"))
+            charged.extend(open_ledger(home_folder()).account("patients").charges)
             raise RuntimeError("no entropy")
 
     opened(dpcost)

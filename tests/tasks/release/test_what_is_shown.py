@@ -16,25 +16,26 @@ import dpalgos.hardened_release
 from data.ledger import open_ledger
 from reports.pages.release_page import render_release
 from tasks.release import release as releasing
-from tasks.release.record import record_of
+from tasks.release.record import record_of, shown_of
 from tasks.report.coefficients import text_of
 from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, release, study_of
 
 # Whitelists: each place where a release is shown, with all keys that it may have.
-STORED = {"estimate", "events", "public_shape", "interval", "interval_note", "fit", "binned_fit"}
+STORED = {"estimate", "events", "public_shape", "interval", "interval_note", "fit", "fit_note", "binned_fit"}
 SHOWN = {"estimate", "epsilon", "delta", "replayed", "charge", "spent_epsilon", "budget_epsilon"} | {
     "budget_delta", "spent_note", "interval", "interval_note", "risk", "fit", "binned_fit", "public_shape",
-    "n", "unit", "missing_cells", "center", "covers",
+    "fit_note", "n", "unit", "preparation", "center", "covers",
 }  # fmt: skip
 RECORD = {"estimator", "reference", "level", "model", "answer", "interval_note", "fit", "binned_fit"} | {
-    "public_shape", "events", "public", "risk", "ledger", "hardened_noise", "software", "covers",
+    "fit_note", "methods", "parameters", "public_shape",
+    "events", "public", "risk", "ledger", "hardened_noise", "software", "covers",
 }  # fmt: skip
 INSIDE = {
     "events": {"label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity"},
     "answer": {"name", "estimate", "shrunk", "lower", "upper"},
     "public": {"what", "value", "source"},
-    "model": {"n", "response", "family", "formula", "references", "missing_cells"},
+    "model": {"n", "response", "family", "formula", "references", "preparation"},
     "fit": {"r_squared", "r_squared_low", "r_squared_high"}
     | {"residual_std", "residual_std_low", "residual_std_high"},
     "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std", "clipped_share"},
@@ -120,7 +121,7 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
     record = masked(record_of(found))
     return {
         "answer": masked(json.loads(json.dumps(found.answer))),
-        "shown": masked(found.to_dict()),
+        "shown": masked(shown_of(found)),
         "record": record,
         "page": render_release(record).decode(),
         "table": text_of([record]),

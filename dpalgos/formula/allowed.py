@@ -1,0 +1,344 @@
+"""What a formula may say: columns, which are looked up by their names, and functions that are listed here.
+
+A name is never parsed. Each column of a formula is replaced by an alias before anything else is read, so that
+a column may be called ``log(b)``, ``pre-post`` or ``1``: in back-quotes, or in ``Q("…")``. A function is
+allowed if it looks at one row alone, or if what it learns, such as a mean or knots, it learns from the public
+rows of :mod:`dpalgos.formula.design`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from dpalgos.errors import InputError
+
+ELEMENTWISE = ("log", "log2", "log10", "log1p", "sqrt", "exp", "I")
+LEARNED = ("center", "scale", "standardize", "poly", "bs", "cr", "cc")  # on public rows
+CONTRASTS = ("Treatment",)  # whose columns patsy calls alike
+_WHOLE_TERMS = ("C", "offset", "exposure")
+_NODES: tuple[type, ...] = (
+    ast.Expression,
+    ast.Name,
+    ast.Load,
+    ast.Constant,
+    ast.UnaryOp,
+    ast.USub,
+    ast.UAdd,
+    ast.BinOp,
+)
+_NODES += (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Call, ast.keyword, ast.Tuple, ast.List)
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"' + r"|'(?:[^'\\\n]|\\.)*'"
+_NAME = r"[^\x00-/:-@\[-^`{-\x7f\s]+"  # letters of any alphabet, digits and _
+_TOKEN = re.compile(
+    rf"(?P<quoted>`[^`]*`|Q\(\s*(?:{_STRING})\s*\))|(?P<string>{_STRING})"
+    rf"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!{_NAME}))"
+    rf"|(?P<function>(?:(?:np|numpy)\s*\.\s*)?{_NAME}(?=\s*\())|(?P<keyword>{_NAME}(?=\s*=))"
+    rf"|(?P<dotted>{_NAME}\s*\.\s*{_NAME})|(?P<name>{_NAME})|(?P<others>\.)"
+    r"|(?P<mark>[-+*/:~^()\[\],=\s])|(?P<unknown>.)",
+    re.DOTALL,
+)
+_KEYWORDS = {"df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "constraints", "raw"}
+_KEYWORDS |= {"ddof", "rescale", "scale", "center"}
+_COUNTS = (None, *range(51))
+_MOST_TERMS, _LONGEST = 2_000, 20_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A formula that was read: code in which each column is an alias.
+
+    The intercept is the term without factors; ``response`` and ``offset`` are "" where there is none.
+    """
+
+    formula: str
+    names: _Names
+    response: str
+    terms: tuple[tuple[str, ...], ...]
+    offset: str
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The columns that the response names."""
+        return self.names.used(self.response)
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """The columns that the terms and the offset name."""
+        return self.names.used(*(factor for term in self.terms for factor in term), self.offset)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The columns and literals of a formula by their aliases, and how the formula writes them."""
+
+    known: tuple[str, ...]
+    letter: str
+    columns: dict[str, str] = field(default_factory=dict)
+    literals: dict[str, Any] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pattern(self) -> str:
+        return rf"{self.letter}\d+_"
+
+    def used(self, *codes: str) -> tuple[str, ...]:
+        """Return the columns of some code, in order."""
+        found = (alias for code in codes for alias in re.findall(self.pattern, code))
+        return tuple(dict.fromkeys(self.columns[alias] for alias in found if alias in self.columns))
+
+    def shown(self, code: str) -> str:
+        """Return code with the names that the formula writes."""
+        return re.sub(self.pattern, lambda alias: self.written[alias[0]], code)
+
+    def alias(self, table: dict[str, Any], value: Any, written: str) -> str:
+        for alias, known in table.items():
+            if known == value and (table is self.columns or self.written[alias] == written):
+                return f" {alias} "
+        alias = f"{self.letter}{len(self.written)}_"
+        table[alias], self.written[alias] = value, written
+        return f" {alias} "
+
+    def column(self, text: str, written: str) -> str:
+        """Return the alias of a column: that of this name, or else the one that looks the same."""
+        alike = [name for name in self.known if _composed(name) == _composed(text)]
+        if text not in self.known and len(alike) > 1:
+            raise InputError(
+                f"formula: {text!r} may be {len(alike)} columns, whose names look alike; rename one"
+            )
+        return self.alias(self.columns, text if text in self.known or not alike else alike[0], written)
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def read_formula(formula: str, known: Iterable[str], levels: Iterable[object] = ()) -> Reading:
+    """Read a formula about the ``known`` columns, some of which have ``levels``.
+
+    ``.`` stands for all known columns but the response's, ``exposure(x)`` for ``offset(log(x))``; several
+    offsets add up.
+
+    Raises
+    ------
+    InputError
+        For what is no formula, and for functions and operators that are not allowed.
+    """
+    if not isinstance(formula, str) or not formula.strip() or len(formula) > _LONGEST:
+        raise InputError(
+            f"formula must be text of at most {_LONGEST:,} letters, such as 'cost ~ age + C(region)', got "
+            f"{str(formula)[:60]!r}"
+        )
+    names, letter = tuple(known), "v"
+    while any(letter in str(each) for each in (formula, *names, *levels)):
+        letter += "v"
+    try:
+        return _read(formula, _Names(names, letter))
+    except RecursionError:
+        raise InputError(
+            f"formula is nested too deeply, got {formula[:60]!r}…; write several terms"
+        ) from None
+
+
+def _read(formula: str, names: _Names) -> Reading:
+    left, _, right = _aliased(formula, names).strip().rpartition("~")
+    response, terms = _parsed(formula, left.strip(), right.strip())
+    if len(response) > 1 or (left.strip() and not names.used(*response)):
+        raise InputError(f"formula must have one response, which names a column, got {formula!r}")
+    offsets, kept = list[str](), list[tuple[str, ...]]()
+    for term in terms:
+        for code in term:
+            _check(code, names, formula)
+        called = [(name, given[0]) for name, given in map(call_of, term) if name in _WHOLE_TERMS[1:]]
+        if called and len(term) > 1:
+            raise InputError(
+                f"formula: an offset must be a term of its own, got {names.shown(':'.join(term))!r}"
+            )
+        kept += [] if called else [term]
+        offsets += [ast.unparse(x) if name == "offset" else f"log({ast.unparse(x)})" for name, x in called]
+    for code in response:
+        _check(code, names, formula)
+    return Reading(formula, names, "".join(response), tuple(kept), " + ".join(offsets))
+
+
+def _aliased(formula: str, names: _Names) -> str:
+    """Return a formula in which names, texts and odd numbers are aliases; refuse what cannot be one."""
+    response = set[str]()
+
+    def replaced(token: re.Match[str]) -> str:
+        kind, text = str(token.lastgroup), token[0]
+        if kind == "quoted":
+            if text[0] == "`":
+                return names.column(text[1:-1], text[1:-1])
+            inner = text[2:-1].strip()
+            return names.column(ast.literal_eval(inner), f"Q({inner})")
+        if kind == "string" or (kind == "number" and repr(ast.literal_eval(text)) != text):
+            return names.alias(names.literals, ast.literal_eval(text), text)
+        if kind == "name":
+            plain = text not in names.known and text in ("True", "False", "None", *CONTRASTS)
+            return text if plain else names.column(text, text)
+        if kind == "others":
+            others = [names.column(name, name) for name in names.known if name not in response]
+            return f" ({'+'.join(others) or '0'}) "
+        if kind == "dotted":
+            raise InputError(
+                f"formula: {text} would be read from the rows; state a public constant in its place, or, if "
+                f"that is the name of a column, write it in back-quotes: `{text}`"
+            )
+        if kind == "unknown":
+            raise _no_formula(formula)
+        if text == "~":
+            response.update(names.columns.values())
+        return "**" if text == "^" else text
+
+    return re.sub(_TOKEN, replaced, formula)
+
+
+def _no_formula(formula: str) -> InputError:
+    return InputError(
+        f"formula must be 'response ~ terms' joined by + : * ** - /, got {formula[:200]!r}; a name with "
+        'other marks than letters, digits and _ stands in back-quotes or Q("…")'
+    )
+
+
+def _parsed(formula: str, left: str, right: str) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the factors of the response, and those of each term."""
+    from formulaic.errors import FormulaicError
+
+    try:
+        n_terms = _n_terms(ast.parse(right.replace(":", "@"), mode="eval").body)
+        found = _parser().get_terms(f"{left or '0'} ~ {right}") if n_terms <= _MOST_TERMS else None
+    except (
+        FormulaicError,
+        AttributeError,
+        IndexError,
+        MemoryError,
+        SyntaxError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise error if isinstance(error, InputError) else _no_formula(formula) from None
+    if found is None:
+        raise InputError(
+            f"formula must stand for at most {_MOST_TERMS:,} terms, got {formula[:60]!r}…; name fewer"
+        )
+    response = [factor.expr for term in found.lhs for factor in term.factors] if left else []
+    return response, [tuple(each.expr for each in term.factors if each.expr != "1") for term in found.rhs]
+
+
+@cache
+def _parser() -> Any:
+    """Return formulaic's parser, but that the terms of a power have patsy's order, and repeat nothing."""
+    from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
+
+    class Operators(DefaultOperatorResolver):  # type: ignore[misc]  # it has no types
+        @property
+        def operators(self) -> list[Any]:
+            others = [each for each in super().operators if each.symbol != "**"]
+            (power,) = (each for each in super().operators if each.symbol == "**")
+            kept = {"arity": 2, "precedence": power.precedence, "associativity": "right"}
+            return [*others, type(power)("**", to_terms=_power, **kept)]
+
+    return DefaultFormulaParser(operator_resolver=Operators())
+
+
+def _power(terms: Any, exponent: Any) -> Any:
+    """Return the terms, then their products of two, and so on."""
+    (number,) = (each.factors[0].expr for each in exponent)
+    found = products = list(terms)
+    for _ in range(1, min(int(number), len(found))):
+        products = list(dict.fromkeys(one * other for one in terms for other in products))
+        found = [*found, *products]
+    return type(terms)(found)
+
+
+def _n_terms(node: ast.expr) -> float:
+    """Return how many terms a part of a formula stands for, at most."""
+    if isinstance(node, ast.UnaryOp):
+        return _n_terms(node.operand)
+    if not isinstance(node, ast.BinOp):
+        return 1
+    left, right = _n_terms(node.left), node.right
+    if isinstance(node.op, ast.Pow) and isinstance(right, ast.Constant) and isinstance(right.value, int):
+        if right.value > left:
+            raise InputError(
+                f"formula: a power must be at most its number of terms, {left:g}, got {str(right.value)[:20]}"
+            )
+        return sum(math.comb(int(min(left, _MOST_TERMS)), k) for k in range(right.value + 1))
+    both = _n_terms(right)
+    if isinstance(node.op, ast.Mult):
+        return left + both + left * both
+    return left * both if isinstance(node.op, ast.MatMult) else left + both
+
+
+def call_of(code: str) -> tuple[str, list[ast.expr]]:
+    """Return the function that a factor calls, "" if it is no call, and the arguments."""
+    node = ast.parse(code, mode="eval").body
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return "", []
+    return node.func.id, [*node.args, *(each.value for each in node.keywords)]
+
+
+def _check(code: str, names: _Names, formula: str) -> None:
+    """Refuse a factor that is no column, no category and no expression of columns and numbers."""
+    try:
+        tree = ast.parse(code, mode="eval")
+    except (SyntaxError, ValueError, MemoryError):
+        raise _no_formula(formula) from None
+    if not names.used(code):
+        raise _no_formula(formula)
+    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            _check_call(node, names, is_whole=node is tree.body)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            if not _names_a_column(node.left, names) or _names_a_column(node.right, names):
+                raise InputError(
+                    f"formula: {names.shown(ast.unparse(node))} must be a power of columns by a number"
+                )
+        elif not isinstance(node, _NODES) and id(node) not in functions:
+            raise InputError(
+                f"formula: {names.shown(code)!r} must be made of columns, numbers, + - * / ** and functions"
+            )
+
+
+def _names_a_column(node: ast.AST, names: _Names) -> bool:
+    return any(isinstance(each, ast.Name) and each.id in names.columns for each in ast.walk(node))
+
+
+def _check_call(node: ast.Call, names: _Names, *, is_whole: bool) -> None:
+    """Refuse a function that is not allowed there, and arguments that are not."""
+    first, others = node.args[:1], [*node.args[1:], *(each.value for each in node.keywords)]
+    plain = isinstance(node.func, ast.Name)
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    shown = names.shown(ast.unparse(node))
+    if name in CONTRASTS and plain:
+        fits = len(node.args) + len(node.keywords) <= 1
+    elif name in _WHOLE_TERMS and plain:
+        is_column = isinstance(first[0], ast.Name) and first[0].id in names.columns if first else False
+        fits = is_whole and (is_column or (name != "C" and bool(first))) and not node.keywords
+        fits = fits and len(others) <= (name == "C")
+        fits = fits and all(getattr(getattr(each, "func", each), "id", "") in CONTRASTS for each in others)
+    elif name in LEARNED and plain:
+        counts = [*node.args[1:2], *(each.value for each in node.keywords if each.arg in ("df", "degree"))]
+        fits = bool(first) and _names_a_column(first[0], names) and len(node.args) <= 4 and len(shown) < 500
+        fits = fits and {each.arg for each in node.keywords} <= _KEYWORDS
+        fits = fits and not any(_names_a_column(each, names) for each in others)
+        fits = fits and all(isinstance(each, ast.Constant) and each.value in _COUNTS for each in counts)
+    elif name in ELEMENTWISE and (plain or name != "I"):
+        fits = bool(first) and not others
+    else:
+        known = ", ".join([*ELEMENTWISE, *LEARNED, "C"])
+        raise InputError(
+            f"formula: {name}(…) is not known here, or would be read from the rows; take one of {known}, or "
+            "a public constant"
+        )
+    if not fits:
+        raise InputError(f"formula: the arguments of {shown} are not those that {name}(…) takes here")

@@ -1,0 +1,108 @@
+"""scikit-learn's checks of rows and responses, without its messages that quote cells.
+
+What it is given here is an array of numbers: of those its messages name shapes, columns and kinds alone.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+from dpalgos.errors import InputError
+from dpalgos.release.checks import unmasked
+from dpalgos.typing import FloatArray
+
+
+def checked_rows(model: Any, X: Any, *, reset: bool = True) -> FloatArray:
+    """Return rows X (n, d) as numbers, and keep or compare the number and the names of their columns."""
+    rows = _named_rows(model, X, "no_validation", reset=reset)
+    return np.asarray(check_array(rows, dtype=np.float64, estimator=model, input_name="X"))
+
+
+def checked_pair(model: Any, X: Any, y: Any, *, labels: bool = False) -> tuple[FloatArray, np.ndarray]:
+    """Return rows X (n, d) and responses y (n,) as numbers, or ``labels`` as they are."""
+    responses = _as_array("y", y) if labels else plain_numbers("y", y)
+    rows = _named_rows(model, X, responses, reset=True)
+    options = {"dtype": np.float64, "y_numeric": not labels, "ensure_min_samples": 2, "estimator": model}
+    rows, responses = check_X_y(rows, responses, **options)
+    return rows, responses
+
+
+def codes_of(labels: np.ndarray, classes: Any) -> tuple[np.ndarray, FloatArray]:
+    """Return the labels that there are, sorted, and the number of each of ``labels`` among them.
+
+    Declared ``classes`` are public; None: those that occur, of which a label may be one person's.
+    """
+    if classes is None:
+        check_classification_targets(labels)
+        known = _quietly("y", np.unique, labels)
+        if len(known) == 1:
+            raise InputError("Classification needs y to hold two labels or more, got only one class")
+    else:
+        known = _quietly("classes", np.unique, classes)
+        if np.ndim(classes) != 1 or not 2 <= len(known) == len(classes):
+            raise InputError(f"classes must be a list of two labels or more, each once, got {classes!r}")
+    found = np.asarray(labels[:, None] == known)
+    if not found.any(axis=1).all():
+        raise InputError("y must hold the declared classes only, got another label; declare the others, too")
+    return known, found.argmax(axis=1).astype(np.float64)
+
+
+def labels_of(y: Any) -> np.ndarray:
+    """Return labels as an array of one dimension, or refuse them without quoting one."""
+    labels = _as_array("y", y)
+    if np.shape(labels) != (np.size(labels),):
+        raise InputError(f"y must have shape (n,), got {np.shape(labels)}")
+    return np.asarray(labels)
+
+
+def plain_numbers(name: str, values: Any) -> Any:
+    """Return values as floating-point numbers; sparse ones and None are left for scikit-learn to refuse."""
+    array = _as_array(name, values)
+    if array is None or scipy.sparse.issparse(array):
+        return array
+    return _quietly(name, lambda cells: cells.astype(np.float64), array)
+
+
+def _named_rows(model: Any, X: Any, y: Any, *, reset: bool) -> Any:
+    rows = plain_numbers("X", X)
+    if isinstance(rows, np.ndarray) and rows.ndim != 2:
+        raise InputError(
+            f"Expected 2D array, got {rows.ndim}D array instead: X must have shape (n, d), got {rows.shape}. "
+            "Reshape your data"
+        )
+    if rows is not None:
+        validate_data(model, X if hasattr(X, "columns") else rows, y, reset=reset, skip_check_array=True)
+    return rows
+
+
+def _as_array(name: str, values: Any) -> Any:
+    if values is None or scipy.sparse.issparse(values):
+        return values
+    array = _quietly(name, np.asarray, unmasked(name, values))
+    if array.ndim == 0:
+        raise InputError(f"{name} must be an array, got a single {type(values).__name__}")
+    if array.dtype.kind in "cMm":
+        raise InputError(
+            f"{name} must hold real numbers or labels, got {array.dtype}: Complex data not supported"
+        )
+    return array
+
+
+def _quietly(name: str, convert: Callable[[Any], Any], values: Any) -> Any:
+    """Convert values; refuse what cannot be converted without the words, or the cause, of the conversion."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return convert(values)
+        except Exception as error:  # containers of other libraries have exceptions of their own
+            kind = type(error)
+    if issubclass(kind, TypeError):  # as scikit-learn has it of objects that are no numbers
+        raise TypeError(f"{name} must hold numbers of one kind: each argument must be a string or a number")
+    raise InputError(
+        f"{name} must hold numbers of one kind, got something else; convert or leave out its cells"
+    )

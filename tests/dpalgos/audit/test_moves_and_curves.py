@@ -1,0 +1,161 @@
+"""Audits that replay witnesses, and that attack the claimed trade-off curve."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dpalgos
+from data.store.folders import PROJECT_ROOT
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
+from dpalgos.api import build_params
+from dpalgos.audit.foreign import audit_callable, table_pairs
+from dpalgos.audit.lower_bound import audit
+from dpalgos.audit.trials import BatchNoise
+from tests.dpalgos.audit.toys import audit_toy
+
+D = 9
+
+
+def clipped_mean(sensitivity):
+    def mean(sample, params, transcript):
+        sums = np.clip(sample.X, -1, 1).sum(axis=0)[:, None] / sample.n_rows
+        return transcript.gaussian(
+            np.repeat(sums, sample.n_replicates, axis=1)[:, : sample.n_replicates],
+            l2_sensitivity=sensitivity,
+            noise_multiplier=params.split_budget({"mean": 1.0}).gaussian_multiplier("mean"),
+            label="mean",
+        )
+
+    return mean
+
+
+CORNERS = np.ones((1, D)), -np.ones((1, D))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.9, 1 / np.sqrt(D)])
+def test_a_witness_that_moves_by_more_than_is_declared_is_found_in_few_runs(share):
+    result = audit_toy(clipped_mean(2 * np.sqrt(D) * share), CORNERS, n_trials=200)
+    assert result.largest_move == pytest.approx(1 / share)
+    assert result.violated == (share < 1)
+    assert ("'mean' moves by" in result.remark) == (share < 1)
+
+
+class SmallNoise(BatchNoise):
+    """Noise that is too small by a factor."""
+
+    factor = 1.0
+
+    def normal(self, *shape):
+        return super().normal(*shape) / self.factor
+
+    def select(self, replicates):
+        return type(self)(self._rngs[0], len(range(*replicates.indices(self._n_replicates))))
+
+
+def audited(factor, n_trials, seed, epsilon=0.5):
+    estimator = dpalgos.get_estimator("box_mean")
+    params = build_params(
+        estimator, {**estimator.example, "noise": "gaussian", "epsilon": epsilon, "delta": 1e-5}
+    )
+    noise = type("Noise", (SmallNoise,), {"factor": factor})
+    return audit(estimator, params, n_trials=n_trials, rng=np.random.default_rng(seed), noise=noise)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_the_trade_off_curve_shows_noise_that_counts_of_events_do_not(factor):
+    for seed in range(3):
+        result = audited(factor, 100_000, seed)
+        assert result.epsilon_lower_bound <= result.claimed_epsilon
+        assert (result.mu_lower_bound > result.mu) == (factor > 1)
+        assert result.violated == (factor > 1)
+
+
+@pytest.mark.audit
+@pytest.mark.slow
+@pytest.mark.parametrize(("factor", "n_trials", "fewest"), [(1.5, 100_000, 20), (1.1, 1_000_000, 17)])
+def test_the_trade_off_curve_is_attacked_as_well_as_it_can_be(factor, n_trials, fewest):
+    assert (
+        sum(audited(factor, n_trials, seed).mu_lower_bound > audited(1.0, 2000, 0).mu for seed in range(20))
+        >= fewest
+    )
+
+
+@pytest.mark.audit
+@pytest.mark.slow
+def test_no_false_alarm_of_the_trade_off_curve_in_sixty_audits():
+    assert not any(audited(1.0, 100_000, seed).violated for seed in range(60))
+
+
+def gaussian_mechanism(mu):
+    def mechanism(table, seed):
+        return np.clip(table, -1, 1).sum(axis=0)[:1] + 2 / mu * np.random.default_rng(seed).normal(size=1)
+
+    return mechanism
+
+
+@pytest.mark.parametrize("true", [1.0, 2.0])
+def test_a_mechanism_of_others_is_attacked_by_its_claimed_curve(true):
+    pairs = table_pairs(4, 1, 1.0)
+    claim = {"mu": 1.0, "epsilon": gaussian_epsilon(1e-5, 1.0), "delta": 1e-5}
+    found = audit_callable(gaussian_mechanism(true), pairs=pairs, n_trials=3000, **claim)
+    assert (found.mu_lower_bound > 1.0) == found.violated == (true > 1)
+    assert found.epsilon_lower_bound < claim["epsilon"]
+
+
+PLUGIN = """
+from dataclasses import dataclass
+import numpy as np
+from dpalgos.catalog import pair, register
+from dpalgos.params import PrivateParams
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HastyParams(PrivateParams):
+    pass
+
+@register(
+    title="Hasty mean", order=986, task="mean", reference="theirs",
+    summary="A mean whose sensitivity lacks √d.",
+    calibrations=("tight",), no_interval="none",
+    witnesses=lambda params, d, published: {"mean": pair(np.ones((1, d)), -np.ones((1, d)))},
+)
+def hasty_mean(sample, params: HastyParams, transcript):
+    multiplier = params.split_budget({"mean": 1.0}).gaussian_multiplier("mean")
+    total = np.repeat(np.clip(sample.X, -1, 1).mean(axis=0)[:, None], sample.n_replicates, axis=1)
+    return transcript.gaussian(
+        total, l2_sensitivity=2 / len(sample.X), noise_multiplier=multiplier, label="mean"
+    )
+"""
+
+
+def test_a_plugin_whose_own_witness_contradicts_it_fails_its_audit(tmp_path):
+    file = tmp_path / "hasty.py"
+    file.write_text(PLUGIN)
+    # A process of its own: this one has its catalog.
+    command = [sys.executable, "-c", "from flows.cli.start import main; main()", "audit", "hasty_mean"]
+    asked = [*command, "--with", file, "--trials", "1000", "--json"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, cwd=PROJECT_ROOT)
+    assert done.returncode == 1, done.stderr
+    (result,) = json.loads(done.stdout)
+    assert result["verdict"] == "violated"
+    assert result["largest_move"] == pytest.approx(np.sqrt(3))
+
+
+def test_a_claim_in_mu_is_taken_from_the_command_line(command_line, tmp_path, monkeypatch):
+    (tmp_path / "my_mechanisms.py").write_text(
+        "import numpy as np\n"
+        "def noisy(table, seed):\n"
+        "    return table.sum(axis=0)[:1] + np.random.default_rng(seed).normal(size=1)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    asked = ("audit", "--callable", "my_mechanisms:noisy", "--rows", 2, "--columns", 1, "--trials", 2000)
+    status, out, _ = command_line(*asked, "--mu", 1.0, "--json")
+    assert status == 1
+    assert json.loads(out)["mu_lower_bound"] > 1.0
+    status, out, _ = command_line(*asked, "--mu", 2.1)
+    assert status == 0
+    assert "μ ≥" in out
+    assert command_line(*asked, "--mu", -1)[0] == 2
+    assert command_line("audit", "dp_mean", "--mu", 1.0)[0] == 2

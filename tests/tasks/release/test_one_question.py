@@ -1,0 +1,203 @@
+"""One question has one form, however it is spelled; a file with other bits is another question."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from data.errors import ContentRefused
+from data.ledger import Ledger
+from data.ledger.content import Fingerprinter
+from tests.tasks.analyst_tables import completed, init_study, release
+
+N = 240
+CONFIG = '[dataset]\nname = "people"\n{study}[columns]\nx = {x}\n{y}[bounds]\n{bounds}\n[params]\n{params}\n'
+
+
+def people():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.uniform(-1, 1, N).round(3),
+            "weight": rng.uniform(-1, 1, N).round(3),
+            "arm": 100_000_001 + rng.integers(0, 2, N),
+            "site": rng.choice(["north", "south", "west", "None"], N),
+            "person": np.arange(N) // 4 + 2**53,
+            "cost": rng.uniform(-1, 1, N).round(3),
+        }
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "home")
+    ledger.open_dataset("people", 1e4, 1e-3)
+    return ledger
+
+
+def asked(ledger, folder, estimator="box_mean", *, table=None, study="", x='["age", "weight"]', **stated):
+    """Release, with what a release file says, and return the answer."""
+    options = stated.pop("options", {})
+    settings = {"y": "", "bounds": "", "params": "", **stated}
+    file = folder / "people.csv"
+    (people() if table is None else table).to_csv(file, index=False)
+    config = folder / "release.toml"
+    config.write_text(CONFIG.format(study=study, x=x, **settings))
+    return release(ledger, estimator, file, config, epsilon=1.0, delta=1e-6, **options)
+
+
+BOX = {"bounds": "lower = -1.0\nupper = 1.0"}
+SPELLED = {
+    "columns in another order": [BOX, {**BOX, "x": '["weight", "age"]'}],
+    "a bound of each column": [BOX, {"bounds": "lower = [-1, -1]\nupper = [1, 1.0]"}],
+    "bounds of each column in another order": [
+        {"bounds": "lower = [-1, -2]\nupper = [1, 2]"},
+        {"bounds": "lower = [-2, -1]\nupper = [2, 1]", "x": '["weight", "age"]'},
+    ],
+    "a default written out": [BOX, {**BOX, "params": 'noise = "least"'}],
+    "numbers written otherwise": [BOX, {"bounds": "upper = 1\nlower = -10e-1"}],
+    "an interval as an option": [
+        {**BOX, "params": "interval = 0.95"},
+        {**BOX, "options": {"interval": 0.95}},
+    ],
+}
+
+
+@pytest.mark.parametrize("spellings", SPELLED)
+def test_a_question_that_is_spelled_otherwise_is_the_same(ledger, tmp_path, spellings):
+    first, *others = [asked(ledger, tmp_path, **stated) for stated in SPELLED[spellings]]
+    for other in others:
+        assert other.replayed
+        assert other.estimate == first.estimate
+    assert len(other.account.charges) == 1
+
+
+def test_other_questions_are_charged(ledger, tmp_path):
+    different = [
+        BOX,
+        {"bounds": "lower = [-1, -2]\nupper = [1, 2]"},
+        {"bounds": "lower = [-2, -1]\nupper = [2, 1]"},
+        {**BOX, "x": '["age"]'},
+        {**BOX, "params": "interval = 0.95"},
+        {**BOX, "params": "interval = 0.9"},
+    ]
+    assert not any(asked(ledger, tmp_path, **stated).replayed for stated in different)
+
+
+def study_of(folder, **changes):
+    """Write a study of the table whose columns age, site and cost are declared, with some changed lines."""
+    people().to_csv(folder / "people.csv", index=False)
+    init_study("mine", folder / "people.csv", folder=folder, response="cost")
+    levels = ["north", "south", "west", "None"]
+    file = completed(folder / "mine.toml", {"arm": (1e8, 1e8 + 3), "person": (0, 1e16)}, {"site": levels})
+    return file, levels
+
+
+def test_markers_and_levels_in_another_order_are_the_same_question(ledger, tmp_path):
+    file, levels = study_of(tmp_path)
+    text = file.read_text().replace("lower = 0", "lower = -1")
+    config = {"study": 'study = "mine.toml"\n', "x": '["age", "site"]', "y": 'y = "cost"\n'}
+    written = str(levels)
+    assert written in text
+    mark = 'name = "age"\n'
+    spellings = [
+        text.replace(mark, mark + 'missing = ["?", "."]\n'),
+        text.replace(mark, mark + 'missing = [".", "?", "?", "NA"]\n'),
+        text.replace(mark, mark + 'missing = ["?", " . "]\n').replace(
+            written, str([levels[0], *reversed(levels[1:])])
+        ),
+    ]
+    answers = []
+    for each in spellings:
+        file.write_text(each)
+        answers.append(asked(ledger, tmp_path, "preconditioned_regression", **config))
+    assert [answer.replayed for answer in answers] == [False, True, True]
+    for other in (
+        text,
+        spellings[0].replace(written, str([*reversed(levels)])),
+        spellings[0].replace('missing = ["?", "."]', 'missing = ["?"]'),
+    ):
+        file.write_text(other)
+        assert not asked(ledger, tmp_path, "preconditioned_regression", **config).replayed
+
+
+def with_cell(column, value, row=7):
+    table = people()
+    table[column] = table[column].astype(object)
+    table.loc[row, column] = value
+    return table
+
+
+ARMS = {"x": '["arm", "age"]', "bounds": "lower = -1.0\nupper = 100000003.0"}
+
+
+def test_a_mended_file_is_asked_anew_and_each_keeps_its_answer(ledger, tmp_path):
+    swapped = people().assign(arm=lambda table: 200_000_003 - table.arm)
+    wrong = asked(ledger, tmp_path, table=swapped, **ARMS)
+    right = asked(ledger, tmp_path, **ARMS)
+    assert not right.replayed
+    assert len(right.account.charges) == 2
+    for table, answer in ((swapped, wrong), (None, right)):
+        again = asked(ledger, tmp_path, table=table, **ARMS)
+        assert again.replayed
+        assert again.estimate == answer.estimate
+
+
+MENDED = {
+    "the last digit of a number": ("age", 0.5, np.nextafter(0.5, 1)),
+    "a whole number beyond single precision": ("arm", 100_000_001, 100_000_003),
+}
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_any_other_bit_of_what_is_read_is_another_question(ledger, tmp_path, kind):
+    column, before, after = MENDED[kind]
+    stated = {"x": f'["{column}"]', "bounds": "lower = -1\nupper = 200000000"}
+    first = asked(ledger, tmp_path, table=with_cell(column, before), **stated)
+    assert asked(ledger, tmp_path, table=with_cell(column, before), **stated).estimate == first.estimate
+    assert not asked(ledger, tmp_path, table=with_cell(column, after), **stated).replayed
+
+
+@pytest.mark.parametrize("kind", [int, str])
+def test_whole_numbers_of_many_digits_are_told_apart(kind):
+    digests = set()
+    for person in (2**53, 2**53 + 1):
+        reader = Fingerprinter(b"k" * 32, read={"person": ()})
+        reader.add(pa.record_batch({"person": [kind(person), kind(3)]}))
+        digests.add((reader.fingerprint(), reader.exact()))
+    assert len({fingerprint for fingerprint, _ in digests}) == 1
+    assert len(digests) == 2
+
+
+def test_a_level_that_is_a_word_for_missing_elsewhere_is_told_from_it():
+    digests = {}
+    for levels, cells in itertools.product(((), ("None", "a")), (["None", "a"], ["NA", "a"])):
+        reader = Fingerprinter(b"k" * 32, read={"site": levels})
+        reader.add(pa.record_batch({"site": cells}))
+        digests[levels, cells[0]] = reader.fingerprint(), reader.exact()
+    assert len({fingerprint for fingerprint, _ in digests.values()}) == 1
+    assert digests[(), "None"] == digests[(), "NA"]
+    assert digests[("None", "a"), "None"] != digests[("None", "a"), "NA"]
+
+
+def test_a_column_that_is_not_read_does_not_matter(ledger, tmp_path):
+    first = asked(ledger, tmp_path, **BOX)
+    again = asked(ledger, tmp_path, table=people().assign(arm=lambda t: 200_000_003 - t.arm), **BOX)
+    assert again.replayed
+    assert again.estimate == first.estimate
+
+
+@pytest.mark.parametrize("change", [lambda t: t.drop(columns="site"), lambda t: t.iloc[1:]])
+def test_another_file_is_refused_before_all_of_it_is_read(ledger, tmp_path, change, monkeypatch):
+    def release_of(table):
+        table.to_parquet(tmp_path / "people.parquet")
+        config = tmp_path / "release.toml"
+        config.write_text(CONFIG.format(study="", x='["age"]', y="", params="", **BOX))
+        return release(ledger, "box_mean", tmp_path / "people.parquet", config, epsilon=1.0, delta=1e-6)
+
+    release_of(people())
+    monkeypatch.setattr(Fingerprinter, "_row_hashes", None)  # nothing may be read of the rows
+    with pytest.raises(ContentRefused, match="'people'"):
+        release_of(change(people()))
