@@ -28,7 +28,7 @@ from dpalgos.accounting.events import (
     Relation,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, noise_multiplier
-from dpalgos.accounting.pld import EventCost, certainly_exceeds, pld_epsilon
+from dpalgos.accounting.losses import EventCost, certainly_exceeds, pld_epsilon
 from dpalgos.errors import InputError
 
 EPSILON, DELTA = 0.5, 1e-5
@@ -92,8 +92,8 @@ def test_a_delta_near_one_is_refused_and_any_below_is_accounted_for():
 
 
 def test_calibration_against_dp_accounting_on_a_grid():
-    from dp_accounting.pld.accountant import get_smallest_gaussian_noise
-    from dp_accounting.pld.common import DifferentialPrivacyParameters
+    from dp_accounting.losses.accountant import get_smallest_gaussian_noise
+    from dp_accounting.losses.common import DifferentialPrivacyParameters
 
     for epsilon in np.geomspace(0.01, 10, 9):
         for delta in np.geomspace(1e-12, 0.1, 9):
@@ -209,8 +209,8 @@ def test_a_certificate_without_composed_losses_is_the_same():
 
 
 def test_pure_events_compose_exactly():
-    from dp_accounting.pld import privacy_loss_distribution as pld
-    from dp_accounting.pld.common import DifferentialPrivacyParameters
+    from dp_accounting.losses import privacy_loss_distribution as pld
+    from dp_accounting.losses.common import DifferentialPrivacyParameters
 
     for pure, delta in (([(0.02, 400)], DELTA), ([(0.3, 7)], DELTA), ([(2.0, 1), (0.7, 3)], 0.3)):
         pairs = [

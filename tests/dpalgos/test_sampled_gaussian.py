@@ -9,7 +9,7 @@ from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.pld import EventCost, grid_interval, pld_epsilon, sampled_gaussian_losses
+from dpalgos.accounting.losses import EventCost, grid_interval, pld_epsilon, sampled_gaussian_losses
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.trials import RecordingTranscript
 from dpalgos.release.hardened_noise import SecureTranscript
