@@ -1,6 +1,5 @@
 """Start studies from the command line: check the options, bring a server, run, wait for the records."""
 
-import ctypes
 import gc
 import importlib.util
 import logging
@@ -11,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -28,14 +27,15 @@ from flows.studies.find_study import SCORECARD, find_study, with_evidence
 from flows.studies.results import (
     finished_report,
     folder_of_run,
-    headline_of,
     reports_of_scorecard,
+    tell,
     write_scorecard,
 )
 from tasks.cache import is_any_again
 from tasks.errors import MENDABLE, SpecError
 from tasks.report.manifest import MANIFEST
-from tasks.report.write import share_report, write_index
+from tasks.report.publish import INDEX_TITLE
+from tasks.report.write import write_index
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
 
@@ -49,7 +49,6 @@ SPACE_FOR_REPORTS = 5_000_000
 SWITCH_INTERVAL = 5e-4
 GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
 
-INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 MAX_INDEX = 50_000_000  # bytes
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
@@ -126,7 +125,7 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
         if left := _show_stored(studies, options):
             _compute(left, options, command, engine)
         if judged:
-            _tell(write_scorecard(options.reports.resolve()))
+            tell(write_scorecard(options.reports.resolve()))
     if folder := _full_disk():
         say(
             f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
@@ -179,8 +178,7 @@ def _show_stored(studies: Sequence[str], options: RunOptions) -> Sequence[str]:
         made = read_json(page.with_name(MANIFEST))["blocks"]
         say(f"{blocks(sum(made.values()))}, all from the cache")
         write_index(page.parents[1])
-        share_report(page.parent)
-        _tell(page)
+        tell(page)
     return ()
 
 
@@ -197,41 +195,29 @@ def _compute(studies: Sequence[str], options: RunOptions, command: str, engine: 
         gc.enable()
         sys.setswitchinterval(SWITCH_INTERVAL)
         TYPED.set(command)
-        failures = dict[str, Exception]()
-        for study in studies:
-            try:
-                _tell(_run_one(study, options, at_once))
-            except Exception as error:
-                failures[study] = error
-            _return_memory()
-    for failed in list(failures)[1:]:
-        say(f"note: {failed} failed, too; run it alone to see why")
-    if failures:
-        raise next(iter(failures.values()))
+        _run(studies, options, at_once)
 
 
-def _run_one(study: str, options: RunOptions, at_once: int) -> Path:
-    """Run a study's flow; return its page once the tasks are on record."""
+def _run(studies: Sequence[str], options: RunOptions, at_once: int) -> None:
+    """Run the flow of one study or of several, until its tasks are on record."""
     from prefect import tags
     from prefect.task_runners import ThreadPoolTaskRunner
 
-    from flows.study import study as flow
+    from flows import study as flows
 
     runner: Any = ThreadPoolTaskRunner(max_workers=at_once)
+    one, several = (flow.with_options(task_runner=runner) for flow in (flows.study, flows.studies))
 
     def run() -> Any:
-        with tags(home_tag(home()), Path(study).stem, options.profile):
-            return flow.with_options(task_runner=runner)(study, options, return_state=True)
+        with tags(home_tag(home()), *(Path(study).stem for study in studies), options.profile):
+            if len(studies) == 1:
+                return one(studies[0], options, return_state=True)
+            return several(list(studies), options, return_state=True)
 
     with ThreadPoolExecutor(1) as thread:  # signals are for the main thread, which waits
         state = thread.submit(copy_context().run, run).result()
     wait_until_recorded(str(state.state_details.flow_run_id))
-    page: Path = state.result()
-    return page
-
-
-def _tell(page: Path) -> None:
-    say(f"{headline_of(page)}\nreport: {page}")
+    state.result()
 
 
 def workers_of(
@@ -269,7 +255,7 @@ def _check_table(study: str, options: RunOptions) -> None:
     if spec.analyst_table is None:
         return
     from data.ledger import open_ledger
-    from tasks.release.table import known_as
+    from tasks.release.rows import known_as
 
     reports = options.reports
     for folder in {reports, folder_of_run(reports, spec.name, options.profile)}:
@@ -278,13 +264,6 @@ def _check_table(study: str, options: RunOptions) -> None:
     known = known_as(open_ledger(home()), Path(spec.analyst_table.path))
     if known not in ("", spec.name):
         say(f"note: the ledger knows the rows of {spec.name} as {known!r}; releases are charged there")
-
-
-def _return_memory() -> None:
-    """Give back what a study's arrays held: C's allocator keeps it, and many studies would add up."""
-    gc.collect()
-    with suppress(AttributeError, OSError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

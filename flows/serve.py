@@ -175,7 +175,9 @@ def _refuse(holder: str) -> None:
 
 def _explained(error: Exception) -> str:
     """Return one sentence about why the server ended; the traceback of an error that nobody foresaw."""
-    if isinstance(error, (ServerError, OSError, *MENDABLE)):
+    if isinstance(error, OSError) and error.filename:
+        return f"cannot use {error.filename}: {error.strerror}; mend that, or set another DPCOST_HOME"
+    if isinstance(error, (ServerError, *MENDABLE)):
         return str(error)
     if sentence := wrong_setting(error):
         return sentence

@@ -3,12 +3,15 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.context import TagsContext
+from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import home
@@ -17,19 +20,20 @@ from flows.lock import exclusive_run
 from flows.progress import finished, say
 from flows.studies import parameters as given
 from flows.studies.find_study import SCORECARD, find_study
-from flows.studies.results import headline_of, rebuild_reports, rerun_options, write_scorecard
+from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell, write_scorecard
 from flows.unfinished import start_again
-from tasks.audit import audits_of, exhibits_of, limits_of
+from tasks.audit import exhibits_of, limits_of, run_audits
 from tasks.blocks import run_blocks
-from tasks.cache import computed_again
+from tasks.cache import CachedFile, computed_again
 from tasks.collect import collect
 from tasks.errors import guarded
 from tasks.ingest import bring, bring_datasets
 from tasks.prepare import prepare
+from tasks.problems.problem import Block
 from tasks.report.manifest import RunOfStudy
-from tasks.report.write import share_report, write_index
+from tasks.report.write import write_index
 from tasks.reporting import render
-from tasks.run.tables import dropped_rows, notes_on
+from tasks.run.tables import Tables, dropped_rows, notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.grid import expand
 from tasks.study.spec import StudySpec
@@ -48,44 +52,105 @@ def study(study: given.StudyName, options: RunOptions = given.STANDARD) -> Path:
         study: The study; from the command line also the path of a study's file.
         options: How much to compute, and where.
     """
-    spec, run = find_study(study), given.run_of(study, options)
-    folder = given.report_folder(spec, options)
-    with shown(spec, run, folder):
-        brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
-        spec, tables = spec.on(brought)  # panels whose data cannot be had are left out, and named
-        for note in notes_on(spec, brought, folder):
-            say(f"note: {note}")
-        designs = {
-            panel.name: prepare.submit(problem, tables[problem.source]).result()
-            for panel, problem in spec.panels_on_data(options.profile)
-        }
-        blocks = expand(spec, options, tables)
-        largest = max(block.n_bytes for block in blocks)
-        with local_workers(options.workers, largest, in_threads=options.profile == "smoke"):
-            parts = finished(run_blocks(blocks, designs))
-            audits = audits_of(spec, blocks, options)
-        limits = limits_of(spec, blocks, designs)
-        results = collect.submit([*parts, *limits], audits, folder).result()
-        exhibits = exhibits_of(spec, tables, designs, blocks, parts)
-        page: Path = render.submit(spec, run, tables, results, exhibits).result()
-    return page
+    with workers_of_run(options):
+        return finish(begin(study, options))
+
+
+@flow(name="studies", flow_run_name="{options.profile}", task_runner=THREADS)
+@guarded
+def studies(studies: list[str], options: RunOptions) -> None:
+    """Run several studies of a command; each one begins before the one before it is finished.
+
+    Thus no worker waits while a page is written. One that fails stops no other.
+    """
+    failures, begun = list[tuple[str, Exception]](), list[Begun]()
+    with workers_of_run(options):
+        for study in [*studies, None]:
+            try:
+                begun += [begin(study, options)] if study else []
+            except Exception as error:
+                failures.append((str(study), error))
+            while len(begun) > (study is not None):
+                first = begun.pop(0)
+                try:
+                    finish(first)
+                except Exception as error:
+                    failures.append((first.run.study, error))
+    for failed, _ in failures[1:]:
+        say(f"note: {failed} failed, too; run it alone to see why")
+    if failures:
+        raise failures[0][1]
 
 
 @contextmanager
-def shown(spec: StudySpec, run: RunOfStudy, folder: Path) -> Iterator[None]:
-    """Hold the home's lock for a run of a study, and show what it found on the server's pages."""
-    profile = run.options.profile
-    last = last_results(folder, run.options.recorded())
+def workers_of_run(options: RunOptions) -> Iterator[None]:
+    """Hold the home's lock for a run, and provide the workers that compute its blocks."""
     # A task with the run's tags would ask the server whether they limit how many run at once, and wait.
     untagged = TagsContext(current_tags=set())
-    with exclusive_run(home()), untagged:
+    with (
+        exclusive_run(home()),
+        untagged,
+        local_workers(options.workers, in_threads=options.profile == "smoke"),
+    ):
         yield
-        write_index(folder.parent)
-        share_report(folder)
-        show_drift(spec, folder, last)
-    page, cells = folder / "report.html", spec.headline_cells(spec.blocks(profile, replicates=1, seed=0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A study whose data are prepared and whose blocks are submitted."""
+
+    spec: StudySpec
+    run: RunOfStudy
+    folder: Path
+    tables: Tables
+    designs: dict[str, CachedFile]
+    blocks: list[Block]
+    parts: list["PrefectFuture[CachedFile]"]
+    audits: list["PrefectFuture[CachedFile]"]
+    last: pd.DataFrame | None  # results of the last run
+
+
+def begin(study: str, options: RunOptions) -> Begun:
+    """Bring and prepare the data of a study, and submit its blocks to the workers."""
+    spec, run = find_study(study), given.run_of(study, options)
+    folder = given.report_folder(spec, options)
+    last = last_results(folder, run.options.recorded())
+    brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
+    for note in notes_on(spec, brought, folder):
+        say(f"note: {note}")
+    spec, tables = spec.on(brought)  # panels whose data cannot be had are left out, and named
+    designs = {
+        panel.name: prepare(problem, tables[problem.source], return_state=True).result()
+        for panel, problem in spec.panels_on_data(options.profile)
+    }
+    blocks = expand(spec, options, tables)
+    return Begun(
+        spec=spec,
+        run=run,
+        folder=folder,
+        tables=tables,
+        designs=designs,
+        blocks=blocks,
+        parts=run_blocks(blocks, designs),
+        audits=run_audits(spec, blocks, options),
+        last=last,
+    )
+
+
+def finish(begun: Begun) -> Path:
+    """Wait for the blocks of a study, collect its results, and write and show its report."""
+    spec, designs, blocks = begun.spec, begun.designs, begun.blocks
+    parts, audits = finished(begun.parts), [future.result() for future in begun.audits]
+    limits = limits_of(spec, blocks, designs)
+    results = collect([*parts, *limits], audits, begun.folder, return_state=True).result()
+    exhibits = exhibits_of(spec, begun.tables, designs, blocks, parts)
+    page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()
+    write_index(begun.folder.parent)
+    show_drift(spec, begun.folder, begun.last)
     attach_report(spec, page, headline_of(page))
-    attach_budget(spec, page, folder / "results.parquet", cells)
+    attach_budget(spec, page, results.path, spec.headline_cells(blocks))
+    tell(page)
+    return page
 
 
 _study = study

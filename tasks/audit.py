@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.futures import wait
+from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
 import dpalgos
@@ -21,21 +21,21 @@ from tasks.study.spec import StudySpec
 from tasks.workers import compute
 
 
-def audits_of(spec: StudySpec, blocks: list[Block], options: RunOptions) -> list[CachedFile]:
-    """Try to break the private estimators at the headline's setting, where the profile has audits."""
+def run_audits(
+    spec: StudySpec, blocks: list[Block], options: RunOptions
+) -> list["PrefectFuture[CachedFile]"]:
+    """Submit audits of the private estimators at the headline's setting, where the profile has them."""
     if options.profile not in spec.audit_trials:
         return []
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
     asked = (n_features, spec.audit_trials[options.profile], options.seed)
-    futures = [audit.submit(cell, *asked) for cell in spec.headline_cells(blocks)]
-    wait(futures)
-    return [future.result() for future in futures]
+    return [audit.submit(cell, *asked) for cell in spec.headline_cells(blocks)]
 
 
 def limits_of(spec: StudySpec, blocks: list[Block], designs: Mapping[str, CachedFile]) -> list[CachedFile]:
     """Compute how far each dataset moves an answer by itself, where a study deletes rows."""
     return [
-        data_limit.submit(block, designs[block.replicates.panel], spec.deleted_rows).result()
+        data_limit(block, designs[block.replicates.panel], spec.deleted_rows, return_state=True).result()
         for block in limited_blocks(spec, blocks)
     ]
 
@@ -51,7 +51,7 @@ def exhibits_of(
     head, block = spec.head_panel, headline_block(spec, blocks)
     of_panel = [part for b, part in zip(blocks, parts, strict=True) if b.replicates.panel == head.name]
     table, design = tables.get(head.problem.source), designs.get(head.name)
-    shown: CachedFile = exhibit.submit(block, table, design, of_panel).result()
+    shown: CachedFile = exhibit(block, table, design, of_panel, return_state=True).result()
     return shown
 
 

@@ -12,7 +12,7 @@ from prefect.states import Completed
 from tasks.cache import CachedFile, is_again, result
 from tasks.problems.problem import Block, modules_of
 from tasks.run import block as run
-from tasks.workers import WorkerKilled, compute
+from tasks.workers import ALL_MEMORY, WorkerKilled, compute
 
 
 def _worker_was_killed(task: Any, task_run: Any, state: Any) -> bool:
@@ -25,9 +25,9 @@ def run_block(block: Block, design: CachedFile | None) -> Any:
     rows, is_last_try = rows_of(block, design), (runtime.task_run.run_count or 1) > 1
     if rows.is_stored() and not is_again("run_block", [cell.key for cell in block.cells]):
         return Completed(name="Cached", data=rows)
-    free = psutil.virtual_memory().available
+    free, room = psutil.virtual_memory().available, ALL_MEMORY if is_last_try else block.n_bytes
     try:
-        compute(run.write_block, rows, block, design, alone=is_last_try)
+        compute(run.write_block, rows, block, design, n_bytes=room)
     except WorkerKilled as fault:
         if is_last_try:
             raise too_large(block, free) from None

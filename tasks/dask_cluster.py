@@ -60,12 +60,12 @@ def own_cluster(count: int) -> Iterator[int]:
 def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iterator[int]:
     """Compute on the workers of a cluster, ``tcp://HOST:PORT``; give how many blocks to have under way.
 
-    Dask's own client may wait for good for a scheduler that is gone: then `when_lost` gets one sentence, in
-    another thread.
+    Dask's own client may wait for good for a scheduler that is gone, or cancel all blocks: then `when_lost`
+    gets one sentence, perhaps in another thread.
     """
     check_workers(scheduler)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
-    over = threading.Event()
+    over, lost = threading.Event(), f"the Dask scheduler at {scheduler} is gone"
 
     def watch() -> None:
         last_answer = time.monotonic()
@@ -73,7 +73,7 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
             if _answers(scheduler):
                 last_answer = time.monotonic()
             elif time.monotonic() - last_answer > _LOST_AFTER:
-                when_lost(f"the Dask scheduler at {scheduler} is gone")
+                when_lost(lost)
 
     threading.Thread(target=watch, name="watch of the scheduler", daemon=True).start()
     try:
@@ -81,6 +81,10 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
             count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
             with opened(workers_of(client, count)):
                 yield count
+    except Exception:
+        if not _answers(scheduler):
+            when_lost(lost)
+        raise
     finally:
         over.set()
 

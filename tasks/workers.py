@@ -4,6 +4,7 @@ Tasks wait for it in threads of the run's process. Workers know nothing of Prefe
 are forked from one that has loaded what most blocks need, and end with the run's process, however that ends.
 """
 
+import math
 import os
 import signal
 import threading
@@ -22,7 +23,9 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 _LOADED = ["tasks.run.block", "tasks.run.headline", "dpalgos.audit.lower_bound"]
-_SHARE = 0.5  # of the machine's memory, for data
+# Half of the machine's memory is for data.
+_MEMORY = 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+ALL_MEMORY = math.inf  # of a call that is to be made while no other is under way
 
 
 class WorkerKilled(SpecError):
@@ -30,7 +33,10 @@ class WorkerKilled(SpecError):
 
 
 class Workers:
-    """An executor of so many workers, which is made anew when one of them was killed."""
+    """An executor of so many workers, which is made anew when one of them was killed.
+
+    Each worker has its part of the memory; a call that needs more takes the places of several.
+    """
 
     def __init__(self, make: Callable[[], Executor], count: int) -> None:
         self.executor, self._make, self._count = make(), make, count
@@ -40,11 +46,11 @@ class Workers:
             threading.Lock(),
         )
 
-    def call(self, function: Callable[[], T], *, alone: bool = False) -> T:
-        """Return what a function returns in a worker; with `alone`, while no other call is under way."""
-        n_slots = self._count if alone else 1
+    def call(self, function: Callable[[], T], n_bytes: float) -> T:
+        """Return what a function returns in a worker, once there is room for so many bytes."""
+        n_places = max(1, math.ceil(self._count * min(1.0, n_bytes / _MEMORY)))
         with self._gate:
-            for _ in range(n_slots):
+            for _ in range(n_places):
                 self._free.acquire()
         executor = self.executor
         try:
@@ -55,16 +61,16 @@ class Workers:
                     self.executor = self._make()
             raise WorkerKilled("a worker process was killed, as happens where memory ends") from None
         finally:
-            self._free.release(n_slots)
+            self._free.release(n_places)
 
 
 _open: list[Workers] = []  # those of this process's run, or nothing
 
 
-def compute(function: Callable[..., T], *arguments: Any, alone: bool = False) -> T:
-    """Return what a function returns, in a worker if there are any; `alone` lets no other run meanwhile."""
+def compute(function: Callable[..., T], *arguments: Any, n_bytes: float = 0) -> T:
+    """Return what a function returns, in a worker if there are any, once there is room for so many bytes."""
     call = partial(function, *arguments)
-    return _open[-1].call(call, alone=alone) if _open else call()
+    return _open[-1].call(call, n_bytes) if _open else call()
 
 
 def map_on_workers(function: Callable[[A], T], items: Sequence[A]) -> Iterator[T]:
@@ -93,18 +99,15 @@ def opened(workers: Workers) -> Iterator[None]:
 
 
 @contextmanager
-def local_workers(count: int | None, largest: int = 0, *, in_threads: bool = False) -> Iterator[None]:
-    """Compute in so many workers of this machine, one per core if not said, or in as many as have room.
+def local_workers(count: int | None, *, in_threads: bool = False) -> Iterator[None]:
+    """Compute in so many workers of this machine, one per core if not said.
 
-    `largest` is the memory that a block takes at most. Nothing is opened where a cluster is. Small work is
-    computed in threads: processes take a second to start.
+    Nothing is opened where a cluster is. Small work is computed in threads: processes take a second to start.
     """
     if _open:
         yield
         return
-    memory = _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     count = count or os.cpu_count() or 1
-    count = max(1, min(count, int(memory // largest) if largest else count))
     one_blas_thread()
     with opened(Workers(partial(ThreadPoolExecutor if in_threads else _processes, count), count)):
         yield

@@ -1,13 +1,10 @@
 """Runs of studies by the flow itself, with its tasks called as functions: without Prefect's server."""
 
-from contextlib import nullcontext
 from unittest.mock import patch
 
 from prefect import State, Task
 
 from flows import study as flows
-from tasks import audit
-from tasks.report.write import write_index
 
 
 class Done:
@@ -29,16 +26,18 @@ def run_plainly(study, options):
         done.append(Done(task.fn(*arguments, **options)))
         return done[-1]
 
+    def call(task, *arguments, return_state=False, **options):
+        return submit(task, *arguments, **options) if return_state else task.fn(*arguments, **options)
+
     def finished(futures):
         return [future.result() for future in futures]
 
     with (
         patch.object(Task, "submit", submit),
-        patch.object(Task, "__call__", lambda task, *args, **kwargs: task.fn(*args, **kwargs)),
+        patch.object(Task, "__call__", call),
         patch.object(flows, "finished", finished),
-        patch.object(audit, "wait", lambda futures: None),
-        patch.object(flows, "shown", lambda *_: nullcontext()),
+        patch.object(flows, "attach_report", lambda *_: None),
+        patch.object(flows, "attach_budget", lambda *_: None),
     ):
-        page = flows.study.fn(str(study), options)
-    write_index(page.parents[1])
+        page = flows.finish(flows.begin(str(study), options))
     return page, sum(each.is_cached for each in done)

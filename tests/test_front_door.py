@@ -17,9 +17,11 @@ bed_reader dask distributed dp_accounting dp_accounting.pld dp_accounting.pld.pr
 fsspec fsspec.implementations.dirfs fsspec.implementations.local
 httpx jinja2 markupsafe numpy numpy.typing opendp.domains opendp.measurements opendp.measures opendp.metrics
 opendp.mod opendp.typing pandas
-pandera.pandas platformdirs pooch prefect prefect.artifacts prefect.cache_policies
+platformdirs pooch prefect prefect.artifacts prefect.cache_policies
 prefect.client.orchestration prefect.client.schemas.filters prefect.client.schemas.objects
-prefect.context prefect.events prefect.futures prefect.runner prefect.schedules prefect.server.api.server
+prefect.client.schemas.sorting prefect.events.actions prefect.events.schemas.automations
+prefect.events.schemas.events prefect.context prefect.events prefect.futures prefect.runner
+prefect.schedules prefect.server.api.server
 prefect.settings prefect.states prefect.task_runners prefect.types.entrypoint prefect.utilities.annotations
 psutil psycopg pyarrow pyarrow.compute pyarrow.csv pyarrow.parquet pydantic pydantic.dataclasses
 pydantic.errors pydantic_core requests sklearn statsmodels.api scipy scipy.linalg scipy.linalg.blas
@@ -27,7 +29,8 @@ scipy.optimize scipy.sparse scipy.special scipy.stats
 sklearn.base sklearn.compose sklearn.exceptions sklearn.linear_model
 sklearn.pipeline sklearn.preprocessing sklearn.utils
 sklearn.utils.multiclass sklearn.utils.validation sqlalchemy sqlalchemy.engine sqlalchemy.exc
-sqlalchemy.pool starlette.applications starlette.exceptions starlette.middleware.trustedhost
+sqlalchemy.pool starlette.applications starlette.datastructures starlette.exceptions
+starlette.middleware.trustedhost
 starlette.requests starlette.responses starlette.routing starlette.staticfiles starlette.types
 starlette.websockets
 statsmodels.genmod statsmodels.genmod.generalized_linear_model statsmodels.regression.linear_model

@@ -1,7 +1,6 @@
 """Swarm behavior, UCI 524: the frames labeled as flocking or not, in the official zip; and a stand-in.
 
-The zip holds three files of the same frames, one per label; `swarm_aligned` and `swarm_grouped` read the
-others.
+The zip holds three files of the same frames, one per label, of which this is one.
 """
 
 from functools import partial
@@ -69,4 +68,4 @@ DATASET = Dataset(
 
 PARSERS = {"uci_zip": partial(open_zip_member, member="Flocking.csv")}
 FRAMES_PER_SIMULATION = FRAMES
-stand_in = partial(simulate, label="flocking")
+stand_in = simulate

@@ -31,14 +31,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
-
-from data.store.references import FramesRef
 
 N_BOIDS = 200
 FRAMES, SPACING, BURN_IN = 16, 3, 20
@@ -56,7 +51,6 @@ _ROWS = 40  # rows of pairs that are subtracted at once: NumPy repeats fewer tha
 _TURN = np.float32(2.0**32)
 
 Float = npt.NDArray[np.float32]
-Label = Literal["flocking", "aligned", "grouped"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,36 +68,24 @@ class _Flocks:
 
 
 def simulate(
-    n_frames: int, seed: int, *, label: Label = "flocking", threads: Callable[[], int] = lambda: 1
+    n_frames: int, seed: int, *, threads: Callable[[], int] = lambda: 1
 ) -> Iterator[tuple[Float, npt.NDArray[np.int8]]]:
     """Simulate flocks until there are so many frames: yield frames (k, 2400) and their labels (k,).
 
     Simulation i, of 16 rows in order of time, depends on the seed and i alone, so that fewer simulations are
-    the first of more. Columns are the `FEATURES` of boid 1, of boid 2, … A frame is labeled aligned if the
-    mean of its headings is longer than ½, grouped if at least half of its boids perceive 20 others or more.
+    the first of more. Columns are the `FEATURES` of boid 1, of boid 2, …
     As many threads work as ``threads`` says whenever it is asked.
     """
     simulations = range(-(-n_frames // FRAMES))
 
     def filmed(first: int) -> tuple[Float, npt.NDArray[np.int8]]:
         flocks = _start(simulations[first : first + _BATCH], seed)
-        frames = _film(flocks)
-        return frames, np.repeat(flocks.label, FRAMES) if label == "flocking" else _seen(frames, label)
+        return _film(flocks), np.repeat(flocks.label, FRAMES)
 
     firsts = iter(range(0, len(simulations), _BATCH))
     with ThreadPoolExecutor(thread_name_prefix="flocks") as pool:
         while some := list(islice(firsts, threads())):
             yield from pool.map(filmed, some)
-
-
-def _seen(frames: Float, label: Label) -> npt.NDArray[np.int8]:
-    boids = frames.reshape(len(frames), N_BOIDS, len(FEATURES))
-    if label == "grouped":
-        crowded = (boids[:, :, FEATURES.index("nAC")] >= 20).mean(axis=1) >= 0.5
-        return np.asarray(crowded, dtype=np.int8)
-    velocity = boids[:, :, 2:4]
-    heading = velocity / np.linalg.norm(velocity, axis=2, keepdims=True)
-    return np.asarray(np.linalg.norm(heading.mean(axis=1), axis=1) > 0.5, dtype=np.int8)
 
 
 def _start(simulations: range, seed: int) -> _Flocks:
@@ -216,43 +198,3 @@ def _pixels(place: npt.NDArray[np.int32]) -> Float:
 
 def _integers(velocity: Float) -> npt.NDArray[np.int32]:
     return np.rint(velocity * (_TURN / EXTENT)[:, None, None]).astype(np.int32)
-
-
-# Comparison with the published summary of the Kaggle copy.
-SOURCE = "summary of 23,309 frames in a public notebook on Kaggle (azariadr, swarm-behavior-classification)"
-
-# mean, standard deviation, minimum, quartiles, maximum; as printed there.
-PUBLISHED = {
-    "x1": (104.4, 843.2, -1414.1, -542.0, 145.3, 896.2, 1406.1),
-    "y1": (-73.5, 573.3, -1012.2, -611.2, -157.4, 425.7, 1015.8),
-    "xVel1": (-0.70, 6.43, -18.6, -5.36, -0.45, 3.94, 18.5),
-    "yVel1": (0.06, 7.37, -18.4, -5.68, -1.54, 7.26, 18.6),
-    "xA1": (-0.148, 0.376, -1.00, -0.23, 0.0, 0.0, 1.00),
-    "yA1": (0.152, 0.589, -1.00, -0.01, 0.0, 0.94, 1.04),
-    "xS1": (-1.06, 26.4, -944.0, 0.0, 0.0, 0.0, 68.6),
-    "yS1": (-0.73, 20.7, -848.0, 0.0, 0.0, 0.0, 234.7),
-    "xC1": (-0.035, 0.560, -2.68, -0.04, 0.0, 0.0, 2.68),
-    "yC1": (0.077, 0.628, -2.68, -0.02, 0.0, 0.02, 2.68),
-    "xS200": (-1.53, 73.9, -4079.0, 0.0, 0.0, 0.0, 256.0),
-    "nAC200": (26.4, 34.1, 0.0, 2.0, 12.0, 35.0, 142.0),
-    "nS200": (2.13, 7.43, 0.0, 0.0, 0.0, 1.0, 64.0),
-}
-
-
-def compare_with_published(ref: FramesRef) -> list[dict[str, Any]]:
-    """Return columns as published and as simulated, in the order of numbers of `PUBLISHED`."""
-    table = pq.read_table(Path(ref.path), columns=list(PUBLISHED))
-    return [
-        {
-            "column": name,
-            "published": published,
-            "simulated": _moments_and_quartiles(table.column(name).to_numpy()),
-        }
-        for name, published in PUBLISHED.items()
-    ]
-
-
-def _moments_and_quartiles(values: np.ndarray) -> tuple[float, ...]:
-    values = values.astype(np.float64)
-    ends = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
-    return (float(values.mean()), float(values.std(ddof=1)), *map(float, ends))

@@ -1,6 +1,5 @@
 """The home: its folders, who may use it and on which disk; atomic writing of files."""
 
-import ctypes
 import errno
 import fcntl
 import hashlib
@@ -29,7 +28,6 @@ HOME = _LASTING / (".dpcost" if _CHECKOUT else "home")
 REPORTS = _LASTING / "reports" / ("out" if _CHECKOUT else "")
 SITE = PROJECT_ROOT / "docs" / "_build" / "html"  # what `make docs` builds
 
-_CWD, _EXCHANGE = -100, 2  # of renameat2: paths from the folder one is in; both change places
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _SECONDS_TO_LOCK = 2.0
 
@@ -211,20 +209,6 @@ def check_replaceable(path: Path) -> None:
             raise StoreError(
                 f"cannot write {path}: a link, folder, pipe or device stands there; choose another name"
             )
-
-
-def exchange(one: Path, other: Path) -> None:
-    """Let two paths change places at once, as the system call of Linux does; elsewhere in two steps."""
-    paths = (_CWD, os.fsencode(one), _CWD, os.fsencode(other))
-    try:
-        if ctypes.CDLL(None).renameat2(*paths, _EXCHANGE) == 0:
-            return
-    except AttributeError:  # another system
-        pass
-    aside = one.with_name(f"{one.name}.old")
-    other.rename(aside)
-    one.rename(other)
-    aside.rename(one)
 
 
 def _owner_only(path: str, flags: int) -> int:

@@ -52,12 +52,8 @@ def name_below_home(path: Path) -> str:
 
 def share(path: Path) -> None:
     """Copy a file of the home to the shared store, if one is configured."""
-    if path.is_relative_to(home()):
-        share_as(path, name_below_home(path))
-
-
-def share_as(path: Path, name: str) -> None:
-    if shared_address():
+    if shared_address() and path.is_relative_to(home()):
+        name = name_below_home(path)
         with _as_one_sentence():
             folder = _folder(shared_address())
             if local := _local_path(folder, name):
@@ -118,19 +114,6 @@ def shared_files(folder: str) -> list[SharedFile]:
     with _as_one_sentence():
         details: dict[str, dict[str, Any]] = _folder(shared_address()).find(folder, detail=True)
         return [SharedFile(path, about["size"], _written(about)) for path, about in sorted(details.items())]
-
-
-def read_all_shared(names: Sequence[str]) -> dict[str, bytes]:
-    """Return small files of the shared store by name, without those that are not there any more."""
-    if not names:
-        return {}
-    with _as_one_sentence():
-        contents = _folder(shared_address()).cat(list(names), on_error="return")
-        there = {name: it for name, it in contents.items() if not isinstance(it, FileNotFoundError)}
-        for it in there.values():
-            if isinstance(it, Exception):
-                raise it
-        return there
 
 
 def remove_shared(names: Sequence[str]) -> None:

@@ -48,7 +48,7 @@ _TOKEN = re.compile(
 _KEYWORDS = {"df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "constraints", "raw"}
 _KEYWORDS |= {"ddof", "rescale", "scale", "center"}
 _COUNTS = (None, *range(51))
-_MOST_TERMS, _LONGEST = 5_000, 20_000
+_MOST_TERMS, _LONGEST = 2_000, 20_000
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ def _aliased(formula: str, names: _Names) -> str:
             return f" ({'+'.join(others) or '0'}) "
         if kind == "dotted":
             raise InputError(
-                f"formula: {text!r} must stand in back-quotes, `{text}`, if it is a column; what would be "
-                "read from the rows, such as their mean, must be a public constant"
+                f"formula: {text} would be read from the rows; state a public constant in its place, or, if "
+                f"that is the name of a column, write it in back-quotes: `{text}`"
             )
         if kind == "unknown":
             raise _no_formula(formula)
@@ -235,7 +235,7 @@ def _parsed(formula: str, left: str, right: str) -> tuple[list[str], list[tuple[
 
 @cache
 def _parser() -> Any:
-    """Return formulaic's parser, but that of a power, terms of lower degree come first, as in patsy."""
+    """Return formulaic's parser, but that the terms of a power have patsy's order, and repeat nothing."""
     from formulaic.parser import DefaultFormulaParser, DefaultOperatorResolver
 
     class Operators(DefaultOperatorResolver):  # type: ignore[misc]  # it has no types
@@ -243,15 +243,20 @@ def _parser() -> Any:
         def operators(self) -> list[Any]:
             others = [each for each in super().operators if each.symbol != "**"]
             (power,) = (each for each in super().operators if each.symbol == "**")
-
-            def by_degree(*sides: Any) -> Any:
-                terms = power.to_terms(*sides)
-                return type(terms)(sorted(terms, key=lambda term: len(term.factors)))
-
             kept = {"arity": 2, "precedence": power.precedence, "associativity": "right"}
-            return [*others, type(power)("**", to_terms=by_degree, **kept)]
+            return [*others, type(power)("**", to_terms=_power, **kept)]
 
     return DefaultFormulaParser(operator_resolver=Operators())
+
+
+def _power(terms: Any, exponent: Any) -> Any:
+    """Return the terms, then their products of two, and so on."""
+    (number,) = (each.factors[0].expr for each in exponent)
+    found = products = list(terms)
+    for _ in range(1, min(int(number), len(found))):
+        products = list(dict.fromkeys(one * other for one in terms for other in products))
+        found = [*found, *products]
+    return type(terms)(found)
 
 
 def _n_terms(node: ast.expr) -> float:

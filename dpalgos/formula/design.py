@@ -159,16 +159,21 @@ class FormulaDesign:
         return "" if self.response is None or self.response.column else f"~ {self.response.name}"
 
     @property
+    def covariates(self) -> tuple[str, ...]:
+        """The names of the columns that are fitted in a table, but for a constant."""
+        return tuple(f"~ {name}" for name in self.names)
+
+    @property
     def sources(self) -> dict[str, tuple[str, ...]]:
         """The columns that it adds to a table, with the declared ones that decide most of their values."""
-        found = {f"~ {name}": each for name, each in zip(self.names, self.sources_of, strict=True)}
+        found = dict(zip(self.covariates, self.sources_of, strict=True))
         return found | ({self.derived_response: self.reading.left} if self.derived_response else {})
 
     def values(self, rows: Mapping[str, Any]) -> dict[str, FloatArray]:
         """Return the columns that it adds to a table, as far as there are the declared ones."""
         found: dict[str, FloatArray] = {}
         if set(self.reading.right) <= set(rows):
-            found |= zip((f"~ {name}" for name in self.names), self.matrix(rows).T, strict=False)
+            found |= zip(self.covariates, self.matrix(rows).T, strict=False)
         if self.response and self.derived_response and set(self.reading.left) <= set(rows):
             found[self.derived_response] = self.response.values(rows)
         return found
@@ -377,9 +382,7 @@ def _terms(code: Code, terms: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     shown = [code.reading.names.shown(name) for name in names]
     for j, name in enumerate(shown):
         if shown.count(name) > 1 or (name == INTERCEPT and names[j] != INTERCEPT):
-            raise InputError(
-                f"formula: two terms would be called {name!r}; rename the column, or write it otherwise"
-            )
+            raise InputError(f"formula: a term would be called {name!r} like another; rename the column")
     return tuple(shown)
 
 

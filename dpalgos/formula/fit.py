@@ -69,7 +69,7 @@ class FormulaResult(Result):
 
     def glance(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> Any:
         """Return the facts of the fit as a data frame of one row; see :meth:`dpalgos.Result.glance`."""
-        return super().glance().assign(formula=self.design.formula)
+        return frame_of([{"formula": self.design.formula, **self.facts, **self.goodness()}])
 
     def binned_fit(self) -> Any:
         """Return the fit by tenths of the predictions; see :meth:`dpalgos.Result.binned_fit`."""

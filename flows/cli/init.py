@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from data.store.output_files import output_files
+from data.store.output_files import check_outputs
 from flows.cli.declarations import (
     combined,
     corrected,
@@ -105,7 +105,7 @@ def init(
     from data.tables.declared import count_users, table_schema
     from dpalgos.formula.allowed import read_formula
     from tasks.errors import SpecError
-    from tasks.release.table import known_as
+    from tasks.release.rows import known_as
 
     files = _files(name, force=force)
     marks = Marks(decimal, thousands)
@@ -147,8 +147,8 @@ def init(
         "thousands": thousands,
         "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
-    with output_files("init", files, inputs=[data, *([codebook] if codebook else [])], force=force):
-        _write(files, facts)
+    check_outputs(files, inputs=[data, *([codebook] if codebook else [])], force=force)
+    _write(files, facts)
     typer.echo("\n".join(_told(facts, files, known, len(schema))))
 
 

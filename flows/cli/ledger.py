@@ -36,7 +36,7 @@ def ledger_open(
     """Set a dataset's total budget, once and for all; rows that have a budget get no second one."""
     from data.errors import ContentRefused
     from data.ledger import open_ledger
-    from tasks.release.table import known_as
+    from tasks.release.rows import known_as
 
     file = data or _file_of(Path(f"{name}.toml"))
     known = known_as(open_ledger(home()), file) if file else ""

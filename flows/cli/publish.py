@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import REPORTS, atomic_write, home
-from data.store.output_files import claim_report, files_named_by, output_files
+from data.store.output_files import check_outputs, claim_report, files_named_by
 from flows.cli import options as given
 from flows.cli.options import whole_number
 from flows.progress import say
@@ -78,38 +78,31 @@ def figure(
         format=form,  # type: ignore[arg-type]
         width=width,
     )
-    inputs = [folder, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
-    with output_files("figure", [path, data_path], inputs=inputs, force=force):
-        try:
-            drawn, data = draw_figure(results, page, choice)
-        except FigureError as error:
-            raise SpecError(str(error)) from None
-        if page.warning:
-            say(f"note: {page.warning}")
-        atomic_write(path, drawn)
-        atomic_write(data_path, data)
+    stored = [folder / "results.parquet", folder / "manifest.json"]
+    inputs = [*stored, *(files_named_by(Path(study)) if study.endswith(".toml") else ())]
+    check_outputs([path, data_path], inputs=inputs, force=force)
+    try:
+        drawn, data = draw_figure(results, page, choice)
+    except FigureError as error:
+        raise SpecError(str(error)) from None
+    if page.warning:
+        say(f"note: {page.warning}")
+    atomic_write(path, drawn)
+    atomic_write(data_path, data)
     typer.echo(f"{path}, {data_path}")
 
 
 def publish(
-    folder: Annotated[Path, typer.Argument(help="Folder of the site: empty, or a site written before.")],
-    merge: Annotated[
-        list[Path] | None, typer.Option(help="Other sites or folders of reports to put next to these.")
-    ] = None,
+    target: Annotated[str, typer.Argument(help="A folder, or an address such as s3://bucket/folder.")],
     force: given.Force = False,
     out: given.Out = None,
 ) -> None:
-    """Collect the pages, tables and manifests of finished studies into a static site."""
-    from tasks.errors import SpecError
-    from tasks.report.publish import publish as write_site
+    """Copy the pages, tables and manifests of finished studies; never those of one's own table."""
+    from tasks.report.publish import publish as copy_reports
 
-    others = merge or []
-    for other in others:
-        if not other.is_dir():
-            raise SpecError(f"--merge must be a folder of reports or a site, got {str(other)!r}")
-    index, studies, private = write_site(folder, [Path(out or REPORTS), *others], force=force)
+    index, studies, private = copy_reports(target, Path(out or REPORTS), force=force)
     if private:
-        say(f"note: left out, since they are about a table of one's own: {', '.join(sorted(private))}")
+        say(f"note: left out, since they are about a table of one's own: {', '.join(private)}")
     typer.echo(f"{index}: {', '.join(studies)}")
 
 
@@ -131,13 +124,13 @@ def table(
 
     if out:
         table_format(out, "--out")
-    with output_files("table", [out], inputs=records, force=force):
-        contents = [read_record(record) for record in records]
-        if methods:
-            typer.echo("\n\n".join(each["release"].get("methods", NO_METHODS) for each in contents))
-            return
-        if out:
-            write_table(contents, out)
+    check_outputs([out], inputs=records, force=force)
+    contents = [read_record(record) for record in records]
+    if methods:
+        typer.echo("\n\n".join(each["release"].get("methods", NO_METHODS) for each in contents))
+        return
+    if out:
+        write_table(contents, out)
     typer.echo(str(out) if out else text_of(contents), nl=bool(out))
 
 
@@ -168,21 +161,19 @@ def league(
     folder = Path(out or REPORTS).resolve()
     check_index(folder)
     claim_report(folder / NAME)
-    with output_files("league", [folder / NAME / "results.json"], inputs=merge or (), force=True):
-        if merge:
-            results = merged([read_league(path) for path in merge])
-            command = shlex.join(
-                ["dpcost", "league", *(part for path in merge for part in ("--merge", str(path)))]
-            )
-        else:
-            chosen, names = _chosen(method, table)
-            results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed)
-            parts = [part for each in method or () for part in ("--method", each)]
-            parts += [part for each in table or () for part in ("--table", each)]
-            command = shlex.join(
-                ["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", str(seed)]
-            )
-        page = _written(results, folder, command)
+    check_outputs([folder / NAME / "results.json"], inputs=merge or (), force=True)
+    if merge:
+        results = merged([read_league(path) for path in merge])
+        command = shlex.join(
+            ["dpcost", "league", *(part for path in merge for part in ("--merge", str(path)))]
+        )
+    else:
+        chosen, names = _chosen(method, table)
+        results = measured(chosen, names, minutes=minutes, folder=home() / "league", seed=seed)
+        parts = [part for each in method or () for part in ("--method", each)]
+        parts += [part for each in table or () for part in ("--table", each)]
+        command = shlex.join(["dpcost", "league", *parts, "--minutes", f"{minutes:g}", "--seed", str(seed)])
+    page = _written(results, folder, command)
     typer.echo(str(page))
 
 

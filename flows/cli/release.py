@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from data.store.folders import home
-from data.store.output_files import files_named_by, output_files
+from data.store.output_files import check_outputs, files_named_by
 from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.progress import counter
-    from tasks.release.record import FILES, record_of, write_record
+    from tasks.release.record import FILES, record_of, shown_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
@@ -79,10 +79,8 @@ def release(
         table_format(each)  # refused before anything is charged
     files = [*([record / name for name in FILES] if record else []), *(table or ())]
     inputs = [data, *files_named_by(config)]
-    with (
-        output_files("release", files, inputs=inputs, force=force),
-        _workers_for(engine, workers, source),
-    ):
+    check_outputs(files, inputs=inputs, force=force)
+    with _workers_for(engine, workers, source):
         released = release_one(
             open_ledger(home()),
             read_request(config, estimator, epsilon=epsilon, delta=delta, interval=interval),
@@ -98,7 +96,7 @@ def release(
             write_record(record_of(released), record)
         for each in table or ():
             write_table([record_of(released)], each)
-    shown = released.to_dict()
+    shown = shown_of(released)
     typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
 
 

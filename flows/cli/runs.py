@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from data.store.folders import REPORTS, atomic_write, home
-from data.store.output_files import output_files
+from data.store.output_files import check_outputs
 from flows.cli import options as given
 from flows.progress import say
 from tasks.run_options import DAYS, TASKS, RunOptions
@@ -160,11 +160,11 @@ def compare(
         raise SpecError(
             "runs must be at least two, got one; pass e.g. reports/out/housing and another folder"
         )
-    with output_files("compare", [page], inputs=map(report_of, runs), force=force):
-        differences = compare_runs(runs)
-        if page is not None:
-            atomic_write(page, comparison_page(runs))
-            say(f"{page} shows them")
+    check_outputs([page], inputs=map(report_of, runs), force=force)
+    differences = compare_runs(runs)
+    if page is not None:
+        atomic_write(page, comparison_page(runs))
+        say(f"{page} shows them")
     if as_json:
         typer.echo(json.dumps(differences[0] if len(differences) == 1 else differences, indent=1))
         return

@@ -3,15 +3,13 @@
 import os
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from data.store.folders import home
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from tasks.problems.problem import Block, DatasetSource
-from tasks.run.cost_model import BlockCost, costs_of, earlier_seconds, memory_at_once, wall_seconds
+from tasks.run.cost_model import costs_of, memory_at_once, wall_seconds
 from tasks.run.tables import bring
 from tasks.run.threads import one_blas_thread
 from tasks.run_options import RunOptions
@@ -31,18 +29,20 @@ def plan_study(study: str, options: RunOptions) -> dict[str, Any]:
     spec = find_study(study)
     spec, tables = spec.on({name: bring(spec, name, options) for name in spec.datasets_at(profile)})
     blocks = expand(spec, options, tables)
-    earlier = earlier_seconds(home() / "cache" / "blocks", spec.name)
     with tempfile.TemporaryDirectory() as folder:
-        costs = costs_of(blocks, lambda block: _prepared(block, tables, Path(folder)), earlier)
+        costs = costs_of(blocks, lambda block: _prepared(block, tables, Path(folder)))
+    panels = dict.fromkeys((cost.block.replicates.panel for cost in costs), 0.0)
+    for cost in costs:
+        panels[cost.block.replicates.panel] += cost.seconds
     return {
         "study": spec.name,
         "profile": profile,
         "blocks": len(blocks),
-        "core_seconds": sum(cost.seconds for cost in costs) + around,
+        "core_seconds": sum(panels.values()) + around,
         "workers": workers,
         "seconds": wall_seconds(costs, workers) + around,
         "bytes": memory_at_once(costs, workers) + _AROUND_BYTES,
-        "panels": [_of_panel(panel.name, costs) for panel in spec.panels_at(profile)],
+        "panels": [{"panel": name, "core_seconds": seconds} for name, seconds in panels.items()],
     }
 
 
@@ -57,16 +57,13 @@ def together(name: str, plans: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def described(plan: dict[str, Any]) -> str:
-    lines = [
+    first = (
         f"{plan['study']} at profile {plan['profile']}: {plan['blocks']} blocks, about "
         f"{_time(plan['seconds'])} with {plan['workers']} worker(s) "
         f"({_time(plan['core_seconds'])} of one core), {plan['bytes'] / 2**20:.0f} MiB"
-    ]
-    for panel in plan["panels"]:
-        lines.append(f"  {panel['panel']}: {_time(panel['core_seconds'])}")
-        parts = {**panel["estimators"], "data": panel["drawing"]}
-        lines += [f"    {name:32} {_time(seconds)}" for name, seconds in parts.items()]
-    return "\n".join(lines)
+    )
+    panels = (f"  {panel['panel']}: {_time(panel['core_seconds'])}" for panel in plan["panels"])
+    return "\n".join([first, *panels])
 
 
 def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
@@ -76,19 +73,6 @@ def _prepared(block: Block, tables: dict[str, DatasetRef], folder: Path) -> Any:
     path = folder / f"prepared{problem.file_type}"
     path.write_bytes(problem.prepare(tables[problem.source]))
     return problem.load(path)
-
-
-def _of_panel(name: str, costs: list[BlockCost]) -> dict[str, Any]:
-    own = [cost for cost in costs if cost.block.replicates.panel == name]
-    estimators: Any = Counter()
-    for cost in own:
-        estimators.update(cost.cells)
-    return {
-        "panel": name,
-        "core_seconds": sum(cost.seconds for cost in own),
-        "drawing": sum(cost.drawing for cost in own),
-        "estimators": dict(estimators.most_common()),
-    }
 
 
 def _time(seconds: float) -> str:

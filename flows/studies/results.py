@@ -25,7 +25,7 @@ from reports.charts.picture import NO_SPACE, can_draw
 from reports.page import StudyPage
 from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST, now, report_at
-from tasks.report.write import page_of, share_report, write_index, write_report
+from tasks.report.write import page_of, write_index, write_report
 from tasks.run.collect import read_results
 from tasks.run.tables import tables_at_hand
 from tasks.run_options import PROFILES, TASKS, RunOptions
@@ -87,6 +87,11 @@ def finished_report(study: str, options: RunOptions) -> Path | None:
 def headline_of(page: Path) -> str:
     """Return the sentence that a report begins with."""
     return str(read_json(page.with_name("card.json"))["headline"])
+
+
+def tell(page: Path) -> None:
+    """Say what a report begins with, and where it is."""
+    say(f"{headline_of(page)}\nreport: {page}")
 
 
 def stored_page(study: str, out: str | Path | None) -> tuple[StudyPage, pd.DataFrame]:
@@ -189,8 +194,6 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
         write_scorecard(folder)
         rebuilt.append(SCORECARD)
     index = write_index(folder)
-    for name in rebuilt:
-        share_report(folder / name)
     return index, rebuilt
 
 
@@ -254,7 +257,6 @@ def write_scorecard(folder: Path) -> Path:
     specs, tables, context = _evidence_in(folder)
     page = scorecard_page(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
     write_index(folder)
-    share_report(folder / SCORECARD)
     return page
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -163,14 +162,6 @@ def _require(df: pd.DataFrame, holds: pd.Series, text: str, column: str = "") ->
     if column:
         raise ResultsError(f"{column} {text}, got {first[column]!r}{place}")
     raise ResultsError(f"the results table breaks a rule{place}: {text}")
-
-
-def timings_path(results: Path | str) -> Path:
-    return Path(results).with_suffix(".timings.parquet")
-
-
-def selections_path(results: Path | str) -> Path:
-    return Path(results).with_suffix(".selected.json")
 
 
 def to_parquet_bytes(df: pd.DataFrame) -> bytes:

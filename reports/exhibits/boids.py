@@ -1,4 +1,4 @@
-"""Exhibits of a flock: selected features, frames of a simulation, the summary of a stand-in."""
+"""Exhibits of a flock: selected features, frames of a simulation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from reports.charts.picture import ReportSection, picture
 from reports.charts.vega_lite import Chart, field, marks
 from reports.writing import render_sentence, setting, short
 
-_MOMENTS = ("mean", "sd", "min", "25 %", "50 %", "75 %", "max")
 _MOST_PANELS = 5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
 
@@ -24,13 +23,12 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
 
     ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``, and ``n_boids``;
     ``selected``: cell → column → in how many repetitions it has a coefficient; ``film``: label, number,
-    places and velocities of the boids of each frame; and ``summary``: columns of a stand-in next to what
-    ``summary_source`` publishes of them.
+    places and velocities of the boids of each frame.
     """
     where = view.headline
     if where is None:
         return ()
-    shown = (_selection(view, content, where), _film(view, content["film"]), _compared(content))
+    shown = (_selection(view, content, where), _film(view, content["film"]))
     return tuple(item for item in shown if item is not None)
 
 
@@ -69,22 +67,6 @@ def _film(view: View, film: Sequence[Mapping[str, Any]]) -> ReportSection | None
     text = render_sentence("film")
     shown = picture(_film_figure(film), "film", text, view.page.dataset.data_source)
     return ReportSection("What the flock looks like", text, shown)
-
-
-def _compared(flock: Mapping[str, Any]) -> ReportSection | None:
-    if not flock["summary"]:
-        return None
-    rows = []
-    for row in flock["summary"]:
-        rows.append((row["column"], "published", *map(_plain, row["published"])))
-        rows.append(("", "simulated", *map(_plain, row["simulated"])))
-    text = render_sentence("stand_in_summary", source=flock["summary_source"])
-    heading = "How near the stand-in comes to what is published"
-    return ReportSection(heading, text, None, ("column", "", *_MOMENTS), tuple(rows), 2)
-
-
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _selection_figure(flock: Mapping[str, Any], panels: list[tuple[Series, Mapping[str, int], int]]) -> Chart:

@@ -20,7 +20,7 @@ from reports.page import StudyPage
 from reports.pages.text import render_html, template_text
 from reports.palette import SOLID, look
 from reports.words.headline import PageHeadline
-from reports.writing import duration, num, render_sentence, times, when
+from reports.writing import duration, render_sentence, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
 
@@ -42,11 +42,10 @@ class Card:
     `when` is an ISO 8601 time, `seconds` the wall time (None where unknown), `href` relative to the index,
     `costs` has (ε, best private error over the one without privacy, standard error of that ratio) where the
     best private answer is clearly better than zero; `is_compared` says whether the index compares this
-    study's errors. `value` is the number that the headline is about, with its standard error; `history` its
-    values of earlier runs, the oldest first. On a site `commit` and `source` say where the run came from.
+    study's errors. `value` is the number that the headline is about, with its standard error.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    __pydantic_config__ = ConfigDict(extra="ignore")  # earlier versions knew more
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,200}$")]
     title: Text
@@ -65,9 +64,6 @@ class Card:
     estimators: Sequence[Text] = ()
     value: float | None = None
     value_error: float | None = None
-    commit: Text = ""
-    source: Text = ""
-    history: Sequence[float] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
@@ -155,22 +151,6 @@ def overview(cards: Sequence[Card], *, narrow: bool = False) -> Picture | None:
     return picture(chart, "overview", render_sentence("overview", told=told), "", png=False)
 
 
-def spark_line(values: Sequence[float]) -> Markup:
-    """Return a small line of at least three values; empty for fewer."""
-    if len(values) < 3:
-        return Markup("")
-    low, high = min(values), max(values)
-    points = " ".join(
-        f"{100 * i / (len(values) - 1):.1f},{20 - 16 * (value - low) / (high - low or 1):.1f}"
-        for i, value in enumerate(values)
-    )
-    text = f"{len(values)} runs, from {num(values[0])} to {num(values[-1])}"
-    return Markup(
-        f'<svg class="spark" viewBox="-2 0 104 24" role="img" aria-label="{text}"><title>{text}</title>'
-        f'<polyline fill="none" stroke="currentColor" stroke-width="1.5" points="{points}"/></svg>'
-    )
-
-
 def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
     """Return ``index.html``, cards by title."""
     ordered = sorted(cards, key=lambda c: (c.title, c.name))
@@ -180,7 +160,6 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
             "figure": Markup(inline(svg, f"card{i}")) if (svg := safe_svg(card.figure_svg)) else "",
             "when": when(card.when),
             "elapsed": duration(card.seconds),
-            "spark": spark_line(card.history),
             "words": " ".join(
                 (card.title, card.headline, card.name, *card.datasets, *card.estimators)
             ).lower(),

@@ -366,6 +366,7 @@ function table() {
   const audited = visible.some((line) => line.points.some((p) => Number.isFinite(p.row.audited)));
   const heads = ["Estimator", ...xs.map(setting), "certified ε", ...(audited ? ["audited ε ≥"] : [])], last = audited ? 2 : 1;
   const made = element("table", "", { class: "errors" }), head = made.createTHead(), over = head.insertRow();
+  made.createCaption().textContent = `Mean errors by estimator and ${data.axes[state.axis]}`;
   over.className = "over";
   over.append(element("th", ""), element("th", data.axes[state.axis], { colspan: xs.length }), element("th", "", { colspan: last }));
   const titles = head.insertRow();

@@ -125,9 +125,9 @@ def _made_up(
     panel, params, first = spec.head_panel, dict(asked.params), 0
     if asked.columns and spec.analyst_table:
         every = [name for column in asked.columns for name in spec.analyst_table.ingested(column)]
-        covariates = [name for name in every if name not in without]
-        same = {"by_formula": None} if set(covariates) != set(panel.problem.covariates) else {}  # type: ignore[attr-defined]
-        problem = panel.problem.model_copy(update={"covariates": tuple(covariates), **same})
+        covariates = tuple(name for name in every if name not in without)
+        of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
+        problem = panel.problem.model_copy(update=of_release)
         panel = panel.model_copy(update={"problem": problem})
     tables = MadeUpTables(spec=spec, panel=panel, delta=asked.delta, most_rows=_ROWS_OF_RELEASES)
     if panel.problem.has_intercept:

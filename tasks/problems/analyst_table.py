@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -242,6 +242,11 @@ class AnalystTable(Strict):
         if self.user_id in [column.name for one in self.columns for column in one.columns]:
             raise ValueError(f"columns must not hold the column of user ids, got {self.user_id!r}")
         return self
+
+    def formula_of(self, covariates: Collection[str]) -> FormulaDesign | None:
+        """Return the formula that computes some covariates, if one does."""
+        derived = (each for each in self.columns if isinstance(each, DerivedColumn))
+        return next((each.derived for each in derived if each.name in covariates), None)
 
     @property
     def marks(self) -> Marks:

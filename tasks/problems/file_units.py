@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.formula.design import INTERCEPT
+from dpalgos.formula.design import INTERCEPT, FormulaDesign
 from dpalgos.intervals.half_widths import WHY, along
 from dpalgos.typing import FloatArray
-from tasks.problems.formula import FormulaColumns
+from tasks.errors import SpecError
 
 AT_CENTERS = "at the centers"
 
@@ -25,6 +25,10 @@ class FileUnits:
     terms: tuple[str, ...] = ()  # of a formula, to which ``back`` (m, k) leads
     back: FloatArray | None = None
     reach: tuple[float, ...] | None = None  # largest absolute values of columns and response, by their bounds
+
+    def __post_init__(self) -> None:
+        if twice := [name for name in self.shown if self.shown.count(name) > 1]:
+            raise SpecError(f"two coefficients would be called {twice[0]!r}; rename that column of the file")
 
     @classmethod
     def unchanged(cls, names: Sequence[str]) -> "FileUnits":
@@ -66,8 +70,7 @@ class FileUnits:
         matrix = (self.back * self.factor)[np.ix_(slopes, chosen)]
         return tuple(self.terms[j] for j in slopes), np.sqrt(widths**2 @ (matrix**2).T)
 
-    def by_formula(self, formula: FormulaColumns) -> "FileUnits":
+    def by_formula(self, design: FormulaDesign) -> "FileUnits":
         """Return those that end at the terms of a formula."""
-        design = formula.design
         declared = {**self.declared, "terms": list(design.terms), "formula": design.described}
         return replace(self, terms=design.terms, back=design.back, declared=declared)

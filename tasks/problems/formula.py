@@ -37,7 +37,7 @@ def expand_formula(formula: str, table: AnalystTable) -> FormulaColumns:
     return FormulaColumns(
         table=table.model_copy(update={"columns": (*table.columns, *DerivedColumn.all_of(design))}),
         response=design.derived_response or design.response.column,
-        covariates=tuple(name for name in design.sources if name != design.derived_response),
+        covariates=design.covariates,
         design=design,
     )
 

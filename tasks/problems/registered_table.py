@@ -33,10 +33,9 @@ from dpalgos.models.families import family_class, get_family
 from dpalgos.models.risk import Risk, minimize
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import DISTINCT
-from tasks.problems.analyst_table import AnalystTable, DerivedColumn
+from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.file_units import AT_CENTERS, FileUnits
-from tasks.problems.formula import FormulaColumns
 from tasks.problems.problem import DatasetSource, Draw
 from tasks.problems.public_rows import PublicRows
 
@@ -140,10 +139,6 @@ def reference_answer(
             columns[column] = False
 
 
-def _terms_of(formula: FormulaColumns) -> tuple[str, ...]:
-    return formula.design.terms
-
-
 class RegisteredTable(DatasetSource, ABC):
     """Rows of a registered table.
 
@@ -157,8 +152,6 @@ class RegisteredTable(DatasetSource, ABC):
     units: Units  # the public ones, or means and standard deviations, which are not private
     analyst_table: AnalystTable | None = Field(default=None, exclude=True)  # keys hold its content
     public: Annotated[InstanceOf[PublicRows], PlainSerializer(lambda rows: rows.sha256)] | None = None
-
-    by_formula: Annotated[InstanceOf[FormulaColumns], PlainSerializer(_terms_of)] | None = None
 
     @field_validator("family")
     @classmethod
@@ -216,7 +209,8 @@ class RegisteredTable(DatasetSource, ABC):
     @property
     def units_of_file(self) -> FileUnits | None:
         """Convert answers to the terms of the formula, in the units of the file; None without a formula."""
-        if self.by_formula is None or self.units != "public":
+        formula = self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
+        if formula is None or formula.covariates != self.covariates or self.units != "public":
             return None
         names, about = self.covariates, self.about
         centers, scales = public_units(about, [about.column(name) for name in names])
@@ -228,7 +222,7 @@ class RegisteredTable(DatasetSource, ABC):
             offset=np.append(np.zeros(len(names)), center),
             declared={"units": dict(zip(names, zip(centers, scales, strict=True), strict=True))},
         )
-        return plain.by_formula(self.by_formula)
+        return plain.by_formula(formula)
 
     @property
     def slopes(self) -> slice:
@@ -331,12 +325,7 @@ class RegisteredTable(DatasetSource, ABC):
         if self.about.kind != "table":
             raise ValueError(f"dataset must hold a table for advice, got {self.dataset!r}")
         declared = self.analyst_table.columns if self.analyst_table else ()
-        formulas = (
-            each.derived
-            for each in declared
-            if isinstance(each, DerivedColumn) and each.name in self.covariates
-        )
-        formula = next(formulas, None)
+        formula = self.analyst_table.formula_of(self.covariates) if self.analyst_table else None
         covariates = formula.reading.right if formula else self.covariates
         categories = {
             column.name: column.declared.table_columns

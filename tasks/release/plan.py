@@ -24,9 +24,9 @@ from dpalgos.params import Params
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from tasks.errors import SpecError
-from tasks.problems.file_units import AT_CENTERS
+from tasks.problems.file_units import AT_CENTERS, FileUnits
 from tasks.release.request import ReleaseRequest, public_keywords
-from tasks.release.table import ReleaseRows
+from tasks.release.rows import ReleaseRows
 from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
 from tasks.workers import map_on_workers
 
@@ -50,6 +50,21 @@ class PlannedRelease:
     sample: Sample
     question: Question
     cost: PrivacyCost
+
+    @property
+    def units(self) -> FileUnits:
+        """How an answer is converted to the units of the file."""
+        return self.rows.units
+
+    @property
+    def params(self) -> Params:
+        """All keywords of the estimator, defaults included."""
+        return self.drawing.params
+
+    @property
+    def family(self) -> str:
+        """That of a generalized linear model, or ""."""
+        return str(self.keywords.get("family", ""))
 
 
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:

@@ -13,7 +13,7 @@ test a guess of the last against it.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
 from reports.writing import words
 from tasks.errors import SpecError
-from tasks.problems.analyst_table import AnalystColumn
+from tasks.problems.analyst_table import AnalystColumn, AnalystTable
+from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import EVENT_FIELDS
-from tasks.release.preparation import preparation_of
 from tasks.release.release import Release
-from tasks.release.request import is_bound
+from tasks.release.request import ReleaseRequest, is_bound
+from tasks.release.spending import spent_of
 
 VERSION = 1
 FILES = ("release.json", "release.html")
@@ -37,7 +38,7 @@ _REPLACED = {
 
 def record_of(released: Release) -> dict[str, Any]:
     """Return what can be published of a release."""
-    plan, charge, facts, shown = released.plan, released.charge, released.facts, released.to_dict()
+    plan, charge, facts, shown = released.plan, released.charge, released.facts, shown_of(released)
     estimator, interval = plan.request.estimator, shown["interval"]
     events = [{name: each.get(name) for name in EVENT_FIELDS} for each in released.events]
     release = {
@@ -226,7 +227,7 @@ def _model_facts(released: Release) -> dict[str, Any]:
         "response": (config.columns.y or "").removeprefix("~ "),
         "family": str(config.params.get("family", "")),
         "formula": config.formula or (study.formula if study else ""),
-        "references": dict(request.by_formula.design.references)
+        "references": dict(request.by_formula.references)
         if request.by_formula
         else {
             each.name: each.categories[0]
@@ -234,3 +235,76 @@ def _model_facts(released: Release) -> dict[str, Any]:
             if each.categories and each.name in config.columns.x
         },
     }
+
+
+def shown_of(released: Release) -> dict[str, Any]:
+    """Return a release as it is shown."""
+    plan, answer = released.plan, released.answer
+    request = plan.request
+    return {
+        "estimate": released.estimate,
+        "epsilon": request.epsilon,
+        "delta": request.delta,
+        "replayed": released.replayed,
+        "n": plan.rows.n_units,
+        "unit": request.estimator.unit_of_privacy,
+        "preparation": preparation_of(request),
+        "charge": released.charge.id,
+        **spent_of(released.account),
+        "interval": released.interval,
+        "center": released.center,
+        "covers": released.covers,
+        "interval_note": str(answer.get("interval_note", "")),
+        "risk": released.facts["risk"],
+        "fit": dict(answer.get("fit", {})),
+        "fit_note": str(answer.get("fit_note", "")),
+        "binned_fit": dict(answer.get("binned_fit", {})),
+        "public_shape": answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
+    }
+
+
+def preparation_of(request: ReleaseRequest) -> str:
+    """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
+    table, columns = request.table, request.config.columns
+    if table is None:
+        return "No row is left out: a file with a missing cell is refused. Columns are used as they stand."
+    used = table.needed(each for each in table.columns if each.name in {*columns.x, columns.y})
+    drops = table.missing == "drop" and columns.y and not columns.user_id
+    return " ".join([_missing_cells(used, drops=bool(drops)), *_values(table, used)])
+
+
+def _missing_cells(used: Sequence[AnalystColumn], *, drops: bool) -> str:
+    rule = "No row is left out: a file with a missing cell is refused"
+    if drops:
+        rule = (
+            "Rows with a missing cell are left out: they count in the number of rows, and add zeros to sums"
+        )
+    imputed = [f"of {each.name} are taken as {each.impute}" for each in used if each.impute is not None]
+    markers = [f"{words(list(map(repr, each.missing)))} of {each.name}" for each in used if each.missing]
+    text = rule + f", but missing cells {words(imputed)}" * bool(imputed)
+    return text + f"; missing are also {words(markers)}" * bool(markers) + "."
+
+
+def _values(table: AnalystTable, used: Sequence[AnalystColumn]) -> Iterator[str]:
+    if numbers := [each for each in used if each.lower is not None and each.uses == (each.name,)]:
+        listed = words([f"{one.name} {one.lower:.10g} to {one.upper:.10g}{_units(one)}" for one in numbers])
+        done = "are moved to them" if table.outside == "clip" else "are refused with their file"
+        yield f"Values beyond the public bounds {done}: {listed}."
+    if logs := [each.name for each in used if each.transform]:
+        yield f"Of {words(logs)} the logarithm is used."
+    for each in used:
+        merged = [
+            f"{words(list(map(repr, texts)))} as {level!r}" for level, texts in each.levels.items() if texts
+        ]
+        if each.others:
+            merged.append(f"every other text as {each.others!r}")
+        if merged:
+            yield f"Of {each.name}, {words(merged)} count."
+    yield f"One {'user' if table.user_id else 'row'} stands for: {table.privacy_unit.rstrip('.')}."
+
+
+def _units(column: AnalystColumn) -> str:
+    """Return the public unit of a column, if it is declared."""
+    stated = {"center": column.center, "scale": column.scale}
+    listed = words([f"{name} {value:.10g}" for name, value in stated.items() if value is not None])
+    return f" ({listed})" if listed else ""

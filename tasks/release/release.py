@@ -23,10 +23,9 @@ from dpalgos.typing import FloatArray
 from tasks.problems.file_units import AT_CENTERS
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.release.plan import PlannedRelease, event_entries, plan_release
-from tasks.release.preparation import preparation_of
 from tasks.release.request import ReleaseRequest
-from tasks.release.spending import room_in, spent_of
-from tasks.release.table import read_rows
+from tasks.release.rows import read_rows
+from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
 
 _log = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class Release:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        names, stored = self.plan.rows.units.shown, self.answer["estimate"]
+        names, stored = self.plan.units.shown, self.answer["estimate"]
         rank = {name: (j, 0) for j, name in enumerate(names)}
 
         def order(name: str) -> tuple[int, int]:
@@ -76,10 +75,10 @@ class Release:
     @property
     def covers(self) -> str:
         """Which coefficients the intervals cover, in a sentence; "" without any."""
-        target = str(getattr(self.plan.drawing.params, "interval_target", ""))
+        target = str(getattr(self.plan.params, "interval_target", ""))
         if self.level is None or not target:
             return ""
-        return covered(target, str(self.plan.keywords.get("family", "")))
+        return covered(target, self.plan.family)
 
     @property
     def level(self) -> float | None:
@@ -89,35 +88,13 @@ class Release:
     def facts(self) -> dict[str, Any]:
         """What is said of the answer, as it was stored with the charge."""
         # A charge of a version that did not store them has today's, without the software of then.
-        return {**self.plan.cost.facts, "software": {}, **self.charge.cost.facts}
+        plan, charge = self.plan, self.charge
+        return {**plan.cost.facts, "software": {}, **charge.cost.facts}
 
     @property
     def events(self) -> list[dict[str, Any]]:
         """What was drawn: the plan has the same costs, but sensitivities of made-up rows."""
         return list(self.answer.get("events", self.facts["events"]))  # an earlier version stored the plan's
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the release as it is shown."""
-        return {
-            "estimate": self.estimate,
-            "epsilon": self.plan.request.epsilon,
-            "delta": self.plan.request.delta,
-            "replayed": self.replayed,
-            "n": self.plan.rows.n_units,
-            "unit": self.plan.request.estimator.unit_of_privacy,
-            "preparation": preparation_of(self.plan.request),
-            "charge": self.charge.id,
-            **spent_of(self.account),
-            "interval": self.interval,
-            "center": self.center,
-            "covers": self.covers,
-            "interval_note": str(self.answer.get("interval_note", "")),
-            "risk": self.facts["risk"],
-            "fit": dict(self.answer.get("fit", {})),
-            "fit_note": str(self.answer.get("fit_note", "")),
-            "binned_fit": dict(self.answer.get("binned_fit", {})),
-            "public_shape": self.answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +125,7 @@ def release(
     number of rows read so far.
     """
     one_blas_thread()
-    name = request.config.dataset.name
-    account = ledger.account(name)
+    account = ledger.account(request.dataset)
     rows = read_rows(ledger, data, request, progress, allow_new_content=charging.allow_new_content)
     plan = plan_release(request, rows)
     known = {each.question.id for each in account.charges}
@@ -166,7 +142,7 @@ def release(
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
     if not charge.question.exact:
         _log.warning("the stored answer is of version 1.1, which compared numbers in single precision only")
-    account = ledger.account(name)
+    account = ledger.account(request.dataset)
     return Release(plan=plan, charge=charge, answer=answer, account=account)
 
 
@@ -176,7 +152,7 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     Nothing in here is refused for what the rows hold. A file that is not any more what was planned is
     refused; noise may have been drawn by then, so that the charge stays.
     """
-    units = plan.rows.units
+    units = plan.units
     try:
         drawn = draw_release(plan.drawing, plan.sample)
     except DataError as error:
@@ -202,11 +178,11 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
 
 def _fit(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
     """Return how well the model fits, as far as it was released, in the units of the response."""
-    names = plan.rows.units.names
-    has_intercept = names[-1] == AT_CENTERS
-    unit, center = (plan.rows.units.factor[-1], plan.rows.units.offset[-1]) if has_intercept else (1.0, 0.0)
-    ones = len(names) - 1 if has_intercept else None
-    released = drawn.goodness(ones, plan.rows.units.reach)
+    units = plan.units
+    has_intercept = units.names[-1] == AT_CENTERS
+    unit, center = (units.factor[-1], units.offset[-1]) if has_intercept else (1.0, 0.0)
+    ones = len(units.names) - 1 if has_intercept else None
+    released = drawn.goodness(ones, units.reach)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}
     note = {"fit_note": released.pop("fit_note")} if "fit_note" in released else {}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ from pydantic import Field, ValidationError
 from data.errors import numbered
 from dpalgos import InputError, get_estimator
 from dpalgos.catalog import Estimator
+from dpalgos.formula.design import FormulaDesign
 from dpalgos.params import check_settings, describe_keywords
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
 from tasks.problems.analyst_table import AnalystTable
-from tasks.problems.formula import FormulaColumns, declared_alone, expand_formula
+from tasks.problems.formula import declared_alone, expand_formula
 from tasks.problems.public_rows import PublicTable
 from tasks.study.panel import INTERCEPT, OFFSET, takes_public_rows
 from tasks.study.spec import StudySpec
@@ -67,23 +67,25 @@ class ReleaseRequest:
     study: StudySpec | None
 
     @property
+    def dataset(self) -> str:
+        """The ledger's name of the data."""
+        return self.config.dataset.name
+
+    @property
     def table(self) -> AnalystTable | None:
         """The declaration of the columns, if a study file has one."""
         return self.study.analyst_table if self.study else None
 
-    @cached_property
-    def by_formula(self) -> FormulaColumns | None:
-        """What the formula comes to, if response and covariates are those of one."""
-        formula = self.config.formula or (self.study.formula if self.study else "")
-        if not formula or self.table is None:
-            return None
-        found, columns = expand_formula(formula, declared_alone(self.table)), self.config.columns
-        return found if (columns.x, columns.y) == (found.covariates, found.response) else None
+    @property
+    def by_formula(self) -> FormulaDesign | None:
+        """The formula, if response and covariates are those of one."""
+        design = self.table.formula_of(self.config.columns.x) if self.table else None
+        return design if design and design.covariates == self.config.columns.x else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
         """The public bounds of the first covariate, if it is the offset of a formula."""
-        return self.by_formula.design.offset_bounds if self.by_formula else None
+        return self.by_formula.offset_bounds if self.by_formula else None
 
     @property
     def named_columns(self) -> tuple[str, ...]:

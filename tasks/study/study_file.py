@@ -95,7 +95,8 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
         more = _sentences(error.errors(), plain) if is_whole else _faults_of_the_rest(whole)
     except (SpecError, DataError) as error:
         more = [str(error), *(() if spec else _faults_of_the_rest(whole))]
-    faults += [fault for fault in more if not any(repr(name) in fault for name in replaced)]
+    told = (*(repr(name) for name in replaced), "got '?'")
+    faults += [fault for fault in more if not any(each in fault for each in told) or not faults]
     return spec, list(dict.fromkeys(faults))
 
 
@@ -226,7 +227,6 @@ def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
     if problem.get("covariates") or problem.get("response", expanded.response) != expanded.response:
         raise SpecError("a panel's problem must leave response and covariates to the formula; take them out")
     filled = {**problem, "response": expanded.response, "covariates": list(expanded.covariates)}
-    filled["by_formula"] = expanded
     return {**panel, "problem": filled}
 
 

@@ -76,17 +76,11 @@ def test_boids_move_with_their_velocity_on_the_torus(film):
     assert far.mean() > 1
 
 
-def test_flocks_share_a_heading_and_the_other_labels_are_of_the_frame(film):
+def test_flocks_share_a_heading(film):
     frames, labels = film
     heading = frames[..., 2:4] / np.linalg.norm(frames[..., 2:4], axis=-1, keepdims=True)
     order = np.linalg.norm(heading.mean(axis=1), axis=1)
     assert order[labels == 1].mean() > 2 * order[labels == 0].mean()
-    few = 4 * FRAMES
-    aligned = np.concatenate([part for _, part in simulate(few, SEED, label="aligned")])
-    np.testing.assert_array_equal(aligned, (order > 0.5)[:few])
-    assert len(np.unique(aligned)) == 2
-    grouped = np.concatenate([part for _, part in simulate(few, SEED, label="grouped")])
-    np.testing.assert_array_equal(grouped, ((frames[..., 10] >= 20).mean(axis=1) >= 0.5)[:few])
 
 
 def test_a_simulation_depends_on_the_seed_and_its_number_alone():

@@ -12,7 +12,6 @@ from data.fetch.ingest import to_parquet
 from data.fetch.raw_files import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
 from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
-from data.simulations.flock import PUBLISHED, compare_with_published
 
 N = 320
 
@@ -130,29 +129,3 @@ def test_a_constant_column_cannot_be_standardized(tmp_path):
     ref = to_parquet(dataset, raw, home=tmp_path)
     with pytest.raises(DataError, match="'x1' of swarm"):
         scales(ref, dataset, "standardised")
-
-
-def test_the_summary_is_of_the_columns_that_are_published(swarm):
-    dataset, ref = swarm
-    values = values_of(ref)
-    names = load_frames(scales(ref, dataset, "public")).column_names
-    rows = compare_with_published(ref)
-    assert [row["column"] for row in rows] == list(PUBLISHED)
-    for row in rows:
-        column = values[:, names.index(row["column"])]
-        quartiles = np.quantile(column, (0.25, 0.5, 0.75))
-        expected = [column.mean(), column.std(ddof=1), column.min(), *quartiles, column.max()]
-        np.testing.assert_allclose(row["simulated"], expected, rtol=1e-9)
-        assert len(row["published"]) == len(row["simulated"])
-
-
-@pytest.mark.slow
-def test_quartiles_of_the_stand_in_come_near_the_published_ones(tmp_path):
-    """Of places, velocities and counts, which were adjusted; within half a published standard deviation."""
-    dataset = replace(get_dataset("swarm"), n_rows=400 * 16)
-    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
-    ref = to_parquet(dataset, raw, home=tmp_path)
-    for row in compare_with_published(ref):
-        near = np.abs(np.array(row["simulated"][3:6]) - row["published"][3:6]) <= 0.5 * row["published"][1]
-        # The published headings lean to a side, those of the simulation to none.
-        assert near.all() or row["column"] in ("xA1", "yA1", "xC1", "yC1", "yVel1"), row

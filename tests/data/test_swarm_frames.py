@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.datasets import get_dataset
-from data.errors import CorruptSource, Unreachable
+from data.errors import CorruptSource
 from data.fetch import frames
 from data.fetch.frames import ROW_GROUP
 from data.fetch.ingest import to_parquet
@@ -73,31 +73,17 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
     url = web.serve("/swarm+behavior.zip", zipped(texts))
-    for i, name in enumerate(("swarm", "swarm_aligned", "swarm_grouped")):
-        dataset = small(name, n_boids=3)
-        dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
-        raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
-        ref = to_parquet(dataset, raw, home=tmp_path)
-        assert ref_from_dict(ref.to_dict()) == ref
-        assert (ref.rows_read, ref.n_rows, ref.data_source) == (N, N - 1, "real")
-        assert ref.repairs == (Repair("blank or NaN in column x1", 1),)
-        X, y = read_back(ref)
-        np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
-        np.testing.assert_array_equal(y, (labels[:-1] + i) % 2)
-        assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
+    dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
+    raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    ref = to_parquet(dataset, raw, home=tmp_path)
+    assert ref_from_dict(ref.to_dict()) == ref
+    assert (ref.rows_read, ref.n_rows, ref.data_source) == (N, N - 1, "real")
+    assert ref.repairs == (Repair("blank or NaN in column x1", 1),)
+    X, y = read_back(ref)
+    np.testing.assert_array_equal(X, values[:-1].astype(np.float32))
+    np.testing.assert_array_equal(y, labels[:-1])
+    assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
     assert web.asked == ["/swarm+behavior.zip"]
-
-
-def test_the_copy_on_kaggle_is_a_data_set_of_its_own(tmp_path):
-    dataset = small("swarm_kaggle")
-    assert (dataset.label, get_dataset("swarm_kaggle").n_rows) == ("Swarm_Behaviour", 23_309)
-    values, labels = made(N)
-    text = "\n".join(lines_of(dataset, values, labels)).encode()
-    assert stored(dataset, text, tmp_path, "csv").n_rows == N - 1
-    with pytest.raises(CorruptSource, match=r"column 2,401 .*'Class'"):
-        stored(small(), zipped({"Flocking": text.decode()}), tmp_path / "other")
-    with pytest.raises(Unreachable, match="no official address"):
-        fetch(dataset, home=tmp_path, mirror=None, offline=False)
 
 
 def test_what_the_parquet_file_says_of_itself(tmp_path):

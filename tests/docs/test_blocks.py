@@ -42,7 +42,8 @@ def my_mechanism(table, seed):
     return table.clip(-1, 1).sum(axis=0) + noise
 """
 EDITOR = r"""#!/bin/sh
-sed -i -e 's/^lower = "?"/lower = 0.0/' -e 's/^upper = "?"/upper = 200.0/' -e 's/= "?"/= "a codebook"/' "$1"
+sed -i -e 's/^lower = "?"/lower = 0.0/' -e 's/^upper = "?"/upper = 200.0/' "$1"
+sed -i -e 's/_target = "?"/_target = "robust"/' -e 's/= "?"/= "a codebook"/' "$1"
 """
 
 

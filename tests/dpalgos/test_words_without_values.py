@@ -198,10 +198,10 @@ def test_logarithms_of_probabilities_are_theirs_and_finite(kind):
     assert np.isfinite(fitted.predict_log_proba(1e6 * X)).all()
 
 
-def test_masked_cells_are_missing():
+def test_hidden_cells_are_refused():
     X, y = table()
     for hidden in (np.ma.masked_less(X, 0.0), np.ma.array(X, mask=X > 0.9)):
-        with pytest.raises(ValueError, match=r"NaN|masked"):
+        with pytest.raises(ValueError, match="masked"):
             model_of("DPLinearRegression").fit(hidden, y)
-    with pytest.raises(ValueError, match=r"NaN|masked"):
+    with pytest.raises(ValueError, match="masked"):
         model_of("DPLinearRegression").fit(X, np.ma.masked_less(y, 0.0))

@@ -319,7 +319,7 @@ def test_warnings_are_notes_and_those_of_a_studys_promises_are_left_to_its_page(
 
 
 def test_a_plan_of_the_scorecard_is_that_of_the_studies_that_it_judges(dpcost, monkeypatch):
-    def planned(options):
+    def planned(study, options):
         panel = {"panel": "a", "core_seconds": 1.0, "drawing": 0.0, "estimators": {}}
         seconds = {
             "core_seconds": 2.0,
@@ -328,7 +328,7 @@ def test_a_plan_of_the_scorecard_is_that_of_the_studies_that_it_judges(dpcost, m
             "workers": 2,
             "profile": options.profile,
         }
-        return {"study": options.study, "blocks": 3, **seconds, "panels": [panel]}
+        return {"study": study, "blocks": 3, **seconds, "panels": [panel]}
 
     monkeypatch.setattr("flows.studies.plan.plan_study", planned)
     status, said, _ = dpcost("plan", "scorecard", "--json")

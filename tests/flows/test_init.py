@@ -17,7 +17,7 @@ from reports.pages.study import render_study
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
-from tasks.release.table import known_as
+from tasks.release.rows import known_as
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
 from tasks.run.tables import analyst_parquet, earlier_contents
@@ -238,6 +238,7 @@ def test_no_name_decides_which_coefficients_intervals_cover(tmp_path, response):
     for call in (find_study, lambda name: read_request(Path(name), "preconditioned_regression", **BUDGET)):
         name = str(file if call is find_study else tmp_path / "mine-release.toml")
         assert all(f'"{each}"' in refusal(call, name) for each in ("least squares", "robust"))
+        assert "numbers" not in refusal(call, name)
     edited(file, 'interval_target = "?"', 'interval_target = "robust"')
     assert {"interval_target": "robust"} in [item.params for item in find_study(str(file)).estimators]
 

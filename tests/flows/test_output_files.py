@@ -1,6 +1,5 @@
-"""No command writes over what it reads, or over a file that it did not write."""
+"""No command writes over what it reads, or without ``--force`` over a file that is there."""
 
-import contextlib
 import csv
 import json
 import os
@@ -12,6 +11,8 @@ import pandas as pd
 import pytest
 from small_project import sentence
 
+from data.errors import StoreError
+from data.store.output_files import claim_report
 from flows.cli.main import app
 from tasks.report.write import write_report
 from tests.tasks import analyst_tables
@@ -95,14 +96,12 @@ WRITERS = {name: rest for name, *rest in writers()}
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_an_output_replaces_what_the_same_command_wrote_and_nothing_else(
-    name, record, command_line, monkeypatch
-):
+def test_an_output_replaces_a_file_that_is_there_with_force_alone(name, record, command_line, monkeypatch):
     monkeypatch.setattr("flows.studies.results.comparison_page", lambda runs: b"<p>a page</p>")
     words, file, _ = WRITERS[name]
     assert command_line(*words, file)[0] == 0
     first = Path(file).read_bytes()
-    assert command_line(*words, file)[0] == 0
+    assert "--force" in sentence(command_line(*words, file))
     Path(file).write_bytes(MINE)
     assert Path(file).name in sentence(command_line(*words, file))
     assert Path(file).read_bytes() == MINE
@@ -143,6 +142,7 @@ def test_a_figures_data_have_a_name_that_says_so(place, command_line):
     status, out, err = command_line(*FIGURE)
     assert (status, out) == (0, "good.svg, good-figure.csv\n"), err
     assert Path("good.csv").read_bytes() == before
+    Path("good.svg").unlink()
     Path("good-figure.csv").write_bytes(MINE)
     assert "good-figure.csv" in sentence(command_line(*FIGURE))
     assert Path("good-figure.csv").read_bytes() == MINE
@@ -189,6 +189,18 @@ def test_a_report_goes_into_no_folder_with_other_files(command, place, command_l
     assert mine.read_bytes() == MINE
 
 
+def test_a_run_goes_on_in_the_folder_that_it_made_and_leaves_others_alone(tmp_path):
+    folder = tmp_path / "out" / "housing"
+    claim_report(folder)
+    (folder / "results.parquet").write_bytes(MINE)  # and then it is interrupted
+    claim_report(folder)
+    (tmp_path / "mine").mkdir()
+    claim_report(tmp_path / "mine")  # empty
+    (tmp_path / "mine" / "results.parquet").write_bytes(MINE)
+    with pytest.raises(StoreError, match="mine"):
+        claim_report(tmp_path / "mine")
+
+
 @pytest.mark.parametrize("command", ["report", "run housing", "league --table none"])
 def test_another_index_page_is_kept(command, place, command_line):
     (place / "out" / "index.html").write_bytes(MINE)
@@ -209,14 +221,6 @@ def test_every_command_that_writes_is_tested_here():
     tested = {"figure", "table", "compare", "release", "init", "run", "league", "report", "publish", "rerun"}
     commands = {command.callback.__name__ for command in app.registered_commands}
     assert commands == tested | ELSEWHERE
-
-
-def test_without_a_home_nothing_that_is_there_is_replaced(place, command_line, monkeypatch):
-    monkeypatch.setenv("DPCOST_HOME", "/proc/nothing")
-    with contextlib.suppress(FileNotFoundError):
-        Path("chart.svg").unlink()
-    assert command_line(*FIGURE, "--out", "chart.svg")[0] == 0
-    sentence(command_line(*FIGURE, "--out", "chart.svg"))
 
 
 def without(record, *path):

@@ -1,8 +1,7 @@
 """A planted fault, and short names of the tests that must see it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from tests.mutants.changes import Change
 
 
 @dataclass(frozen=True)
@@ -13,14 +12,14 @@ class Fault:
     ----------
     place : str
         Qualified name of a function, a method or a constant of the file.
-    changes : Change or tuple of Change
-        What is changed there, one after the other.
+    changes : mapping of str to str
+        New text by old text, which stands there once; one after the other.
     tests : str or tuple of str
         Names of tests, or of files of tests, of the fast suite; one must fail.
     """
 
     place: str
-    changes: Change | tuple[Change, ...]
+    changes: Mapping[str, str]
     tests: str | tuple[str, ...]
 
 

@@ -47,10 +47,7 @@ def run_tests(folder, tests):
 
 
 def planted(source, fault):
-    changes = fault.changes if isinstance(fault.changes, tuple) else (fault.changes,)
-    for change in changes:
-        source = changed(source, fault.place, change)
-    return source
+    return changed(source, fault.place, fault.changes)
 
 
 @cache

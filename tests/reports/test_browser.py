@@ -19,12 +19,11 @@ from dpalgos.accounting.events import Relation
 from flows import website
 from reports.charts.explorer import packed
 from reports.pages.compare import ComparedRun, render_comparison
-from reports.pages.history import Entry, render_history
 from reports.pages.index import Card, render_index
 from reports.pages.release_page import render_release
 from reports.pages.study import render_study
 from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.judging import write_scorecard
+from tasks.scorecard.judging import scorecard_page
 from tests.reports.test_release_page import RECORD
 from tests.tasks.blocks import written_report
 from tests.tasks.test_membership import study  # noqa: F401
@@ -251,17 +250,6 @@ def index_page(files):
     return render_index([replace(card, costs=costs), longer])["index.html"].decode()
 
 
-def history_page(files):
-    told = "Privacy makes the answer 2.5 times less exact, like having 690 to 12,000 rows."
-    same = {"profile": "standard", "replicates": 30, "results": "ab" * 32, "data": ("cd" * 32,)}
-    same |= {"commit": "ef" * 20, "headline": told, "error": 0.1}
-    runs = [
-        Entry(finished=f"2026-11-{day}T08:00:00+00:00", value=value, **same)
-        for day, value in ((10, 1.0), (11, 1.1), (20, 0.5))
-    ]
-    return render_history("A study", "error per standard deviation of a column", runs).decode()
-
-
 def release_page(files):
     terms = ["Intercept", "C(insurance, Treatment('basic'))[T.none]:age", "age", "a_column_of_numbers" * 4]
     answer = [{"name": name, "estimate": -123.456, "lower": -234.5, "upper": -12.3} for name in terms]
@@ -293,7 +281,6 @@ PAGES = {
         text.decode() for name, text in files.items() if name.startswith("data-")
     ),
     "index": lambda files, results, page: index_page(files),
-    "history": lambda files, results, page: history_page(files),
     "release": lambda files, results, page: release_page(files),
     "comparison": lambda files, results, page: comparison_page(results, page),
 }
@@ -313,7 +300,7 @@ def test_every_kind_of_page_fits_a_phone_and_can_be_read_there(kind, request, re
 
 def test_the_scorecard_fits_a_phone(tmp_path):
     about = {"profile": "smoke", "seed": 1, "command": "dpcost run scorecard", "started": "", "evidence": {}}
-    write_scorecard(load_scorecard(), {}, tmp_path / "scorecard", about)
+    scorecard_page(load_scorecard(), {}, tmp_path / "scorecard", about)
     fits_a_phone((tmp_path / "scorecard" / "report.html").read_text(encoding="utf-8"), tmp_path)
 
 

@@ -124,4 +124,4 @@ def test_real_frames_are_never_shown(made, tmp_path):
     real = replace(ref, data_source="real", origin="store", reasons=())
     content = exhibits(tmp_path, block, real, [part])
     assert set(content) == {"classification", "boids"}
-    assert (content["boids"]["film"], content["boids"]["summary"]) == ([], [])
+    assert content["boids"]["film"] == []

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from data.store.folders import PROJECT_ROOT
-from tasks.workers import WorkerKilled, compute, local_workers
+from tasks.workers import ALL_MEMORY, WorkerKilled, compute, local_workers
 from tests.tasks import worker_calls
 
 ASKING = """
@@ -66,12 +66,11 @@ def test_a_call_may_use_the_cores_that_no_other_call_uses(tmp_path, calls, threa
         assert {each.result() for each in asking} == {threads}
 
 
-@pytest.mark.parametrize(("share", "most"), [(0.1, 3), (0.4, 2), (0.9, 1), (20.0, 1)])
-def test_no_more_blocks_are_under_way_than_memory_has_room_for(tmp_path, monkeypatch, share, most):
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    monkeypatch.setattr("tasks.workers._SHARE", 1.0)
-    with local_workers(3, int(share * memory)), ThreadPoolExecutor(3) as pool:
-        asked = [pool.submit(compute, worker_calls.waiting, tmp_path, 3) for _ in range(3)]
+@pytest.mark.parametrize(("n_bytes", "most"), [(0, 3), (30, 3), (40, 1), (90, 1), (2000, 1)])
+def test_no_more_blocks_are_under_way_than_memory_has_room_for(tmp_path, monkeypatch, n_bytes, most):
+    monkeypatch.setattr("tasks.workers._MEMORY", 100)
+    with local_workers(3), ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(compute, worker_calls.waiting, tmp_path, 3, n_bytes=n_bytes) for _ in range(3)]
         assert min(each.result() for each in asked) == most
 
 
@@ -102,7 +101,7 @@ def test_a_call_that_wants_to_be_alone_waits_for_the_others_and_they_for_it(tmp_
     with local_workers(2), ThreadPoolExecutor(3) as pool:
         first = pool.submit(compute, worker_calls.waiting, tmp_path, 2)
         wait_for(lambda: list(tmp_path.glob("begun *")))
-        alone = pool.submit(compute, worker_calls.waiting, tmp_path, 3, alone=True)
+        alone = pool.submit(compute, worker_calls.waiting, tmp_path, 3, n_bytes=ALL_MEMORY)
         time.sleep(0.2)
         last = pool.submit(compute, worker_calls.waiting, tmp_path, 3)
         assert [each.result() for each in (first, alone, last)] == [1, 2, 3]

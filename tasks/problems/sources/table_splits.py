@@ -11,7 +11,6 @@ import numpy as np
 from data.datasets import get_dataset
 from data.prepare.frame_features import stream_frames
 from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
-from data.simulations.flock import SOURCE, compare_with_published
 from data.store.references import FramesRef
 from tasks.cells import Replicates
 from tasks.problems.problem import Draw, HeadlineRun
@@ -131,7 +130,7 @@ class TableSplits(RegisteredTable):
         yield draw
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return a profile of errors; of frames what was selected, how a stand-in compares, and a film."""
+        """Return a profile of errors; of frames what was selected, and a film."""
         if self.errors:
             error, excess = self.errors
             return {"performance_profile": {error: "error of coefficients", excess: "excess risk"}}
@@ -148,12 +147,10 @@ def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) ->
         "n_boids": about.n_boids,
         "selected": selected,
         "film": [],
-        "summary": [],
-        "summary_source": SOURCE,
     }
     if ref.data_source == "real":
         return shown
-    return {**shown, "summary": compare_with_published(ref), "film": _film(ref)}
+    return {**shown, "film": _film(ref)}
 
 
 def _film(ref: FramesRef) -> list[dict[str, Any]]:

@@ -15,12 +15,13 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from small_project import Standing, processes_of, until
 
 from data.store.folders import PROJECT_ROOT
-from flows import serve
+from flows import ServerError, serve
 from flows.local_server import answers, own_authentication
 from tests.private_postgres import private_postgres
 
@@ -276,6 +277,25 @@ def test_a_parameter_that_the_flow_lacks_fails_once_with_its_name(start):
     assert "nonsense" in run["state"]["message"]
     time.sleep(5)
     assert states(serving) == ["FAILED"]
+
+
+def test_history_older_than_the_days_to_keep_is_deleted(project, start):
+    serving = start()
+    assert serving.run_deployment("study/housing", "--watch").returncode == 0
+    assert serving.stop() == 0
+    assert change_history(serving, "UPDATE flow_run SET end_time = datetime(end_time, '-3 days')") >= 1
+    serving = start(DPCOST_KEEP_DAYS="1", PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS="2")
+    until(lambda: states(serving) == [])
+    assert serving.ask("task_runs") == []
+
+
+@pytest.mark.parametrize("error", [OSError(30, "Read-only file system", "/srv/home"), ServerError("gone")])
+def test_what_keeps_it_from_starting_is_one_sentence(monkeypatch, capsys, home, error):
+    monkeypatch.setattr(serve, "_serve", Mock(side_effect=error))
+    assert serve.main([]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "Errno" not in said
 
 
 @pytest.mark.slow

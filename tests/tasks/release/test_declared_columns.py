@@ -15,9 +15,9 @@ from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
 from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
-from tasks.release.record import record_of
+from tasks.release.record import record_of, shown_of
 from tasks.release.request import ReleaseColumns
-from tasks.release.table import table_as_declared
+from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
 from tests.tasks.analyst_tables import edited, initialized, release, study_of
 
@@ -107,6 +107,14 @@ def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, mon
     assert plain[product[0]]["lower"] == pytest.approx(moved[product[1]]["lower"])
     at_55 = plain["C(smoker)[T.yes]"]["shrunk"] + 55 * plain[product[0]]["shrunk"]
     assert at_55 == pytest.approx(moved["C(smoker)[T.yes]"]["shrunk"])
+
+
+def test_a_column_called_like_the_intercept_is_refused_and_not_lost(tmp_path, ledger):
+    table, bounds = people(400).rename(columns={"age": AT_CENTERS}), {**BOUNDS, AT_CENTERS: (0, 120)}
+    initialized(tmp_path, table, bounds=bounds, categories=CATEGORIES, response="cost")
+    with pytest.raises(SpecError, match=f"{AT_CENTERS!r}; rename"):
+        asked(tmp_path, ledger)
+    assert not ledger.account("mine").charges
 
 
 @pytest.mark.parametrize(
@@ -324,7 +332,7 @@ def test_a_release_its_record_and_its_table_say_what_happens_to_missing_cells(
     edited(file, "upper = 120", f"upper = 120{constant}")
     found = asked(tmp_path, ledger)
     record = record_of(found)
-    shown = "\n".join(_lines(found.to_dict(), None))
+    shown = "\n".join(_lines(shown_of(found), None))
     page = render_release(record).decode()
     for text in (shown, record["release"]["model"]["preparation"], text_of([record]), page):
         assert told in " ".join(text.split())

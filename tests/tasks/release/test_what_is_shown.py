@@ -16,7 +16,7 @@ import dpalgos.hardened_release
 from data.ledger import open_ledger
 from reports.pages.release_page import render_release
 from tasks.release import release as releasing
-from tasks.release.record import record_of
+from tasks.release.record import record_of, shown_of
 from tasks.report.coefficients import text_of
 from tests.dpalgos.silence import ScriptedReleases
 from tests.tasks.analyst_tables import edited, release, study_of
@@ -121,7 +121,7 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
     record = masked(record_of(found))
     return {
         "answer": masked(json.loads(json.dumps(found.answer))),
-        "shown": masked(found.to_dict()),
+        "shown": masked(shown_of(found)),
         "record": record,
         "page": render_release(record).decode(),
         "table": text_of([record]),

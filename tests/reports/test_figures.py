@@ -1,0 +1,77 @@
+"""What leaves the machine: figures for papers, and pages of several runs."""
+
+import io
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from reports.charts.figure import FigureChoice, FigureError, draw_figure
+from reports.pages.compare import ComparedRun, render_comparison
+from reports.pages.text import template_text
+
+POINTS = re.compile(r'<svg[^>]* width="([\d.]+)"')
+
+
+@pytest.mark.parametrize("width", [3.3, 6.5])
+def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
+    svg, data = draw_figure(results, page, FigureChoice(format="svg", width=width))
+    assert float(POINTS.search(svg.decode())[1]) == pytest.approx(72 * width)
+    rows = pd.read_csv(io.BytesIO(data), keep_default_na=False)
+    assert 2 <= rows["line"].nunique() <= 5
+    for name in rows["line"].unique():
+        assert name in svg.decode()
+    ols = results[results["estimator"].eq("ols") & results["panel"].eq("public") & results["n"].eq(20_000)]
+    measured = rows[rows["estimator"].eq("ols") & rows["x"].eq(20_000)]["mean"].item()
+    assert measured == pytest.approx(ols["value"].mean())
+
+
+def test_fonts_are_embedded_in_a_pdf(results, page):
+    pdf, _ = draw_figure(results, page, FigureChoice(format="pdf", width=3.3))
+    assert pdf.startswith(b"%PDF")
+    assert b"FontFile" in pdf or b"/ObjStm" in pdf
+
+
+def test_a_figure_shows_the_chosen_lines_and_axis(results, page):
+    choice = FigureChoice(format="svg", axis="epsilon", lines=("AdaSSP, tight",), epsilon=2.0)
+    _, data = draw_figure(results, page, choice)
+    rows = pd.read_csv(io.BytesIO(data))
+    assert set(rows["line"]) == {"AdaSSP, tight"}
+    assert rows["x"].tolist() == [0.2, 0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("choice", "named"),
+    [
+        ({"panel": "privat"}, "--panel"),
+        ({"metric": "error"}, "--metric"),
+        ({"epsilon": 7.0}, "--epsilon"),
+        ({"lines": ("Nobody",)}, "--lines"),
+        ({"axis": "m"}, "--axis"),
+        ({"axis": "steps"}, "--axis"),
+    ],
+)
+def test_a_choice_that_the_study_lacks_is_refused_with_what_there_is(results, page, choice, named):
+    with pytest.raises(FigureError, match=named):
+        draw_figure(results, page, FigureChoice(**choice))
+
+
+def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page):
+    other = results.copy()
+    far = (
+        other["estimator"].eq("preconditioned_regression") & other["n"].eq(20_000) & other["epsilon"].eq(0.5)
+    )
+    other.loc[far, "value"] *= 30
+    both = [ComparedRun("main", page, results), ComparedRun("branch", page, other)]
+    html = render_comparison(both).decode()
+    changed = int(re.search(r"(\d+) numbers? differ", html)[1])
+    assert changed == other[far]["cell"].nunique()
+    assert ">main</text>" in html
+    assert ">branch</text>" in html
+    same = render_comparison([both[0], replace(both[0], name="again")]).decode()
+    assert "No number differs" in same
+
+
+def test_the_filter_searches_words():
+    assert "dataset.words" in template_text("filter.js")
