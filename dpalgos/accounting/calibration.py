@@ -17,7 +17,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import certified_epsilon, renyi_epsilon
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.accounting.pld import EventCost, pld_epsilon
+from dpalgos.accounting.losses import EventCost, pld_epsilon
 
 _CLOSE = 0.998  # a certificate within this factor of the requested ε is not worth a search
 _START = 2.0

@@ -28,7 +28,7 @@ from dpalgos.accounting.events import (
     UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.accounting.pld import EventCost, certainly_exceeds, pld_epsilon, sampled_gaussian_renyi
+from dpalgos.accounting.losses import EventCost, pld_epsilon, sampled_gaussian_renyi
 from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
@@ -59,7 +59,7 @@ def certified_epsilon(events: Sequence[Event], delta: float) -> float:
     if all(isinstance(event, dominated) for event in releases):
         costs = _merged(_dominated(event) for event in releases)
         finite = all(np.isfinite(cost.parameter) and cost.parameter > 0 for cost in costs)
-        if finite and not certainly_exceeds(costs, delta, proved):
+        if finite:
             proved = min(proved, pld_epsilon(costs, delta))
     sums = [event for event in releases if isinstance(event, GaussianEvent | SampledGaussianEvent)]
     if len(sums) == len(releases):

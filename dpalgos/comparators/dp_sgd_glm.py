@@ -17,7 +17,7 @@ post-processing of the steps before it.
     ``batches="poisson"``  every step draws every row with probability q = 1/B; who was drawn stays secret,
                            which amplifies privacy. E B such releases with noise multiplier z are accounted
                            by privacy-loss distributions of a pair that dominates replacing one row
-                           (:mod:`dpalgos.accounting.pld`); z is the least that proves (ε, δ).
+                           (:mod:`dpalgos.accounting.losses`); z is the least that proves (ε, δ).
     ``batches="in_turn"``  row i belongs to batch i mod B, which is public. A row has a part in one batch,
                            hence in E of the releases: batches are disjoint groups of people, whose costs do
                            not add up. z = √E z1(ε, δ), exact; about √B times that of random batches. Has a
