@@ -137,6 +137,8 @@ def _canonical(stated: dict[str, Any], params: Params, rows: ReleaseRows) -> dic
     for name in ("x", "terms", "levels_before_markers"):
         if name in asked:
             asked[name] = sorted(asked[name])
+    if "formula" in asked:
+        asked["formula"] = {**asked["formula"], "terms": sorted(asked["formula"]["terms"])}
     levels = asked.get("categories", {})
     asked |= (
         {"categories": {name: _levels(each, name == stated["y"]) for name, each in levels.items()}}

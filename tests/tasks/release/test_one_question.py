@@ -123,6 +123,21 @@ def test_markers_and_levels_in_another_order_are_the_same_question(ledger, tmp_p
         assert not asked(ledger, tmp_path, "preconditioned_regression", **config).replayed
 
 
+def test_terms_of_a_formula_in_another_order_are_the_same_question(ledger, tmp_path):
+    file, _ = study_of(tmp_path)
+    file.write_text(file.read_text().replace("lower = 0", "lower = -1"))
+    config, answers = tmp_path / "release.toml", []
+    for formula in ("cost ~ age + weight", "cost ~ weight + age", "cost ~ 1 + age + weight", "cost ~ age"):
+        config.write_text(f'formula = "{formula}"\n[dataset]\nname = "people"\nstudy = "mine.toml"\n')
+        asked_with = {"epsilon": 5.0, "delta": 1e-6}
+        answers.append(
+            release(ledger, "preconditioned_regression", tmp_path / "people.csv", config, **asked_with)
+        )
+    assert [answer.replayed for answer in answers] == [False, True, True, False]
+    for other in answers[1:3]:
+        assert other.estimate == answers[0].estimate
+
+
 def with_cell(column, value, row=7):
     table = people()
     table[column] = table[column].astype(object)
