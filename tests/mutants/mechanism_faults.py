@@ -44,7 +44,6 @@ MECHANISM_FAULTS = {
         "the event is tested on the runs that chose it": Fault("attack", {"runs(pair, bounds.n_trials):": "iter([next(runs(pair, bounds.n_trials // 2 + 1))] * 2):"}, ("test_foreign", "test_lower_bound")),
         "witnesses are not replayed": Fault("AuditResult.violated", {"self.largest_move > _MOST_MOVED": "False"}, "test_moves_and_curves"),
         "the trade-off curve is not attacked": Fault("EventBounds.tests", {"[self.epsilon] if np.isnan(self.mu) else [self.epsilon, self.of_mu]": "[self.epsilon]"}, "test_moves_and_curves"),
-        "pairs are tried in any order": Fault("_Audit.of_releases", {"sorted(replayed, key=lambda each: -each[0].distance)": "replayed[::-1]"}, "test_moves_and_curves"),
     },
     "dpalgos/audit/rates.py": {"a bound on μ has no confidence": Fault("mu_lower_bound", {"_lower_limit(hits, n_trials, tail)": "np.asarray(hits) / n_trials"}, "test_moves_and_curves")},
     "dpalgos/audit/foreign.py": {
