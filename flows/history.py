@@ -42,7 +42,7 @@ def _of_reports(reports: Path) -> Iterator[dict[str, str]]:
 
 
 def _of_server(home: Path, address: str) -> Iterator[dict[str, str]]:
-    set_client(home, address, authentication_at(home, address))
+    set_client(address, authentication_at(home, address))
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.client.schemas.sorting import FlowRunSort

@@ -70,7 +70,7 @@ def prefect_server(home: Path, meanwhile: Callable[[], object] = lambda: None) -
     """
     address = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     if address and answers(address):
-        set_client(home, address, authentication_at(home, address))
+        set_client(address, authentication_at(home, address))
         with watched(f"the Prefect server at {address}", lambda: answers(address), leave):
             meanwhile()
             yield address
@@ -99,7 +99,7 @@ def running_server(
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     os.environ.update(settings_of_home(home) | settings)
-    set_client(home, address, own_authentication(home), host.strip("[]"))
+    set_client(address, own_authentication(home), host.strip("[]"))
 
     def lives() -> bool:
         return answers(address) and not full_disk(home / "prefect")
@@ -165,7 +165,7 @@ def keep_days() -> int:
     return int(given)
 
 
-def set_client(home: Path, address: str, authentication: str, *own: str) -> None:
+def set_client(address: str, authentication: str, *own: str) -> None:
     """Make this process, and those it starts, clients of a server; no proxy is asked for this machine."""
     known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
@@ -173,7 +173,6 @@ def set_client(home: Path, address: str, authentication: str, *own: str) -> None
     os.environ |= {
         "PREFECT_API_URL": address,
         "PREFECT_API_AUTH_STRING": authentication,
-        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "cache" / "records"),
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT),
         # What a server answers while its database starts again.
         "PREFECT_CLIENT_RETRY_EXTRA_CODES": "500,504",

@@ -60,8 +60,7 @@ def end_unfinished(tag: str, served: Collection[UUID], *, commands: bool) -> Non
         for deployment in client.read_deployments(deployment_filter=DeploymentFilter(**tagged)):
             if deployment.id not in served:
                 client.delete_deployment(deployment.id)
-        for run in _flow_runs(client, tag, ["CRASHED", "FAILED", "CANCELLED"]):
-            _end_task_runs(client, {"id": {"any_": [run.id]}})
+        _end_task_runs(client, tagged | {"state": {"type": {"any_": ["CRASHED", "FAILED", "CANCELLED"]}}})
         for run in _flow_runs(client, tag, _BEGUN):
             if run.deployment_id is None and commands:
                 continue
@@ -124,8 +123,9 @@ def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
     from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
     from prefect.states import Crashed
 
-    begun: Any = {"type": {"any_": _BEGUN}}
-    for each in client.read_task_runs(
-        flow_run_filter=FlowRunFilter.model_validate(of_flow_runs), task_run_filter=TaskRunFilter(state=begun)
-    ):
-        client.set_task_run_state(each.id, Crashed(message=_DEAD), force=True)
+    flow_runs, begun = FlowRunFilter.model_validate(of_flow_runs), {"type": {"any_": _BEGUN}}
+    task_runs = TaskRunFilter.model_validate({"state": begun})
+    # The server answers with so many at a time; those that have ended are not among the next.
+    while found := client.read_task_runs(flow_run_filter=flow_runs, task_run_filter=task_runs):
+        for each in found:
+            client.set_task_run_state(each.id, Crashed(message=_DEAD), force=True)

@@ -72,12 +72,14 @@ def test_few_columns_of_many_fits_come_from_a_copy_by_column(sample, bound, copi
     assert copied
 
 
-def test_an_answer_does_not_depend_on_what_ran_before(sample, copied):
+def test_an_answer_does_not_depend_on_what_ran_before(sample, copied, monkeypatch):
     run = descent(sample, 3, n_used=2)
     few, alone = [run, run], run()
     (before, _), _ = sample.side_by_side(few)
     sample.side_by_side([run] * (D // 2 + 1))
     assert copied
+    # Sums from the copy may be equal to the bit by luck; nobody may ask for it.
+    monkeypatch.setattr(HeldRows, "held_columns", None)
     np.testing.assert_array_equal(run(), alone)
     np.testing.assert_array_equal(sample.side_by_side(few)[0][0], before)
 
