@@ -24,9 +24,10 @@ from data.errors import CorruptSource, DataError
 from data.fetch.raw_files import RawFile
 from data.formats.cohort import MISSING, Calls, Cohort, SnpBlock
 from data.store.folders import atomic_file
-from data.store.references import GenotypeRef, verified_path
+from data.store.references import GenotypeRef, Repair, verified_path
 
 NO_GROUP = -1
+MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
 _SNP_FIELDS = [
     ("snp", pa.string()), ("chromosome", pa.string()), ("position", pa.int64()),
     ("allele_1", pa.string()), ("allele_2", pa.string()),
@@ -88,11 +89,18 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
                 f"{dataset.name}: every call of {n_people:,} people at {n_snps:,} SNPs is missing; "
                 "get the files again"
             )
+        gaps = int(((group != NO_GROUP) & (missing > MAX_MISSING * n_snps)).sum())
+        left_out = Repair(
+            f"more than {MAX_MISSING:.0%} of the calls missing",
+            gaps,
+            "person",
+            "left out where groups are compared",
+        )
         ref = GenotypeRef(
             **raw.provenance(path),
             n_rows=n_people,
             rows_read=cohort.people_read,
-            repairs=cohort.repairs,
+            repairs=(*cohort.repairs, *([left_out] if gaps else [])),
             n_snps=n_snps,
             group_names=tuple(one.name for one in dataset.groups),
             group_sizes=sizes,

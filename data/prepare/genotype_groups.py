@@ -19,7 +19,6 @@ groups, who are taken as public, are public choices; SNPs chosen among the peopl
 private.
 """
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -29,18 +28,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import DataError
-from data.fetch.genotypes import NO_GROUP, Genotypes
+from data.fetch.genotypes import MAX_MISSING, NO_GROUP, Genotypes
 from data.formats.cohort import MISSING, SnpBlock
 
 VALUE_BOUND = 2.0
 CENTER = 1
-MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +124,6 @@ def group_difference(genotypes: Genotypes) -> GroupDifference:
     """Code the calls of both groups; people with a larger share missing than `MAX_MISSING` are left out."""
     compared = genotypes.group != NO_GROUP
     eligible = genotypes.missing <= MAX_MISSING * genotypes.n_snps_stored
-    if left_out := int((compared & ~eligible).sum()):
-        _log.warning("%d people are left out: more than %.0f%% calls missing", left_out, 100 * MAX_MISSING)
     rows = [np.flatnonzero(compared & eligible & (genotypes.group == code)) for code in (0, 1)]
     for members, name in zip(rows, genotypes.group_names, strict=True):
         if not len(members):
