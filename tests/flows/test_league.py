@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from data.store.folders import home as own_home
+from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from flows.league.method_run import EPSILONS, REPETITIONS, MethodRun, _mean_with_error, _replayed
+from flows.league.methods import opendp
 from flows.league.run import league, merged
 from flows.league.scale import MOST_ERROR, scale_of
 from flows.league.tables import declarations, developed_on, load_table, means_of
@@ -338,3 +340,23 @@ def test_half_of_the_tables_of_every_family_judge_what_was_developed_on_the_othe
         assert 0.3 * len(own) <= sum(map(developed_on, own)) <= 0.7 * len(own)
     assert developed_on("computers")
     assert not developed_on("diamonds")
+
+
+def test_opendp_converts_its_noise_itself_and_spends_the_budget():
+    """Its ε for ρ lies between that of the exact Gaussian curve and that of the plain bound for ρ."""
+    for rho in (0.001, 0.05, 1.0):
+        for delta in (1e-8, 1e-4):
+            told = opendp._epsilon(rho, delta)
+            exact = gaussian_epsilon(delta, np.sqrt(2 * rho))
+            assert exact * (1 - 1e-6) <= told <= rho + 2 * np.sqrt(rho * np.log(1 / delta))
+
+
+def test_opendp_sums_have_the_noise_of_its_own_conversion():
+    """Sums of 0 are the noise; n is so large that a standard deviation is right to 3 %."""
+    epsilon, delta, table = 1.0, 1e-6, MagicMock()
+    table.products.return_value = [(np.zeros(3), -1.0, 1.0)] * 4_000
+    table.solved = np.array
+    noise = opendp.sums(table, epsilon, delta, 0)
+    multiplier = table.shows.call_args.args[0]
+    assert opendp._epsilon(4_000 / (2 * multiplier**2), delta) == pytest.approx(epsilon, rel=1e-6)
+    assert np.std(noise) == pytest.approx(2 * multiplier, rel=0.06)
