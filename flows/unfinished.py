@@ -125,7 +125,11 @@ def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
 
     flow_runs, begun = FlowRunFilter.model_validate(of_flow_runs), {"type": {"any_": _BEGUN}}
     task_runs = TaskRunFilter.model_validate({"state": begun})
-    # The server answers with so many at a time; those that have ended are not among the next.
-    while found := client.read_task_runs(flow_run_filter=flow_runs, task_run_filter=task_runs):
-        for each in found:
-            client.set_task_run_state(each.id, Crashed(message=_DEAD), force=True)
+    found = list[Any]()
+    # The server answers with so many at a time.
+    while more := client.read_task_runs(
+        flow_run_filter=flow_runs, task_run_filter=task_runs, offset=len(found)
+    ):
+        found += more
+    for each in found:
+        client.set_task_run_state(each.id, Crashed(message=_DEAD), force=True)
