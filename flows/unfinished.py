@@ -126,7 +126,7 @@ def _end_task_runs(client: Any, of_flow_runs: dict[str, Any]) -> None:
     flow_runs, begun = FlowRunFilter.model_validate(of_flow_runs), {"type": {"any_": _BEGUN}}
     task_runs = TaskRunFilter.model_validate({"state": begun})
     found = list[Any]()
-    # The server answers with so many at a time.
+    # The server answers a page at a time.
     while more := client.read_task_runs(
         flow_run_filter=flow_runs, task_run_filter=task_runs, offset=len(found)
     ):

@@ -27,7 +27,7 @@ from data.store.folders import atomic_file
 from data.store.references import GenotypeRef, Repair, verified_path
 
 NO_GROUP = -1
-MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
+_MAX_MISSING = 0.1  # share of missing calls of a person or a SNP; PLINK's default of --mind and --geno
 _SNP_FIELDS = [
     ("snp", pa.string()), ("chromosome", pa.string()), ("position", pa.int64()),
     ("allele_1", pa.string()), ("allele_2", pa.string()),
@@ -89,10 +89,10 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
                 f"{dataset.name}: every call of {n_people:,} people at {n_snps:,} SNPs is missing; "
                 "get the files again"
             )
-        gaps = int(((group != NO_GROUP) & (missing > MAX_MISSING * n_snps)).sum())
+        few_calls = int(((group != NO_GROUP) & ~has_enough_calls(missing, n_snps)).sum())
         left_out = Repair(
-            f"more than {MAX_MISSING:.0%} of the calls missing",
-            gaps,
+            f"more than {_MAX_MISSING:.0%} of the calls missing",
+            few_calls,
             "person",
             "left out where groups are compared",
         )
@@ -100,7 +100,7 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
             **raw.provenance(path),
             n_rows=n_people,
             rows_read=cohort.people_read,
-            repairs=(*cohort.repairs, *([left_out] if gaps else [])),
+            repairs=(*cohort.repairs, *([left_out] if few_calls else [])),
             n_snps=n_snps,
             group_names=tuple(one.name for one in dataset.groups),
             group_sizes=sizes,
@@ -116,6 +116,11 @@ def store_genotypes(dataset: Dataset, raw: RawFile, path: Path, rng: np.random.G
         more = {"companion_sha256": ref.companion_sha256, "people": people}
         writer.add_key_value_metadata(ref.metadata(**more))
     return ref
+
+
+def has_enough_calls(missing: npt.NDArray[np.int64], n_calls: int) -> npt.NDArray[np.bool_]:
+    """Return which people or SNPs, of ``n_calls`` calls each, lack no more than a tenth of them."""
+    return np.asarray(missing <= _MAX_MISSING * n_calls)
 
 
 def read_genotypes(ref: GenotypeRef, snps: npt.NDArray[np.int64] | None = None) -> Genotypes:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import DataError
-from data.fetch.genotypes import MAX_MISSING, NO_GROUP, Genotypes
+from data.fetch.genotypes import NO_GROUP, Genotypes, has_enough_calls
 from data.formats.cohort import MISSING, SnpBlock
 
 VALUE_BOUND = 2.0
@@ -91,7 +91,7 @@ def choose_by_frequency(
     """Return the SNPs of highest minor-allele frequency, ascending; of equals, those that come first.
 
     Frequencies are those among both groups, or among the people outside them: half the mean count (F11), or
-    its complement. SNPs with a larger share of calls missing than `MAX_MISSING` are passed over.
+    its complement. SNPs without enough calls are passed over.
     """
     among = group == NO_GROUP if selection == "public_panel" else group != NO_GROUP
     n_people = int(among.sum())
@@ -108,7 +108,7 @@ def choose_by_frequency(
     alleles, called = np.hstack(counts)
     if not called.any():
         raise DataError(f"every call of these {n_people:,} people is missing; choose other people or data")
-    usable = (called > 0) & (n_people - called <= MAX_MISSING * n_people)
+    usable = (called > 0) & has_enough_calls(n_people - called, n_people)
     _check_number(n_snps, int(usable.sum()))
     frequency = np.divide(alleles, 2 * called, out=np.full(len(called), -1.0), where=usable)
     return np.sort(np.argsort(-np.minimum(frequency, 1 - frequency), kind="stable")[:n_snps])
@@ -121,9 +121,9 @@ def choose_evenly(n_snps_stored: int, n_snps: int) -> IntArray:
 
 
 def group_difference(genotypes: Genotypes) -> GroupDifference:
-    """Code the calls of both groups; people with a larger share missing than `MAX_MISSING` are left out."""
+    """Code the calls of both groups; people without enough calls are left out."""
     compared = genotypes.group != NO_GROUP
-    eligible = genotypes.missing <= MAX_MISSING * genotypes.n_snps_stored
+    eligible = has_enough_calls(genotypes.missing, genotypes.n_snps_stored)
     rows = [np.flatnonzero(compared & eligible & (genotypes.group == code)) for code in (0, 1)]
     for members, name in zip(rows, genotypes.group_names, strict=True):
         if not len(members):
