@@ -20,9 +20,9 @@ width there, W = max_k Σ_j (w_kj / Δ_kj)², and shares of μ²:
 Sums of rows are released over Δ_kj. A replaced row leaves one box and enters another, or moves within one.
 
 What follows is heuristics, and affects accuracy only. The whole is halved; then a box is, ten times at most,
-where its noisy count is above twice the rows at which the noise of a sum is 1/16 of its largest size, and above
-four times the count's noise: a half without rows costs no box, so that wide bounds only take more halvings.
-Boxes whose ñ_k is below 2 or three times its noise are left out. The corrected matrix keeps
+where its noisy count is above twice the rows at which the noise of a sum is 1/16 of its largest size, and
+above four times the count's noise: a half without rows costs no box, so that wide bounds only take more
+halvings. Boxes whose ñ_k is below 2 or three times its noise are left out. The corrected matrix keeps
 eigenvalues of at least twice its noise, D √(d/K) for K boxes.
 
 Departures: the printed noise of s̃_k, Δ_kj/μ in every column j, is that of one column, and for adding or
