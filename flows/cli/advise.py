@@ -73,6 +73,8 @@ def advise(
 
 
 def _introduction(spec: "StudySpec") -> Iterator[str]:
+    from tasks.advice.made_up_tables import on_a_table
+
     guesses = spec.guesses
     yield f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read"
     yield "what to expect of made-up tables that are as plausible as what is stated, with a range of most"
@@ -82,7 +84,7 @@ def _introduction(spec: "StudySpec") -> Iterator[str]:
     else:
         source = f" ({guesses.source})" * bool(guesses.source)
         yield f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}{source}"
-    declared = spec.head_panel.problem.declared_rows(guesses)  # type: ignore[attr-defined]
+    declared = on_a_table(spec, spec.head_panel).declared_rows(guesses)
     if left_open := declared.left_open():
         yield f"not stated, so that the range is wide: {', '.join(left_open)}"
     if far := declared.far_units():
@@ -91,7 +93,7 @@ def _introduction(spec: "StudySpec") -> Iterator[str]:
 
 def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: int) -> Iterator[str]:
     """Yield a table of forecasts: a line for each size and estimator, a column for each ε."""
-    symbol = spec.head_panel.problem.size_symbol
+    symbol = spec.head_panel.problem.traits.size_symbol
     yield f"\n{'':<{width}}{symbol:>8}" + "".join(f"{f'ε = {epsilon:g}':>26}" for epsilon in budgets)
     rows: dict[tuple[int, str], list[Forecast]] = {}
     for each in sorted(advice.forecasts, key=lambda each: each.n):
@@ -108,7 +110,7 @@ def _choices(
     """Yield which estimator to take at each ε, what it lets an attacker learn, and whose units matter."""
     from tasks.advice.units import units_of_advice
 
-    symbol = spec.head_panel.problem.size_symbol
+    symbol = spec.head_panel.problem.traits.size_symbol
     for epsilon, each in best.items():
         text = f"at {symbol} = {each.n:,} and ε = {epsilon:g} take {each.name}: error {_range(each)}"
         if each.coordinates:
@@ -135,7 +137,7 @@ def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
         f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most (of "
         "rows, where the whole table is larger or smaller, too):"
     )
-    head, symbol = spec.headline, spec.head_panel.problem.size_symbol
+    head, symbol = spec.headline, spec.head_panel.problem.traits.size_symbol
     most = _rounded(max(FACTORS) * head.n)
     for need in advice.needs:
         epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(BUDGETS):g}")

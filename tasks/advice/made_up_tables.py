@@ -10,7 +10,9 @@ from dpalgos import InputError, Result
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
-from tasks.problems.problem import Draw, DrawsFromPopulation, Problem
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import Draw
+from tasks.problems.registered_table import RegisteredTable
 from tasks.run.threads import one_blas_thread
 from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
@@ -19,7 +21,15 @@ TABLES = 12  # made up; half of them are fitted with intervals
 LEVEL = 0.95  # of intervals
 _SEED = 1  # of made-up tables and all noise
 _ROWS, _ROWS_PER_COLUMN = 1_000, 40  # of a made-up table, unless the study's has fewer
+_OTHER_KIND = "advice is for studies of a table, e.g. kind = 'subsamples'"
 _MOST_STRENGTH = 60.0  # μ at which noise is nothing
+
+
+def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
+    """Return a panel's problem, which must be one on rows of a table."""
+    if not isinstance(panel.problem, RegisteredTable):
+        raise SpecError(f"{spec.name}: {_OTHER_KIND}")
+    return panel.problem
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,18 +42,22 @@ class MadeUpTables:
     most_rows: int = 0  # of a made-up table; 0: a thousand, or what its columns need
 
     def __post_init__(self) -> None:
-        if not isinstance(self.panel.problem, DrawsFromPopulation):
-            raise SpecError(f"{self.spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
+        if not self.problem.traits.population[0]:
+            raise SpecError(f"{self.spec.name}: {_OTHER_KIND}")
         one_blas_thread()
+
+    @property
+    def problem(self) -> RegisteredTable:
+        return on_a_table(self.spec, self.panel)
 
     @property
     def n_units(self) -> int:
         """How many rows, or users, the study's own table has."""
-        return int(self.panel.problem.population[0])  # type: ignore[attr-defined]
+        return self.problem.n_units[0]
 
     @property
     def n_rows(self) -> int:
-        d = self.panel.problem.sizes(self.spec.headline.n)["d"]
+        d = self.problem.sizes(self.spec.headline.n)["d"]
         return min(self.n_units, max(_ROWS, _ROWS_PER_COLUMN * d, self.most_rows))
 
     def drawn(self, share: float, count: int) -> Iterator["MadeUpTable"]:
@@ -55,13 +69,13 @@ class MadeUpTables:
             rng = np.random.default_rng([_SEED, number])
             drawn = Replicates(**same, first=0, count=1, of=1, n_cells=1, seed=_SEED + number)
             try:
-                prepared = self.panel.problem.made_up(self.n_rows, self.spec.guesses, rng)  # type: ignore[attr-defined]
-                draw = next(iter(self.panel.problem.draws(drawn, prepared)))
+                prepared = self.problem.made_up(self.n_rows, self.spec.guesses, rng)
+                draw = next(iter(self.problem.draws(drawn, prepared)))
             except ValueError as error:  # e.g. a response that has one value
                 refusal = refusal and str(error)
                 continue
             refusal = ""
-            yield MadeUpTable(draw=draw, problem=self.panel.problem, replicates=drawn, delta=self.delta)
+            yield MadeUpTable(draw=draw, problem=self.problem, replicates=drawn, delta=self.delta)
         if refusal:
             raise SpecError(f"{self.spec.name}: {refusal}")
 
@@ -71,7 +85,7 @@ class MadeUpTable:
     """Random rows of one made-up table."""
 
     draw: Draw
-    problem: Problem
+    problem: RegisteredTable
     replicates: Replicates
     delta: float
 
@@ -87,7 +101,9 @@ class MadeUpTable:
         return self.draw.answer(cell, self.replicates)
 
     def error(self, estimator: str, params: Mapping[str, Any], strength: float | None) -> float:
-        return float(self.problem.measure(self.draw, self.answer(estimator, params, strength))[0, 0])
+        measure, traits = measure_of(self.problem), self.problem.traits
+        measured = measure.measure(traits, self.draw, self.answer(estimator, params, strength))
+        return float(measured[measure.metric(traits)][0])
 
     def interval(self, estimator: str, params: Mapping[str, Any], strength: float) -> np.ndarray | None:
         """Return the ends in public units, (2, d), NaN without an honest interval; None if it is refused."""

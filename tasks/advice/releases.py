@@ -67,7 +67,7 @@ def forecast_release(
     """
     tables, params, first = _made_up(spec, asked, without)
     strength = gaussian_mu(asked.epsilon, asked.delta) * tables.n_units * more
-    names = tuple(getattr(tables.panel.problem, "covariates", ()))[first:]
+    names = tables.problem.covariates[first:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
         drawn = tables.drawn(1.0, TABLES)
@@ -110,7 +110,7 @@ def chance_of_none(spec: StudySpec, asked: AskedRelease) -> float:
         spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})
     tables, params, first = _made_up(spec, asked)
     strength = gaussian_mu(asked.epsilon, asked.delta) * tables.n_units
-    last = first + len(getattr(tables.panel.problem, "covariates", ())[first:]) or None
+    last = first + len(tables.problem.covariates[first:]) or None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         found = [each.interval(asked.estimator, params, strength) for each in tables.drawn(1.0, _OF_NONE)]
@@ -130,9 +130,9 @@ def _made_up(
         problem = panel.problem.model_copy(update=of_release)
         panel = panel.model_copy(update={"problem": problem})
     tables = MadeUpTables(spec=spec, panel=panel, delta=asked.delta, most_rows=_ROWS_OF_RELEASES)
-    if panel.problem.has_intercept:
-        params = {**structure_of(asked.estimator, panel.problem.offset_bounds), **params}
-        first = int(panel.problem.offset_bounds is not None)
+    if (traits := panel.problem.traits).has_intercept:
+        params = {**structure_of(asked.estimator, traits.offset_bounds), **params}
+        first = int(traits.offset_bounds is not None)
     return tables, params, first
 
 

@@ -11,6 +11,7 @@ from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms.column_counts import UNITS
 from dpalgos.params import Params
 from tasks.advice.forecasts import Forecast
+from tasks.advice.made_up_tables import on_a_table
 from tasks.size_rules import delta_at
 from tasks.study.spec import StudySpec
 
@@ -71,7 +72,7 @@ def units_of_advice(spec: StudySpec, best: Forecast) -> str:
 
 def numbers_of(spec: StudySpec, columns: Sequence[str] = ()) -> tuple[tuple[str, ...], str]:
     """Return the study's covariates that are numbers, or those of ``columns``, and a linear response."""
-    declared = spec.head_panel.problem.declared_rows(spec.guesses)  # type: ignore[attr-defined]
+    declared = on_a_table(spec, spec.head_panel).declared_rows(spec.guesses)
     numbers = (each.name for each in declared.numbers if each.name != declared.offset)
     known = spec.analyst_table.columns if spec.analyst_table else ()
     used = {*columns, *(name for each in known if each.name in columns for name in each.uses)}

@@ -264,13 +264,13 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
 
 
 def test_a_scorecard_replaces_no_report_of_another_profile(capsys, tmp_path):
-    from flows.studies.results import reports_of_scorecard
+    from flows.studies.scorecard import folder_of_scorecard
 
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
-    assert reports_of_scorecard(["housing"], "standard", str(tmp_path)) == str(tmp_path)
+    assert folder_of_scorecard(["housing"], "standard", str(tmp_path)) == str(tmp_path)
     assert capsys.readouterr().err == ""
-    assert reports_of_scorecard(["housing"], "smoke", str(tmp_path)) == str(tmp_path / "smoke")
+    assert folder_of_scorecard(["housing"], "smoke", str(tmp_path)) == str(tmp_path / "smoke")
     said = capsys.readouterr().err
     assert "note: profile smoke" in said
     assert str(tmp_path / "smoke") in said
