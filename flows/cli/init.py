@@ -179,8 +179,9 @@ def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns
 
 def _files(name: str, *, force: bool) -> list[Path]:
     """Return the files to write; refuse a name that a study cannot have, and files that are there."""
-    from flows.studies.find_study import SCORECARD, study_names
+    from flows.studies.find_study import study_names
     from tasks.errors import SpecError
+    from tasks.study.spec import SCORECARD
 
     files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
