@@ -192,7 +192,8 @@ class EpsilonEvent(Event):
     count: int = 1
 
     def renyi(self, orders: FloatArray) -> FloatArray:
-        return self.count * np.minimum(orders * self.epsilon**2 / self.rho_divisor, self.epsilon)
+        once = np.minimum(orders * self.epsilon**2 / self.rho_divisor, self.epsilon)
+        return np.asarray(self.count * once)
 
     @property
     def dominated(self) -> EventCost | None:
@@ -236,7 +237,7 @@ class BoxNoiseEvent(PureEvent):
     norm: float = inf
 
     def surprise(self, noise: FloatArray) -> FloatArray:
-        return np.abs(noise).max(axis=0, keepdims=True)
+        return np.asarray(np.abs(noise).max(axis=0, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

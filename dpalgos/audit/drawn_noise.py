@@ -106,7 +106,7 @@ def epsilon_of_drawn_noise(events: Sequence[Event], ratios: dict[str, float], de
 
 
 def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, float] | None:
-    """Return Gamma variables of a release's noise, their shape if it has its declared law, and their power."""
+    """Return Gamma variables of a release's noise, their shape under its declared law, and their power."""
     value, published = release.value, release.published
     if isinstance(event, GaussianSketchEvent):
         distance = np.einsum("rij,rpi,rpj->r", np.linalg.inv(value), published, published)

@@ -66,7 +66,6 @@ _ALLOWED = {
 _LEAST = {"n": 1, "d": 0, "replicate": 0}
 AUC, POOLED_AUC = "auc", "pooled_auc"  # metrics of an attack
 SIGNS = "signs_right"  # the metric that counts coefficients with the sign of the answer without privacy
-DELETION_SHIFT = "deletion_shift"  # the metric of how far deleting rows moves an answer
 PUBLIC_ALONE = "public rows alone"  # the form of a non-private estimator that sees no private row
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε

@@ -102,8 +102,7 @@ def _gaussian_estimators(spec: StudySpec, panel: Panel) -> set[tuple[str, str]]:
     return {
         (item.name, item.form)
         for item in spec.estimators_of(panel)
-        if item.calibrations
-        and exact_mu(released_events(spec, panel, item)) is not None
+        if item.calibrations and exact_mu(released_events(spec, panel, item)) is not None
     }
 
 
