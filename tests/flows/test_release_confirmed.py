@@ -22,12 +22,14 @@ def plan():
         estimator=SimpleNamespace(name="adassp"),
         epsilon=1.0,
         delta=1e-6,
-        config=SimpleNamespace(columns=columns),
+        columns=columns,
+        bounds={"covariate_bound": 1.0, "response_bound": 1.0},
+        params={"interval": 0.95},
+        level=0.95,
+        family="",
     )
-    rows = SimpleNamespace(n_rows=100, units=FileUnits.unchanged(("a", "b")))
-    return SimpleNamespace(
-        keywords={"interval": 0.95}, request=request, rows=rows, drawing=SimpleNamespace(params=None)
-    )
+    rows = SimpleNamespace(n_rows=100, columns=("a", "b"), units=FileUnits.unchanged(("a", "b")))
+    return SimpleNamespace(request=request, rows=rows, params=None)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +75,8 @@ def test_a_release_without_an_interval_says_whose_units_matter(
     monkeypatch, capsys, plan, estimator, n_rows, says
 ):
     entry = get_estimator(estimator)
-    plan.keywords = {**(entry.example or {"intercept": True}), "epsilon": 1.0, "delta": 1e-6}
-    plan.drawing.params, plan.rows.n_rows = build_params(entry, plan.keywords), n_rows
+    keywords = {**(entry.example or {"intercept": True}), "epsilon": 1.0, "delta": 1e-6}
+    plan.params, plan.rows.n_rows, plan.request.level = build_params(entry, keywords), n_rows, None
     monkeypatch.setattr("tasks.advice.units.numbers_of", lambda *_: (("a", "b"), "y"))
     _before_charge(False, False, plan)
     assert ("units matter of a, b, y" in capsys.readouterr().err) == says

@@ -58,7 +58,7 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
 
 def test_a_formula_of_users_is_one_request(tmp_path):
     study(tmp_path, formula="effect ~ dose + weight")
-    columns = read_request(tmp_path / "mine-release.toml", "user_level_regression", **BUDGET).config.columns
+    columns = read_request(tmp_path / "mine-release.toml", "user_level_regression", **BUDGET).columns
     assert (columns.user_id, columns.x, columns.y) == ("patient", ("~ dose", "~ weight"), "effect")
 
 
@@ -206,7 +206,7 @@ def test_settings_of_the_release_file_replace_the_studys(tmp_path):
     study(tmp_path)
     file = tmp_path / "mine-release.toml"
     edited(file, "[bounds]", "[bounds]\nvalue_bound = 1.5")
-    bounds = read_request(file, "user_level_mean", **BUDGET).config.bounds
+    bounds = read_request(file, "user_level_mean", **BUDGET).bounds
     assert bounds == {"value_bound": 1.5, "concentration_radius": pytest.approx(2 * 3**0.5)}
     edited(file, 'form = "clipped per user"', 'form = "winsorized"')
     assert "dataset.form" in refusal(read_request, file, "user_level_mean", **BUDGET)
