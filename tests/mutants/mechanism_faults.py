@@ -247,7 +247,7 @@ MECHANISM_FAULTS = {
         "X'X counts one of two rows": Fault("gram_sensitivity", {"row_bound**": "row_bound ** 2) / np.sqrt("}, witness("adassp-tight")),
     },
     "dpalgos/sklearn/models.py": {
-        "coefficients stay in public units": Fault("_LinearPredictor._fit_coef.slopes", {"(unit * coef[: X.shape[1]].T / units.scale).T": "coef[:X.shape[1]]"}, "test_with_public_units_raw_columns_give_raw_coefficients_and_intervals"),
+        "coefficients stay in public units": Fault("_LinearPredictor._fit_coef.slopes", {"(unit * coef[: X.shape[1]].T / units.scale).T": "coef[:X.shape[1]]"}, "test_with_public_bounds_raw_columns_give_raw_coefficients_and_intervals"),
         "predictions leave the declared bounds of the response": Fault("_PrivateLeastSquares.predict", {"_response_units().clip(self._predictor(X)[:, None])[:, 0]": "_predictor(X)"}, "test_predictions_stay_within_declared_bounds_of_the_response"),
     },
 }
