@@ -180,7 +180,6 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from flows.progress import say
     from tasks.advice.releases import AskedRelease, chance_of_none, forecast_release, what_would_help
     from tasks.errors import SpecError
-    from tasks.release.request import public_keywords
 
     request = plan.request
     assert request.study is not None
@@ -188,7 +187,7 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         estimator=request.estimator.name,
         epsilon=request.epsilon,
         delta=request.delta,
-        params=public_keywords(request.bounds, request.params, request.estimator.name),
+        params=request.keywords,
         columns=request.columns.x,
     )
     foreseen = forecast_release(request.study, asked)

@@ -31,7 +31,7 @@ from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.release.request import ReleaseRequest, public_keywords
+from tasks.release.request import ReleaseRequest
 from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
@@ -156,8 +156,7 @@ def release(
 def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
     """Check everything, and return what will be asked, what it costs, and how it is drawn."""
     name = request.estimator.name
-    declared = public_keywords(request.bounds, request.params, name)
-    keywords = {**declared, "epsilon": request.epsilon, "delta": request.delta}
+    keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
     if request.offset_bounds:
         check_offset(name, rows.columns[0])
     if rows.has_intercept:

@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from data.errors import numbered
-from dpalgos import InputError, get_estimator
+from dpalgos import InputError
 from dpalgos.catalog import Estimator
 from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
-from dpalgos.params import check_settings, describe_keywords
+from dpalgos.params import check_settings
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
 from tasks.problems.analyst_table import AnalystTable
@@ -78,6 +78,12 @@ class ReleaseRequest:
     study: StudySpec | None
 
     @property
+    def keywords(self) -> dict[str, Any]:
+        """The estimator's, but for the budget."""
+        declared = {**self.bounds, **self.params}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
+
+    @property
     def family(self) -> str:
         """That of a generalized linear model, or ""."""
         return str(self.params.get("family", ""))
@@ -131,6 +137,13 @@ def read_request(
                 f"params.interval must agree with --interval {interval:g}, got {config.params['interval']!r}"
             )
         config = config.model_copy(update={"params": {**config.params, "interval": interval}})
+    for table, settings in (("bounds", config.bounds), ("params", config.params)):
+        check_settings(table, settings, _BUDGET_INSTEAD)
+    for name in filter(is_bound, config.params):
+        raise SpecError(
+            f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
+            "that does not come from the data"
+        )
     private = releasable(estimator, config.params)
     _check_columns(private, config.columns)
     return ReleaseRequest(
@@ -255,46 +268,6 @@ def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
     if estimator.task != "mean" and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")
-
-
-def public_keywords(bounds: Mapping[str, Any], params: Mapping[str, Any], estimator: str) -> dict[str, Any]:
-    """Return bounds and settings as keywords; a bound must be declared where it counts as public."""
-    for table, settings in (("bounds", bounds), ("params", params)):
-        check_settings(table, settings, _BUDGET_INSTEAD)
-    if faults := list(_keyword_faults(bounds, params, estimator)):
-        raise SpecError("; and ".join(faults))
-    return {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in {**bounds, **params}.items()
-    }
-
-
-def _keyword_faults(bounds: Mapping[str, Any], params: Mapping[str, Any], estimator: str) -> Iterator[str]:
-    for name, value in bounds.items():
-        numbers = value if isinstance(value, list) else [value]
-        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
-            yield (
-                f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
-                "would be a release of its own, so declare one from general knowledge"
-            )
-        elif name not in ("lower", "upper", "center") and len(numbers) == 2 and not numbers[0] <= numbers[1]:
-            yield f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
-    for name in filter(is_bound, params):
-        yield (
-            f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
-            "that does not come from the data"
-        )
-    needed = [
-        item["name"] for item in describe_keywords(get_estimator(estimator).parameters) if item["required"]
-    ]
-    missing = [name for name in needed if name not in {*bounds, *params, "epsilon", "delta"}]
-    if undeclared := [f"bounds.{name}" for name in missing if is_bound(name)]:
-        yield (
-            f"{', '.join(undeclared)} must be declared public for {estimator}, got none; add numbers that do "
-            "not come from the data"
-        )
-    if unset := [f"params.{name}" for name in missing if not is_bound(name)]:
-        yield f"{', '.join(unset)} must be set for {estimator}, got none; add them"
 
 
 def is_bound(keyword: str) -> bool:

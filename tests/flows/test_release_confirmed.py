@@ -23,8 +23,7 @@ def plan():
         epsilon=1.0,
         delta=1e-6,
         columns=columns,
-        bounds={"covariate_bound": 1.0, "response_bound": 1.0},
-        params={"interval": 0.95},
+        keywords={"interval": 0.95},
         level=0.95,
         family="",
     )

@@ -10,9 +10,8 @@ from data.store.references import UserTableRef
 from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
-from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
-from tasks.release.request import checked_request, public_keywords, read_request
+from tasks.release.request import checked_request, read_request
 from tests.tasks.analyst_tables import computed, edited, init_study, initialized, refusal, release, study_of
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -222,13 +221,9 @@ def test_no_form_is_offered_that_the_number_of_users_rules_out(tmp_path):
     assert [item.form for item in many.estimators if item.calibrations] == ["clipped per user", "winsorized"]
 
 
-def test_all_open_lines_and_all_missing_bounds_of_a_release_are_named_at_once(tmp_path, home):
+def test_all_open_lines_of_a_release_are_named_at_once(tmp_path, home):
     file = tmp_path / "release.toml"
     file.write_text('[dataset]\nname = "?"\n[columns]\nx = ["a"]\ny = "b"\n[bounds]\nradius = "?"\n')
     said = refusal(read_request, file, "user_level_regression", **BUDGET)
     assert "name in line 2" in said
     assert "radius in line 7" in said
-    with pytest.raises(SpecError) as refused:
-        public_keywords({}, {}, "user_level_regression")
-    for name in ("bounds.gradient_bound", "bounds.radius", "params.loss", "params.step_size"):
-        assert name in str(refused.value)

@@ -127,7 +127,7 @@ def test_bad_input_costs_nothing(dpcost, visits, tmp_path):
     for data, change, message in (
         (visits, {"columns": ""}, "user_ids is required by user_level_mean"),
         (visits, {"columns": 'user_id = "nobody"'}, "no column 'nobody'"),
-        (visits, {"bounds": "value_bound = 100.0"}, "bounds.concentration_radius must be declared public"),
+        (visits, {"bounds": "value_bound = 100.0"}, "user_level_mean needs the keyword"),
         (visits, {"epsilon": 0.01}, "from 3000 users: about"),
         (one, {}, "at least two users"),
         (blank, {}, "has rows without an id"),
