@@ -152,7 +152,9 @@ class _Curve:
 
     def __init__(self, item: EstimatorSpec, tables: MadeUpTables, steps: int | None) -> None:
         self.item, self.tables, self.steps = item, tables, steps
-        head, grid = tables.spec.headline, tables.spec.grid_of(tables.panel)
+        spec, panel = tables.spec, tables.panel
+        self.head, self.are_guesses_stated = spec.headline, bool(spec.guesses.model_fields_set)
+        head, grid = spec.headline, spec.grid_of(panel)
         self.share, self.refusal = head.n / tables.n_units, ""
         self.private = bool(item.calibrations)
         self.without_privacy = not self.private and item.name != ZERO
@@ -161,12 +163,12 @@ class _Curve:
         ends += [self._strength(head.n, epsilon) for epsilon in (BUDGETS[0], BUDGETS[-1])]
         between = map(float, np.geomspace(min(ends), max(ends), _STRENGTHS))
         self.strengths: list[float | None] = [*between] if self.private else [None]
-        self.params = item.keywords(tables.panel.problem.sizes(head.n), steps)
+        self.params = item.keywords(panel.problem.sizes(head.n), steps)
         self.errors: list[list[float]] = []  # by table and strength
         self.widths: dict[float, list[np.ndarray]] = {}  # by ε of the study, by table
 
     def _strength(self, n: int, epsilon: float) -> float:
-        return n * gaussian_mu(epsilon, delta_at(self.tables.spec.headline.delta, n))
+        return n * gaussian_mu(epsilon, delta_at(self.head.delta, n))
 
     def run(self, table: MadeUpTable, with_intervals: bool) -> None:
         name, found = self.item.name, []
@@ -207,9 +209,8 @@ class _Curve:
         refused = "" if 2 * len(known) > len(errors) else self.refusal or "no answer"
         error, low, high = range_of(known) if not refused else (math.nan,) * 3
         if self.private:
-            is_told = bool(self.tables.spec.guesses.model_fields_set)
-            low, high = low / (1 if is_told else _FARTHER), high * _FARTHER
-        at_head = n == self.tables.spec.headline.n and not grows
+            low, high = low / (1 if self.are_guesses_stated else _FARTHER), high * _FARTHER
+        at_head = n == self.head.n and not grows
         counts, k, half_width = interval_counts(self.widths.get(epsilon, []) if at_head else [])
         return Forecast(
             estimator=self.item.name,

@@ -83,8 +83,8 @@ class Release:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        names, stored = self.rows.units.shown, self.answer["estimate"]
-        rank = {name: (j, 0) for j, name in enumerate(names)}
+        units, stored = self.rows.units, self.answer["estimate"]
+        rank = {name: (j, 0) for j, name in enumerate(units.shown)}
 
         def order(name: str) -> tuple[int, int]:
             column, _, k = name.rpartition(", class ")
