@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -128,18 +127,13 @@ class DataCard:
 class Finding:
     """A number about the data themselves, computed for research and not private.
 
-    `drawn` findings become a thin horizontal line at `value` in the main figure; `about` heads their texts.
-    Those of a `panel` stand in a table instead, with `floor`, below which no private mean error goes.
+    It is a thin horizontal line at `value` in the main figure; `about` heads its text.
     """
 
     label: str
     value: float
     text: str
-    research_only: bool = True
-    drawn: bool = True
-    about: str = "The data's own limit"
-    panel: str = ""
-    floor: float = math.nan
+    about: str
 
 
 @dataclass(frozen=True)

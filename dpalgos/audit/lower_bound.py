@@ -32,8 +32,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.composition import certified_epsilon, total_mu
-from dpalgos.accounting.events import GaussianEvent, UnprotectedEvent
+from dpalgos.accounting.composition import certified_epsilon, exact_mu
+from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.api import build_params
 from dpalgos.audit.distinguishers import Discriminant, all_scores
 from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
@@ -334,8 +334,7 @@ class _Audit:
         # Nothing holds of sensitivities where something is released without protection.
         is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
         moves = [found.largest for found, pair in replayed if is_stated and pair.label.startswith("witness")]
-        if all(isinstance(event, GaussianEvent) and event.group is None for event in events):
-            mu = total_mu([event for event in events if isinstance(event, GaussianEvent)])
+        if (mu := exact_mu(events)) is not None:
             self = dataclasses.replace(self, bounds=dataclasses.replace(self.bounds, mu=mu))
 
         def fit(first: Runs, second: Runs) -> Callable[[Runs], dict[str, FloatArray]]:

@@ -122,9 +122,8 @@ def limit_references(view: View) -> list[Reference]:
     sizes = sorted({p.x for s in view.series(view.headline) for p in s.points})
     found = []
     for finding in view.page.findings:
-        if finding.drawn and finding.value > 0 and sizes:
-            text = f"{finding.label}: {num(finding.value)}"
-            label = f"{text} (not private)" if finding.research_only else text
+        if finding.value > 0 and sizes:
+            label = f"{finding.label}: {num(finding.value)} (not private)"
             ends = [(sizes[0], finding.value), (sizes[-1], finding.value)]
             found.append(Reference(label, ends, palette.LIMIT_DASH))
     chance = [(m, population_error(view, m)) for m in sizes] if view.page.axis.column == "n" else []

@@ -18,7 +18,7 @@ from reports.charts.study_charts import Pictures, draw_study
 from reports.exhibits import draw_exhibits
 from reports.page import StudyPage
 from reports.words.headline import PageHeadline, build_headline, guides_of
-from reports.writing import num, render_sentence, slope_text
+from reports.writing import render_sentence, slope_text
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,7 @@ def headline_facts(headline: PageHeadline, page: StudyPage, *more: str) -> list[
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:
     headline, pictures = build_headline(view), draw_study(view)
-    sections = (
-        (*limit_table(view.page), *draw_exhibits(view, summary), *slope_table(view)) if view.headline else ()
-    )
+    sections = (*draw_exhibits(view, summary), *slope_table(view)) if view.headline else ()
     more = [
         ("enough", "At which ε does privacy stop mattering?", enough_epsilon(view)),
         ("rows", "How many more rows would buy the same?", rows_for_the_same(view)),
@@ -62,23 +60,6 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
             "sections": sections,
         },
     )
-
-
-def limit_table(page: StudyPage) -> tuple[ReportSection, ...]:
-    """Return the data's own limits, a row per panel; nothing where they are of one data set."""
-    findings = [finding for finding in page.findings if finding.panel]
-    if not findings:
-        return ()
-    labels = list(dict.fromkeys(finding.label for finding in findings))
-    rows = []
-    for panel in dict.fromkeys(finding.panel for finding in findings):
-        here = {finding.label: finding for finding in findings if finding.panel == panel}
-        moved = (num(here[label].value) if label in here else "" for label in labels)
-        floor = next((each.floor for each in here.values() if math.isfinite(each.floor)), math.nan)
-        rows.append((panel, *moved, num(floor) if math.isfinite(floor) else ""))
-    text = render_sentence("limits", epsilon=page.headline["epsilon"])
-    columns = ("Panel", *labels, "no private answer below")
-    return (ReportSection("The data's own limits", text, None, columns, tuple(rows), 1),)
 
 
 def slope_table(view: View) -> tuple[ReportSection, ...]:

@@ -258,15 +258,10 @@ def _limits(view: View, where: Setting, x: float, ranking: Ranking) -> tuple[str
             out.append(
                 render_sentence("theory_line", label=guide.label, value=value, symbol=symbol, x=x, best=best)
             )
-    for private, note in ((False, ""), (True, " (computed from the data for research; not private)")):
-        for about in dict.fromkeys(finding.about for finding in view.page.findings):
-            texts = [
-                finding.text.rstrip(".")
-                for finding in view.page.findings
-                if (finding.research_only, finding.about) == (private, about) and not finding.panel
-            ]
-            if texts:
-                out.append(f"{about}{note}. {'. '.join(texts)}.")
+    out += [
+        f"{finding.about} (computed from the data for research; not private). {finding.text}"
+        for finding in view.page.findings
+    ]
     return tuple(out)
 
 

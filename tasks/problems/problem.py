@@ -288,18 +288,6 @@ class ShowsMore(Protocol):
 
 
 @runtime_checkable
-class DeletesRows(Protocol):
-    """A source that knows how far deleting influential rows moves a non-private answer."""
-
-    @property
-    def can_delete_rows(self) -> bool:
-        """Whether it does with these settings."""
-
-    def deletion_shifts(self, prepared: Any, n_deleted: Sequence[int]) -> tuple[str, dict[int, float]]:
-        """Return a non-private estimator, and how far deleting k influential rows moves it, for each k."""
-
-
-@runtime_checkable
 class HasCandidates(Protocol):
     """A source of candidates for attacks that tell the rows an estimator saw from others."""
 

@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
-from dpalgos.audit.deletion_shifts import two_point_bound
-from reports.analysis.results import DELETION_SHIFT
 from reports.analysis.series import nearest_value
 from reports.page import (
     Assumption,
@@ -80,7 +78,7 @@ def build_page(
             BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
             for part in manifest["budgets"]
         ),
-        findings=(*_findings(spec, results), *_finding_of_labels(exhibits)),
+        findings=tuple(_finding_of_labels(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
@@ -226,23 +224,3 @@ def _finding_of_labels(exhibits: Mapping[str, Any]) -> Iterator[Finding]:
         rate = min(counts) / sum(counts)
         text = f"Predicting the more frequent label for every row is wrong for {rate:.3f} of the rows."
         yield Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x")
-
-
-def _findings(spec: StudySpec, results: pd.DataFrame) -> Iterator[Finding]:
-    """Yield how far deleting influential rows moves an answer, and what follows for private ones."""
-    epsilon, table = spec.headline.epsilon, results[results["metric"] == DELETION_SHIFT]
-    table = table[table["cell"].str.endswith(":deleted=1")]
-    for row in table.itertuples():
-        shift = cast(float, row.value)
-        bound = two_point_bound(shift, epsilon)
-        answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
-        yield Finding(
-            label="deleting the most influential row",
-            value=shift,
-            text=f"Deleting the most influential row of {row.n:,} moves {answer} by {num(shift)}, so that no "
-            f"answer which is private at ε = {epsilon:g} (and δ = 0) can be closer than {num(bound)} on "
-            "average, both on these data and on those with another row there that agrees with the others.",
-            drawn=str(row.panel) == spec.headline.panel,
-            panel=str(row.panel) if table["panel"].nunique() > 1 else "",
-            floor=bound,
-        )

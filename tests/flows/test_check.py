@@ -129,7 +129,8 @@ def test_other_spellings_are_another_question(tmp_path, home):
 
     def declared():
         request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
-        return read_rows(open_ledger(home), tmp_path / "table.csv", request, None).units.declared
+        reader = open_ledger(home).fingerprinter({})
+        return read_rows(reader, tmp_path / "table.csv", request).units.declared
 
     before = declared()
     edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')

@@ -38,12 +38,13 @@ APPLICATION_FAULTS = {
         "levels that spell a missing cell are missing": Fault("Fingerprinter.add", {"canonical_cells(column, levels)": "cells"}, "test_a_level_that_is_a_word_for_missing_elsewhere_is_told_from_it"),
         "another file is read to its end": Fault("Fingerprinter.expect", {"self._known and all(each.startswith(VERSION) for each in self._known) and not alike": "False"}, "test_another_file_is_refused_before_all_of_it_is_read"),
     },
-    "tasks/release/plan.py": {
-        "units are no part of the question": Fault("_declared", {"rows.units.declared": "{}"}, "test_the_same_question_is_free_and_other_units_are_another_question"),
-        "public rows are no part of the question": Fault("_declared", {"rows.public ": "False "}, "test_another_public_table_is_another_question_and_the_same_one_is_not"),
+    "tasks/release/release.py": {
+        "the same question is answered anew": Fault("release", {"charge.answer or ": ""}, "test_a_release_is_charged_once_and_replayed"),
+        "units are no part of the question": Fault("_question", {"rows.units.declared": "{}"}, "test_the_same_question_is_free_and_other_units_are_another_question"),
+        "public rows are no part of the question": Fault("_question", {"if rows.public ": "if False "}, "test_another_public_table_is_another_question_and_the_same_one_is_not"),
         "a plan is not compared with the request": Fault("plan_release", {"_check_plan(drawing, request)": "pass"}, "test_a_plan_that_is_not_what_was_asked_is_never_charged"),
         "the order of columns counts in a question": Fault("_canonical", {"= sorted(": "= list("}, "test_one_question"),
-        "bounds of columns keep their order in a question": Fault("_canonical", {"zip(rows.units.names, value, strict=True": "enumerate(value"}, "test_one_question"),
+        "bounds of columns keep their order in a question": Fault("_canonical", {"zip(columns, value, strict=True": "enumerate(value"}, "test_one_question"),
         "the order of levels counts in a question": Fault("_levels", {" if ordered else [levels[0], *sorted(levels[1:])]": ""}, "test_one_question"),
         "the warning of a large delta names an exact count": Fault("_warn_of_large_delta", {", units,": ", (units + str(int((np.asarray(rows.X) > 0).sum()))),"}, "test_what_a_release_shows_is_made_of_what_was_drawn"),
     },
@@ -80,7 +81,6 @@ APPLICATION_FAULTS = {
     "tasks/problems/measures/membership.py": {"members count as outsiders": Fault("measure_scores", {".outside": ".inside"}, "test_a_group_is_traced_through_its_own_frequencies")},
     "tasks/problems/public_rows.py": {"keys do not know public rows": Fault("PublicRows.sha256", {"digest.hexdigest()": '""'}, "test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file")},
     "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_one_sentence")},
-    "tasks/release/release.py": {"the same question is answered anew": Fault("release", {"charge.answer or ": ""}, "test_a_release_is_charged_once_and_replayed")},
     "tasks/release/spending.py": {"a budget never ends": Fault("room_in", {"spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9)": "True"}, "test_the_budget_ends")},
     "tasks/release/rows.py": {
         "progress shows how many rows users have": Fault("read_rows", {"progress and not user_id": "progress"}, "test_progress_tells_how_many_rows_were_read_unless_that_is_private"),

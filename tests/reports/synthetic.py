@@ -177,15 +177,10 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         ),
         findings=(
             Finding(
-                "1 row deleted",
+                "the more frequent label",
                 0.051,
-                "Deleting the most influential row moves least squares on all rows by 0.051",
-            ),
-            Finding(
-                "10 rows deleted",
-                0.114,
-                "deleting the 10 most influential rows moves it by 0.114",
-                drawn=True,
+                "Predicting the more frequent label for every row is wrong for 0.051 of the rows.",
+                "Without a look at x",
             ),
         ),
         notes=("Repetitions are separate hypothetical releases; they are not composed.",),

@@ -14,8 +14,7 @@ from reports import writing
 from reports.analysis.ranking import rank
 from reports.analysis.results import summarize
 from reports.analysis.series import View
-from reports.page import Finding, Guide
-from reports.pages.error_page import limit_table
+from reports.page import Guide
 from reports.pages.text import manifest_rows
 from reports.words.headline import NoiseComparison, build_headline, guide_at, noise_sentence
 from reports.words.tables import error_table, failure_table
@@ -199,20 +198,6 @@ def test_noise_and_limits_are_stated(view):
     assert "It matters most for Noisy gradient descent" in head.noise
     assert any("Theory" in text and "0.030" in text for text in head.limits)
     assert any("not private" in text and "0.051" in text for text in head.limits)
-
-
-def test_limits_of_several_data_sets_are_a_table(page):
-    one, ten = "deleting the most influential row", "deleting the 10 most influential rows"
-    findings = (
-        Finding(one, 0.051, "Deleting…", panel="CEU", floor=0.0125),
-        Finding(ten, 0.114, "Deleting…", panel="CEU"),
-        Finding(one, 0.2, "Deleting…", panel="cases", floor=0.05),
-    )
-    (shown,) = limit_table(replace(page, findings=findings))
-    assert shown.columns == ("Panel", one, ten, "no private answer below")
-    assert shown.rows == (("CEU", "0.051", "0.114", "0.013"), ("cases", "0.200", "", "0.050"))
-    assert "not private" in shown.text
-    assert limit_table(page) == ()
 
 
 def test_worse_than_zero_is_said_plainly(results, page):

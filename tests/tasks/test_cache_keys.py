@@ -169,7 +169,7 @@ def test_every_library_computes_shows_or_does_neither():
 def test_a_name_holds_every_input():
     made = [
         result("block", [BLOCK], {"n": 100}, "sha"),
-        result("limit", [BLOCK], {"n": 100}, "sha"),
+        result("design", [BLOCK], {"n": 100}, "sha"),
         result("block", [BLOCK], {"n": 101}, "sha"),
         result("block", [BLOCK], {"n": 100}, "another"),
         result("block", [COLLECT], {"n": 100}, "sha"),

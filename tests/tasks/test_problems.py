@@ -91,7 +91,6 @@ WRONG = {
     ),
     "setting": ("settings = { sparsity", "settings = { sparse", "settings must be of the model's (sparsity"),
     "rule without s": ("s = 20, settings", "settings", "'s' has no value here"),
-    "deleted rows": ("[replicates]", "deleted_rows = [1]\n[replicates]", "deleted_rows must be empty but"),
 }
 
 

@@ -116,7 +116,8 @@ def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask):
 def test_who_asks_while_an_answer_is_drawn_waits_for_it(place, ledger, fits, ask):
     found = []
     waiting = threading.Thread(target=lambda: found.append(charged(place.ledger(), ask(), COST, fits)))
-    with ledger.answering(ask(), COST, fits) as charge:
+    with ledger.answering(ask(), COST, fits) as (charge, account):
+        assert account.charges == [charge]
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive()
