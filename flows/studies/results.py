@@ -21,7 +21,7 @@ from flows.studies.find_study import (
     study_names,
 )
 from reports.analysis.results import compare_results
-from reports.charts.picture import NO_SPACE, can_draw
+from reports.charts.drawing import NO_SPACE, can_draw
 from reports.page import StudyPage
 from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST, now, report_at

@@ -59,6 +59,6 @@ def test_the_table_is_preceded_by_the_question_and_shows_centers_of_intervals():
 
 def test_a_missing_end_is_called_so_and_figures_scale(page):
     for name in ("std. error", "95 % interval", "p"):
-        assert f'<td data-name="{name}"></td>' in page.replace("\xa0", " ")
+        assert f'data-name="{name}"></td>' in page.replace("\xa0", " ")
     svg = re.search("<svg[^>]*>", page)[0]
     assert "viewBox" in svg
