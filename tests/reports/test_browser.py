@@ -64,7 +64,8 @@ return {
 """
 EXPLORE = """
 const all = (choice) => [...page.querySelectorAll(choice)];
-const marks = () => all("#live-chart .mark-symbol path").map((mark) => mark.getAttribute("transform")).join();
+const place = (mark) => mark.getAttribute("transform");
+const marks = () => all("#live-chart .mark-symbol path").map(place).sort().join();
 const menu = (title) => all("#controls label").find((label) => label.textContent.startsWith(title)).control;
 const choose = async (title, text) => {
   const select = menu(title);
