@@ -45,7 +45,13 @@ CONFIG: dict[str, Any] = {
     "axisX": {"grid": False},
     "axisY": {"domain": False},
     "view": {"stroke": None},
-    "title": {"anchor": "start", "color": palette.INK, "fontSize": 13, "subtitleColor": palette.INK},
+    "title": {
+        "anchor": "start",
+        "fontWeight": "normal",
+        "color": palette.INK,
+        "fontSize": 13,
+        "subtitleColor": palette.INK,
+    },
     "legend": {"labelColor": palette.INK, "unselectedOpacity": 0.6, "offset": 12},
     "text": {"fontSize": 12, "color": palette.INK},
     "header": {"labelColor": palette.INK, "title": None, "labelAnchor": "start"},
@@ -97,7 +103,16 @@ def draw_chart(
         return Picture(name, description, _described(blank, name, description).encode())
     if above := [each for each in (warning, title) if each]:
         own, color = dict(chart.get("title", {})), {"color": palette.WARN} if warning else {}
-        chart = {**chart, "title": {"offset": 10, "text": above, "subtitle": own.get("text", ""), **color}}
+        chart = {
+            **chart,
+            "title": {
+                "offset": 10,
+                "fontWeight": "bold",
+                "text": above,
+                "subtitle": own.get("text", ""),
+                **color,
+            },
+        }
     svg = _described(vl_convert.vegalite_to_svg(specification(chart)), name, description)
     raster = vl_convert.svg_to_png(svg, scale=PNG_SCALE) if png else None
     return Picture(name, description, svg.encode(), raster)

@@ -201,7 +201,7 @@ def chart_of_rows(
             marks(None, "text", cross, only=beyond, text="×", fontSize=17, fontWeight="bold"),
             {**marks(None, "text", text, **beside), "transform": _NAMES},
         ],
-        "title": {"text": axes.y_title, "fontSize": 12, "fontWeight": "normal", "offset": 10},
+        "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width + 30"}, "offset": 10},
         "width": axes.width,
         "height": axes.height,
         "autosize": {"type": "fit-x", "contains": "padding"},

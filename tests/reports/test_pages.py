@@ -21,6 +21,7 @@ from reports.pages import text as page_text
 from reports.pages.index import Card, render_index
 from reports.pages.study import guarantees, render_study
 from reports.table import Section, certified_table, error_table
+from reports.writing import num
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -330,3 +331,50 @@ def test_the_first_screen_has_the_sentence_the_number_and_the_chart_before_all_e
     places = [html.index(part) for part in parts]
     assert places == sorted(places)
     assert html.count("The number to quote") == 1
+
+
+class Cells(HTMLParser):
+    """Collects the tables of a page: a caption, and the text of each cell of its rows without its notes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.place, self.asides = [], "", 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "caption":
+            self.tables.append(["", []])
+        elif tag == "tr":
+            self.tables[-1][1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][1][-1].append("")
+        self.place = tag if tag in ("caption", "td", "th") else self.place
+        self.asides += tag in ("span", "sup")
+
+    def handle_endtag(self, tag):
+        self.place = "" if tag in ("caption", "td", "th") else self.place
+        self.asides -= tag in ("span", "sup")
+
+    def handle_data(self, data):
+        if self.place == "caption":
+            self.tables[-1][0] += data
+        elif self.place and not self.asides:
+            self.tables[-1][1][-1][-1] += data
+
+
+def test_every_number_of_the_tables_of_errors_is_in_summary_csv(files):
+    """At every setting: a row of the table has the means that summary.csv has at these sizes."""
+    summary = pd.read_csv(io.BytesIO(files["summary.csv"]))
+    html = files["report.html"].decode().replace("\u00a0", " ")
+    tables = [table for table in Cells(html[: html.index("<script")]).tables if "Mean error ±" in table[0]]
+    assert len(tables) == 16
+    for caption, (head, *rows) in tables:
+        epsilon, panel = float(re.search(r"ε = ([\d.]+)", caption)[1]), re.search("“(.*)”", caption)[1]
+        here = summary[
+            (summary["panel"] == panel) & (summary["epsilon"].isna() | summary["epsilon"].eq(epsilon))
+        ]
+        written = {(int(n), num(mean)) for n, mean in here[["n", "mean"]].dropna().itertuples(index=False)}
+        sizes = [int(size.replace(",", "")) for size in head[1:10]]
+        for row in (row for row in rows if not row[0].startswith("δ")):
+            found = set(zip(sizes, row[1:10], strict=True))
+            assert found - written <= {(size, "refused") for size in sizes}
