@@ -126,9 +126,12 @@ def chart_of_rows(
     }
     own: list[Chart] = [{"name": "styles", "value": styles}]
     own += [{"name": "is_log", "expr": is_log or str(axes.y_log).lower()}]
-    x_axis: dict[str, Any] = {"title": axes.x_title or None, "format": ",.6~g", "labelOverlap": "greedy"}
-    if not isinstance(axes.width, str):
-        x_axis["titleLimit"] = axes.width - 40
+    x_axis: dict[str, Any] = {
+        "title": axes.x_title or None,
+        "format": ",.6~g",
+        "labelOverlap": "greedy",
+        "titleLimit": {"expr": "width"},
+    }
     if axes.x_ticks:
         x_axis["values"] = axes.x_ticks if isinstance(axes.x_ticks, Mapping) else list(axes.x_ticks)
     x_scale: dict[str, Any] = {"type": "log"} if axes.x_log else {"type": "linear", "zero": False}
@@ -201,7 +204,7 @@ def chart_of_rows(
             marks(None, "text", cross, only=beyond, text="×", fontSize=17, fontWeight="bold"),
             {**marks(None, "text", text, **beside), "transform": _NAMES},
         ],
-        "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width + 30"}, "offset": 10},
+        "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width"}, "offset": 10},
         "width": axes.width,
         "height": axes.height,
         "autosize": {"type": "fit-x", "contains": "padding"},

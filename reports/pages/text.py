@@ -101,7 +101,7 @@ def markdown_text(text: object) -> str:
     return re.sub(r"([|*\[\]`\\])", r"\\\1", safe)
 
 
-_PHONE, _SMALLEST = 356, 8.1  # pixels: of a figure on a phone, and of text that can be read
+_PHONE, _SMALLEST = 340, 8.1  # pixels: of a figure on a phone, and of text that can be read
 
 
 def _least_width(svg: str) -> float:
