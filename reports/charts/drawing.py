@@ -52,7 +52,7 @@ CONFIG: dict[str, Any] = {
         "fontSize": 13,
         "subtitleColor": palette.INK,
     },
-    "legend": {"labelColor": palette.INK, "unselectedOpacity": 0.6, "offset": 12},
+    "legend": {"labelFontSize": 12, "labelColor": palette.INK, "unselectedOpacity": 0.6, "offset": 12},
     "text": {"fontSize": 12, "color": palette.INK},
     "header": {"labelColor": palette.INK, "title": None, "labelAnchor": "start"},
 }

@@ -21,7 +21,11 @@ Format = Literal["pdf", "svg", "png"]
 FORMATS: tuple[str, ...] = get_args(Format)
 POINTS_PER_INCH, PNG_PIXELS_PER_INCH = 72, 300
 _ASPECT = 0.55  # height over width of the plot
-_SMALL = {"labelFontSize": 8, "titleFontSize": 9}
+_SMALL: dict[str, Any] = {
+    "axis": {"labelFontSize": 8, "titleFontSize": 9},
+    "legend": {"labelFontSize": 8},
+    "text": {"fontSize": 9},
+}
 _COLUMNS = [
     "line",
     "estimator",
@@ -82,7 +86,9 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
     width = choice.width * POINTS_PER_INCH
     spec = specification(chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2))
-    small = {**spec["config"], "axis": {**spec["config"]["axis"], **_SMALL}}
+    small = {**spec["config"]}
+    for part in ("axis", "legend", "text"):
+        small[part] = {**small[part], **_SMALL[part]}
     return _in_format({**spec, "config": small}, choice.format), data.encode()
 
 

@@ -157,7 +157,6 @@ def chart_of_rows(
         "orient": "bottom",
         "symbolLimit": 0,
         "symbolStrokeWidth": 1.6,
-        "labelFontSize": 12,
     }
     named |= {
         "labelLimit": {"expr": f"width > {_WIDE} ? width / 2 - 30 : width - 20"},

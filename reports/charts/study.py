@@ -92,7 +92,7 @@ def draw_study(view: View, summary: pd.DataFrame) -> Pictures:
     where, x = view.headline, view.headline_size
     if where is None or x is None:
         return Pictures()
-    chart, source = StudyChart.build(view, summary), view.page.dataset.source_of(where.panel)
+    chart, source = StudyChart.build(view, summary), view.page.source_of(where.panel)
     lines = [series.brief for series in first_lines(view, where, x)]
     alt = _alt(view, where, view.series(where), x)
     return Pictures(
@@ -226,7 +226,7 @@ class StudyChart:
         ]  # fmt: skip
         places = {name: self.values(name) for name in self.axes}
         linear = [name for name, (_, scale) in metrics.items() if scale == "linear"]
-        unreal = [name for name in self.panels if page.dataset.source_of(name) == "stand-in"]
+        unreal = [name for name in self.panels if page.source_of(name) == "stand-in"]
         # fmt: off
         params += [{"name": "places", "value": places}, {"name": "linear", "value": linear},
                    {"name": "labels", "value": words["metric"]}, {"name": "unreal", "value": unreal}]
@@ -383,7 +383,7 @@ def certified_picture(view: View) -> Picture | None:
     proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in shown)
     description = f"Certified ε where {setting(where.epsilon)} was asked: {proved}."
     chart = _certified_chart(rows, where.epsilon)
-    drawn = draw_chart(chart, "certified", description, view.page.dataset.source_of(where.panel))
+    drawn = draw_chart(chart, "certified", description, view.page.source_of(where.panel))
     svg = drawn.svg.decode()
     for name, whole in cut.items():  # a name that was cut stands in full where the pointer rests on it
         svg = svg.replace(f">{name}<", f"><title>{whole}</title>{name}<")

@@ -45,7 +45,7 @@ def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> Section 
     text = " ".join(_selected_words(*panel) for panel in panels)
     alt = f"Which features of which boids are selected at {view.page.axis.symbol} = {setting(x)}. {text}"
     figure = _selection_figure(flock, panels)
-    shown = draw_chart(figure, "selected", alt, view.page.dataset.data_source)
+    shown = draw_chart(figure, "selected", alt, view.page.data_source)
     return Section("Which boids and features are selected", text, shown)
 
 
@@ -65,7 +65,7 @@ def _film(view: View, film: Sequence[Mapping[str, Any]]) -> Section | None:
     if not film:
         return None
     text = render_sentence("film")
-    shown = draw_chart(_film_figure(film), "film", text, view.page.dataset.data_source)
+    shown = draw_chart(_film_figure(film), "film", text, view.page.data_source)
     return Section("What the flock looks like", text, shown)
 
 

@@ -52,7 +52,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Section | Non
         for series in view.series(at):
             if series.role == ("nonprivate" if without else "private"):
                 rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
-    source = view.page.dataset.source_of(where.panel)
+    source = view.page.source_of(where.panel)
     text = render_sentence("printed_table", source=source, panel=where.panel)
     if counts:
         rate = min(counts) / sum(counts)
@@ -102,7 +102,7 @@ def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Section | None:
     curves.sort(key=lambda curve: -curve[3])
     best = "; ".join(f"{series.label} {area:.2f}" for series, _, _, area in curves)
     text = f"At {view.page.axis.symbol} = {setting(x)}, means over repetitions. Area under the curve: {best}."
-    shown = _roc_figure(curves, f"ROC curves. {text}", view.page.dataset.data_source)
+    shown = _roc_figure(curves, f"ROC curves. {text}", view.page.data_source)
     return Section("ROC curves", text, shown)
 
 

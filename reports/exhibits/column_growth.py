@@ -42,7 +42,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         if len(line.points) == len(columns)
     )
     text = render_sentence("column_growth", n=at[1], epsilon=at[0])
-    shown = _figure(lines, columns, text, view.page.dataset.data_source)
+    shown = _figure(lines, columns, text, view.page.data_source)
     heading = "How fast does the error grow with the number of columns?"
     names = ("Estimator", *(f"d = {d}" for d in columns), "slope")
     return (Section(heading, text, shown, Table(names, table, heading)),)

@@ -50,7 +50,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         f"At n = {n:,} and ε = {setting(epsilon)}; bars are two standard errors; hollow: without the noise."
     )
     alt = f"Coverage of 95 % intervals. {note}"
-    figure = draw_chart(_figure(shown), "interval-coverage", alt, view.page.dataset.data_source)
+    figure = draw_chart(_figure(shown), "interval-coverage", alt, view.page.data_source)
     by_estimator = [
         _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)
     ]

@@ -54,9 +54,7 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
         "genome_map", symbol=view.page.axis.symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
     )
     figure = _map_figure(genome, truth, panels)
-    shown = draw_chart(
-        figure, "genome", f"Differences along the genome. {text}", view.page.dataset.data_source
-    )
+    shown = draw_chart(figure, "genome", f"Differences along the genome. {text}", view.page.data_source)
     return Section("Where on the genome", text, shown)
 
 

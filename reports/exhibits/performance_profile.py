@@ -75,4 +75,4 @@ def _figure(view: View, ratios: pd.DataFrame, words: str, text: str) -> Picture:
     ticks = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, _LARGEST]
     axes = Axes(f"τ: {words} over the best's", "share of settings within τ", ticks, y_log=False, steps=True)
     name = f"performance-profile-{words.replace(' ', '-')}"
-    return line_picture(lines, axes, name, text, view.page.dataset.data_source)
+    return line_picture(lines, axes, name, text, view.page.data_source)

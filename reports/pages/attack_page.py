@@ -160,7 +160,7 @@ def draw_attacks(view: View, attacks: AttackView, summary: pd.DataFrame) -> Pict
     head, where = attacks.head, view.headline
     if head is None or where is None:
         return Pictures()
-    source, text = view.page.dataset.source_of(head.name), _auc_text(attacks, head)
+    source, text = view.page.source_of(head.name), _auc_text(attacks, head)
     chart = StudyChart.build(view, summary)
     lines = [
         *(series.brief for series in view.series(where)),
@@ -200,7 +200,7 @@ def _roc(view: AttackView, panel: AttackPanel) -> Picture:
     lines += [diagonal, *_ceilings(view.facts.roc_ceilings, panel)]
     text = f"ROC curves on log axes, {panel.title}. True positive rates: {'; '.join(reached)}."
     key = slug(f"roc-{panel.name}-{panel.n}")
-    source = view.page.dataset.source_of(panel.name)
+    source = view.page.source_of(panel.name)
     return draw_chart(line_chart(lines, axes), key, text, source, title=panel.title)
 
 

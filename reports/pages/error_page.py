@@ -32,7 +32,7 @@ class LayoutContent:
 
 def numbers_section(headline: PageHeadline, page: StudyPage, *more: str) -> Section:
     """Return the other key numbers, folded; where data are a stand-in a banner says so already."""
-    data = "" if page.dataset.data_source == "stand-in" or page.warning else headline.data
+    data = "" if page.data_source == "stand-in" or page.warning else headline.data
     bullets = [fact for fact in (headline.verdict, data, headline.noise, *headline.limits, *more) if fact]
     tiles = [(tile.caption, tile.value) for tile in headline.tiles]
     table = Table(("What", "Number"), tiles, "Key numbers") if tiles else None

@@ -68,7 +68,7 @@ class Card:
 
     @classmethod
     def of(cls, page: StudyPage, headline: PageHeadline, figure: Picture | None, view: View) -> Card:
-        source = page.dataset.source_of(str(page.headline["panel"]))
+        source = page.source_of(str(page.headline["panel"]))
         measures_errors = page.layout == "error_page" and source == "real"
         is_compared = measures_errors and not page.warning
         return cls(
@@ -83,7 +83,7 @@ class Card:
             profile=page.manifest.get("profile", ""),
             warning=page.warning,
             kind=page.kind.replace("_", " "),
-            datasets=[card.dataset.name for card in page.data_cards] or [page.dataset.dataset],
+            datasets=[card.dataset.name for card in page.data_cards],
             costs=relative_errors(view) if is_compared else (),
             is_compared=is_compared,
             estimators=[info.title for info in page.estimators],

@@ -61,14 +61,14 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
         if picture.png is not None:
             files[f"figures/{picture.name}.png"] = picture.png
     live = pictures.live
-    stand_in = page.dataset.data_source == "stand-in"
+    stand_in = page.data_source == "stand-in"
     html, markdown = render_page(
         page.title if "what privacy costs" in page.title else f"{page.title}: what privacy costs",
         headline.sentence,
         sections,
         heading=page.title,
         links_on_top=[("All studies", "../index.html")],
-        banner=banner(page.dataset.data_source) or page.warning or few_repetitions(view),
+        banner=banner(page.data_source) or page.warning or few_repetitions(view),
         why=headline.data if stand_in or page.warning else "",
         sentence=headline.sentence,
         number=headline.number,
@@ -148,36 +148,15 @@ _AUDITED = (
 
 
 def _origin(view: View) -> Section:
-    page, data = view.page, view.page.dataset
+    page = view.page
     steps = [(name, "; ".join(filter(None, known))) for name, known in lineage(view)]
     table = Table(("Step", "What is known of it"), steps, "From the data to this page", 2, stacked=True)
     cards = [(f"Data card: {card.dataset.title}", card.file) for card in page.data_cards]
-    if data.data_source == "simulated":
-        found = [
-            ("Simulated", f"{data.title} ({data.dataset}), anew in every repetition, from the seed below")
-        ]
-    else:
-        real = "a stand-in, not the real data" if data.data_source == "stand-in" else "real data"
-        mended = "; ".join(f"{repaired([each])}: {each['reason']}" for each in data.repairs) or "nothing"
-        found = [
-            ("Data set", f"{data.title} ({data.dataset}), {real}"),
-            ("Rows", f"{data.rows_read:,} read, {data.n_rows:,} used"),
-            ("Left out or changed", mended),
-            ("A row is", data.privacy_unit),
-            ("Read from", data.origin),
-            ("Official address", data.source_url),
-            ("SHA-256", data.source_sha256),
-            *(
-                ("Had another content", f"in runs until {when(at)}: SHA-256 {digest}")
-                for digest, at in data.earlier
-            ),
-            ("License", data.license),
-            ("Citation", data.citation),
-            ("Why not the real data", "; ".join(data.reasons)),
-        ]
-    return Section(
-        "Where did this come from?", table=table, links=cards, parts=[facts("The data", found)], id="from"
-    )
+    earlier = [
+        f"In runs until {when(one['finished'])} the file had another content: SHA-256 {one['source_sha256']}."
+        for one in page.manifest.get("earlier_contents", [])
+    ]
+    return Section("Where did this come from?", table=table, bullets=earlier, links=cards, id="from")
 
 
 def _failures(results: pd.DataFrame, view: View) -> Section:
@@ -257,7 +236,7 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         checks = f"{count_of(len(card.checks), 'check')} passed" if card.checks else ""
         steps.append(("Table", [rows, mended, checks]))
     if not page.data_cards:
-        steps.append(("Simulated rows", [page.dataset.title, "anew in every repetition"]))
+        steps.append(("Simulated rows", [page.simulated, "anew in every repetition"]))
     panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]
     if panels:
         steps.append(("Designs", panels[:4]))
@@ -286,8 +265,8 @@ def guarantees(page: StudyPage) -> list[dict[str, Any]]:
         if entry.private:
             promise = entry.privacy_model, entry.unit_of_privacy, entry.neighboring_relation
             grouped.setdefault(promise, []).append(entry.title)
-    data = page.dataset
-    of_row = f" ({data.privacy_unit})" if data.data_source != "simulated" and data.privacy_unit else ""
+    rows = dict.fromkeys(card.dataset.privacy_unit for card in page.data_cards)
+    of_row = f" ({'; '.join(rows)})" if rows else ""
     return [
         {
             "estimators": names,

@@ -103,7 +103,7 @@ def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
         cost=cost,
         model=best[0].info.privacy_model if best else "",
         is_share=view.page.metric in SHARES,
-        is_stand_in=view.page.dataset.source_of(where.panel) == "stand-in",
+        is_stand_in=view.page.source_of(where.panel) == "stand-in",
         units=view.page.population[1],
         n_coefficients=0 if "own_table" in view.page.exhibits else view.page.n_coefficients,
         nothing=_NOTHING,
@@ -118,7 +118,7 @@ def _with_error(point: Point | PopulationError) -> str:
 
 def _details(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     start = f"At {condition(view, where)} and {view.page.axis.symbol} = {setting(x)}"
-    if view.page.dataset.source_of(where.panel) == "stand-in":
+    if view.page.source_of(where.panel) == "stand-in":
         start = f"On a stand-in, not the real data: {start[0].lower()}{start[1:]}"
     error = _with_error(ranking.best[1]) if ranking.best else ""
     chance, population = _chance_of_most(view, x), view.page.population
@@ -202,11 +202,22 @@ def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
 
 
 def data_sentence(page: StudyPage) -> str:
-    text, simulated = render_sentence("about_data", data=page.dataset), page.dataset.simulated_too
-    if not simulated:
+    """Say whether the data are real, how many rows they have, and what was left out or changed."""
+    cards = page.data_cards
+    text = render_sentence(
+        "about_data",
+        data_source=page.data_source,
+        title=words(dict.fromkeys(card.dataset.title for card in cards)),
+        n_rows=sum(card.read["n_rows"] for card in cards),
+        repairs=[each for card in cards for each in card.repairs],
+        reasons=list(dict.fromkeys(each for card in cards for each in card.read["reasons"])),
+        simulated=page.simulated,
+    )
+    if not page.simulated or not cards:
         return text
     others = text[:1].lower() + text[1:]
-    return f"Some panels have simulated data, anew in every repetition: {simulated}. In the others, {others}"
+    some = f"Some panels have simulated data, anew in every repetition: {page.simulated}."
+    return f"{some} In the others, {others}"
 
 
 def guides_of(page: StudyPage, where: Setting) -> tuple[Guide, ...]:

@@ -340,11 +340,13 @@ def test_a_strangers_page_runs_no_script_on_the_server(served, files):
 
 
 def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(served, results, page):
-    dataset = replace(page.dataset, title=PLANTED, origin=PLANTED)
+    card = page.data_cards[0]
+    read = {**card.read, "origin": PLANTED, "reasons": [PLANTED]}
+    cards = (replace(card, dataset=replace(card.dataset, title=PLANTED), read=read),)
     estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
     labels = {name: f"{words} {PLANTED}" for name, words in page.panels_and_forms.items()}
     planted = replace(
-        page, title=f"T {PLANTED}", dataset=dataset, estimators=estimators, panels_and_forms=labels
+        page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators, panels_and_forms=labels
     )
     html = render_study(results, planted)["report.html"]
     for guarded in (True, False):

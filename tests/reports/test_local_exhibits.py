@@ -7,9 +7,7 @@ import pandas as pd
 from reports.exhibits import column_growth
 
 INFO = SimpleNamespace(title="Local noisy moments", order=70)
-VIEW = SimpleNamespace(
-    page=SimpleNamespace(estimator=lambda name: INFO, dataset=SimpleNamespace(data_source="simulated"))
-)
+VIEW = SimpleNamespace(page=SimpleNamespace(estimator=lambda name: INFO, data_source="simulated"))
 
 
 def row(d, mean, metric="sup_error", **more):

@@ -22,6 +22,7 @@ from reports.pages.index import Card, render_index
 from reports.pages.study import guarantees, render_study
 from reports.table import Section, certified_table, error_table
 from reports.writing import num
+from tests.reports.synthetic import with_source
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -133,7 +134,9 @@ def test_standin_banner_is_everywhere(standin_files, files):
 def test_a_file_that_changed_is_shown_with_the_contents_that_earlier_runs_read(standin_files, files):
     for name in ("report.html", "report.md"):
         text = " ".join(re.sub("<[^>]*>|`", "", standin_files[name].decode()).split())
-        assert re.search(f"in runs until 21 November 2026, 08:04 UTC: SHA-256 {'cd' * 32}", text)
+        assert re.search(
+            f"In runs until 21 November 2026, 08:04 UTC the file had .*: SHA-256 {'cd' * 32}", text
+        )
         assert "another content" not in files[name].decode()
 
 
@@ -269,10 +272,7 @@ def test_the_answer_to_a_page_whose_question_is_no_error_stands_on_top(results, 
 
 
 def test_a_headline_of_simulated_rows_is_no_error_on_real_data(results, page):
-    of_panels = tuple(
-        (panel, "simulated" if panel == page.headline["panel"] else "real") for panel in ("public", "paper")
-    )
-    mixed = replace(page, dataset=replace(page.dataset, of_panels=of_panels))
+    mixed = with_source(page, "real", public="simulated", paper="real")
     card = Card.from_json(render_study(results, mixed)["card.json"])
     assert (card.data_source, card.is_compared, card.costs) == ("simulated", False, [])
     assert Card.from_json(render_study(results, page)["card.json"]).is_compared

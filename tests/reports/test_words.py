@@ -20,7 +20,7 @@ from reports.pages.text import manifest_rows
 from reports.table import error_table, failure_table
 from reports.words.headline import NoiseComparison, build_headline, guide_at, noise_sentence
 from reports.writing import macros, repaired
-from tests.reports.synthetic import SIZES
+from tests.reports.synthetic import SIZES, with_source
 
 
 @pytest.fixture(scope="module")
@@ -316,8 +316,8 @@ def test_the_best_private_estimate_keeps_the_strongest_promise(results, page):
 def test_the_headline_names_a_stand_in_of_its_panel_and_no_simulation(results, page):
     panel, summary = page.headline["panel"], summarize(results)
     for source, named in (("stand-in", True), ("simulated", False), ("real", False)):
-        about = replace(page.dataset, data_source="stand-in", of_panels=((panel, source),))
-        sentence = build_headline(View.build(summary, replace(page, dataset=about))).details
+        mixed = with_source(page, "stand-in", **{panel: source})
+        sentence = build_headline(View.build(summary, mixed)).details
         assert sentence.startswith("On a stand-in, not the real data: at ε") is named
 
 
