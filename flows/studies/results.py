@@ -15,7 +15,7 @@ from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
 from flows.studies.scorecard import write_scorecard
 from reports.analysis.results import compare_results
-from reports.charts.picture import NO_SPACE, can_draw
+from reports.charts.drawing import NO_SPACE, can_draw
 from reports.page import StudyPage
 from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST, report_at

@@ -94,7 +94,8 @@ class Series:
     @property
     def brief(self) -> str:
         """Name for a line's end: "AdaSSP, printed"."""
-        return comma(self.name, BRIEF_WORDS.get(self.calibration))
+        bare = "not private" if self.role == "unprotected" else None
+        return comma(self.name, BRIEF_WORDS.get(self.calibration), bare)
 
     @property
     def full(self) -> str:

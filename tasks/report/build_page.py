@@ -18,7 +18,6 @@ from reports.page import (
     Finding,
     Guide,
     PrintedRow,
-    Provenance,
     StudyPage,
 )
 from reports.writing import num, with_form
@@ -47,6 +46,8 @@ def build_page(
         DataCard(spec.about(one["name"]), one, one["data_source"] != "stand-in" and not spec.analyst_table)
         for one in manifest["data"]
     )
+    known = {card.dataset.name: str(card.read["data_source"]) for card in cards}
+    sources = {panel.name: known.get(panel.problem.source, "simulated") for panel in spec.panels}
     settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
     for item in estimators:
         if item.params:
@@ -55,7 +56,6 @@ def build_page(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        dataset=_provenance(spec, manifest, cards),
         estimators=tuple(map(dpalgos.get_estimator, settings)),
         settings={name: tuple(lines) for name, lines in settings.items()},
         sparse=frozenset(item.name for item in estimators if "sparsity" in item.params),
@@ -95,6 +95,8 @@ def build_page(
         warning=manifest.get("warning", ""),
         measured=traits.measured,
         data_cards=cards,
+        simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
+        panel_sources=sources,
         risk=_risk(_as_ran(spec, results)),
         kind=spec.task,
         about=head.about,
@@ -143,41 +145,6 @@ def _settings(item: EstimatorSpec) -> str:
     """Return a form's public keywords: "residual-clipped: covariate_bound = 3.0, residual_bound = 1.0"."""
     keywords = ", ".join(f"{key} = {value}" for key, value in item.params.items())
     return f"{item.form}: {keywords}" if item.form else keywords
-
-
-def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataCard]) -> Provenance:
-    """Return where the rows come from; what differs among several datasets is listed, each once."""
-    problems = {panel.name: panel.problem for panel in spec.panels}
-    if not cards:
-        models = ", ".join(dict.fromkeys(problem.source for problem in problems.values()))
-        return Provenance(dataset=models, title=spec.data, data_source="simulated")
-    sources = {card.dataset.name: str(card.read["data_source"]) for card in cards}
-    simulated = any(problem.source not in sources for problem in problems.values())
-
-    def listed(field: str, between: str) -> str:
-        every = (getattr(card.dataset, field, None) or card.read.get(field) for card in cards)
-        return between.join(dict.fromkeys(filter(None, every)))
-
-    return Provenance(
-        dataset=listed("name", ", "),
-        title=listed("title", " — and "),
-        data_source="stand-in" if "stand-in" in sources.values() else "real",
-        n_rows=sum(card.read["n_rows"] for card in cards),
-        rows_read=sum(card.read["rows_read"] for card in cards),
-        repairs=tuple(each for card in cards for each in card.repairs),
-        source_url=listed("source_url", " "),
-        source_sha256=listed("source_sha256", " "),
-        license=listed("license", "; "),
-        citation=listed("citation", " "),
-        origin=listed("origin", ", "),
-        privacy_unit=listed("privacy_unit", "; "),
-        reasons=tuple(dict.fromkeys(reason for one in manifest["data"] for reason in one["reasons"])),
-        simulated_too=spec.data if simulated else "",
-        earlier=tuple(
-            (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
-        ),
-        of_panels=tuple((name, sources.get(each.source, "simulated")) for name, each in problems.items()),
-    )
 
 
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:

@@ -127,8 +127,8 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     manifest = manifest_of(spec, table, results)
     page = build_page(spec, rows, manifest)
     assert page.warning.startswith("NOT FOR PUBLICATION")
-    assert page.dataset.privacy_unit == "one row, a person"
-    assert page.dataset.source_sha256 == table.source_sha256
+    assert page.data_cards[0].dataset.privacy_unit == "one row, a person"
+    assert page.data_cards[0].read["source_sha256"] == table.source_sha256
     assert (
         "coefficients, the intercept left out) from the answer without privacy on all rows" in page.measured
     )

@@ -73,9 +73,10 @@ def test_its_error_is_what_repetitions_show():
 def test_the_table_has_every_answer_but_zero(results, page):
     view = View.build(summarize(results), page)
     (shown,) = slope_table(view)
-    assert {row[0] for row in shown.rows} <= {s.label for s in view.series(view.headline) if s.role != "zero"}
-    assert shown.rows
-    assert all(row[2] == "" for row in shown.rows if row[0] == "Ordinary least squares")
+    rows = shown.table.rows
+    assert {row[0] for row in rows} <= {s.label for s in view.series(view.headline) if s.role != "zero"}
+    assert rows
+    assert all(row[2] == "" for row in rows if row[0] == "Ordinary least squares")
 
 
 POPULATION = 40_000
