@@ -154,20 +154,6 @@ def test_a_codebook_with_other_separators_is_refused_with_all_its_lines(tmp_path
         assert words in said
 
 
-def test_a_corrected_codebook_wins_over_what_was_written_before(tmp_path):
-    first = "name,lower,upper,levels\nage,0,99,\nsex,,,male;woman\ncost,,,low;high\n"
-    file = with_codebook(tmp_path, first)
-    edited(file, 'privacy_unit = "one row, a person"', 'privacy_unit = "one row, a guest"')
-    second = "name,lower,upper,levels\nage,,120,\nsex,,,female;male\ncost,0,5000,\n"
-    spec = find_study(str(with_codebook(tmp_path, second, force=True)))
-    age, sex, cost = spec.analyst_table.columns
-    assert (age.lower, age.upper, sex.categories, cost.lower, cost.upper) == (
-        *(0, 120, ("female", "male")),
-        *(0, 5000),
-    )
-    assert spec.analyst_table.privacy_unit == "one row, a guest"
-
-
 def test_a_question_mark_may_stand_for_a_missing_cell(tmp_path, home, command_line):
     table = people()
     table.loc[:9, "sex"] = "?"
