@@ -20,8 +20,7 @@ from data.store.folders import PROJECT_ROOT
 from data.tables.declared import declared_to_parquet
 from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
-from tasks.advice.forecasts import advise
-from tasks.advice.made_up_tables import LEVEL
+from tasks.advice.forecasts import LEVEL, advise
 from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import measure_of
