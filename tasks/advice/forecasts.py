@@ -130,8 +130,8 @@ def advise(
 
 
 def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
-    """Return a panel's problem; raise SpecError unless its rows are part of a table."""
-    if not (isinstance(panel.problem, RegisteredTable) and panel.problem.traits.population[0]):
+    """Return a panel's problem, which must be one on rows of a table."""
+    if not isinstance(panel.problem, RegisteredTable) or not panel.problem.traits.population[0]:
         raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
     return panel.problem
 
@@ -144,9 +144,10 @@ def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
     SpecError
         If the study is not of a table, or no made-up table has an answer.
     """
-    one_blas_thread()
     problem = on_a_table(spec, panel)
-    refusal, n_units = "no table", problem.n_units[0]  # empty once one has an answer
+    n_units = problem.traits.population[0]
+    one_blas_thread()
+    refusal = "no table"  # empty once one has an answer
     for number in range(min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_units))):
         try:
             prepared = problem.made_up(n_units, spec.guesses, np.random.default_rng([_SEED, number]))

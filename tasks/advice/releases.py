@@ -77,11 +77,10 @@ def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
         covariates = tuple(name for each in asked.columns for name in spec.analyst_table.ingested(each))
         of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
         panel = panel.model_copy(update={"problem": panel.problem.model_copy(update=of_release)})
-    problem = on_a_table(spec, panel)
-    if problem.has_intercept:
-        params = {**structure_of(asked.estimator, problem.offset_bounds), **params}
-        first = int(problem.offset_bounds is not None)
-    names = problem.covariates[first:]
+    if (traits := panel.problem.traits).has_intercept:
+        params = {**structure_of(asked.estimator, traits.offset_bounds), **params}
+        first = int(traits.offset_bounds is not None)
+    names = on_a_table(spec, panel).covariates[first:]
     last = first + len(names) if names else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
