@@ -26,9 +26,9 @@ from data.errors import StoreError
 from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
 from flows.progress import say
+from tasks.watch import watched
 
 HOST = "127.0.0.1"
-LOST_AFTER = 60.0  # seconds without an answer, after which a command ends
 START_TIMEOUT = 300.0
 HEARTBEAT = 30  # seconds; Prefect's least
 KEEP_DAYS = "DPCOST_KEEP_DAYS"  # for how long Prefect keeps its history
@@ -218,33 +218,6 @@ def _in_thread(home: Path, listening: socket.socket, compose: Callable[[Any], An
 def _log_file(home: Path) -> Path:
     (home / "prefect").mkdir(parents=True, exist_ok=True)
     return home / "prefect" / "server.log"
-
-
-@contextmanager
-def watched(
-    what: str,
-    lives: Callable[[], bool],
-    when_lost: Callable[[str], object],
-    after: float = LOST_AFTER,
-    every: float = 5.0,
-) -> Iterator[None]:
-    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds."""
-    over = threading.Event()
-
-    def watch() -> None:
-        last = time.monotonic()
-        while not over.wait(every):
-            if lives():
-                last = time.monotonic()
-            elif time.monotonic() - last > after and not over.is_set():
-                when_lost(f"{what} has not answered for {after:.0f} s")
-                return
-
-    threading.Thread(target=watch, name=f"watch of {what}", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
 
 
 def leave(sentence: str) -> NoReturn:

@@ -138,7 +138,7 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     from reports.pages.compare import ComparedRun, render_comparison
 
     compared: list[ComparedRun] = []
-    names = _distinct_names(runs)
+    names = _shortest_ends(runs)
     for run, name in zip(runs, names, strict=True):
         folder = report_of(run)
         try:
@@ -154,7 +154,7 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     return render_comparison(compared)
 
 
-def _distinct_names(runs: Sequence[Path]) -> list[str]:
+def _shortest_ends(runs: Sequence[Path]) -> list[str]:
     """Return the shortest ends of paths that tell the runs apart."""
     parts = [report_of(run).resolve().parts for run in runs]
     for length in range(1, max(map(len, parts)) + 1):

@@ -17,8 +17,6 @@ from tasks.scorecard.claims import load_scorecard
 from tasks.scorecard.judging import read_evidence, scorecard_page
 from tasks.study.spec import SCORECARD, StudySpec
 
-COMMAND = f"dpcost run {SCORECARD}"
-
 
 def with_evidence(studies: Sequence[str]) -> list[str]:
     """Return studies with those that the scorecard judges in its place."""
@@ -71,5 +69,6 @@ def _evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, Path], dict[s
             tables[name] = table
     of_first = next(iter(evidence.values()), {"profile": "", "seed": RunOptions().seed})
     same = {key: of_first[key] for key in ("profile", "seed")}
-    context = {"study": SCORECARD, **same, "command": COMMAND, "started": now(), "evidence": evidence}
+    command = f"dpcost run {SCORECARD}"
+    context = {"study": SCORECARD, **same, "command": command, "started": now(), "evidence": evidence}
     return specs, tables, context

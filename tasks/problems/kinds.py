@@ -18,8 +18,6 @@ from data.errors import DataError
 from dpalgos.plugins import PluginError, load_plugins, outside_plugins, report_broken_plugin
 from tasks.problems.problem import Kind, Measure, RowSource
 
-_FOLDER = "tasks.problems.sources"
-
 
 @cache
 def kinds() -> Mapping[str, Kind]:
@@ -27,14 +25,13 @@ def kinds() -> Mapping[str, Kind]:
     for file, module in outside.items():
         if hasattr(module, "DATASET"):
             _add_dataset(file, module)
-    ours = load_plugins(_FOLDER).modules.items()
+    ours = load_plugins("tasks.problems.sources").modules.items()
+    files = {f"tasks/problems/sources/{name}.py": module for name, module in ours}
     found: dict[str, Kind] = {}
-    for file, module in [(f"{_FOLDER.replace('.', '/')}/{name}.py", module) for name, module in ours] + [
-        *outside.items()
-    ]:
+    for file, module in (files | outside).items():
         try:
             found |= _checked(getattr(module, "KINDS", {}), found)
-        except PluginError as error:
+        except Exception as error:
             report_broken_plugin(file, error)
     return found
 
