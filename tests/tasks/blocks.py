@@ -38,7 +38,7 @@ def made_problem(kind, **settings):
 
 
 def made_answer(estimate):
-    return dpalgos.api.Result(
+    return dpalgos.Result(
         estimate=np.asarray(estimate), certified_epsilon=1.0, delta=1e-5, events=(), diagnostics={}
     )
 

@@ -27,7 +27,7 @@ def measured_of(target, answer):
 
 def answer(estimate, half, naive):
     estimate, half = np.array(estimate), np.array(half)
-    return dpalgos.api.Result(
+    return dpalgos.Result(
         estimate=estimate,
         certified_epsilon=1.0,
         delta=1e-5,
