@@ -16,11 +16,12 @@ import scipy
 
 from dpalgos.accounting.composition import Spending, spending
 from dpalgos.accounting.events import Event, Relation
-from dpalgos.api import Result, build_params, check_users, result_of, run_estimator
+from dpalgos.api import build_params, check_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
 from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 

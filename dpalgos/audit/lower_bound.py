@@ -150,10 +150,7 @@ class AuditResult(AuditVerdict):
 def audit_estimator(
     name: str,
     *,
-    epsilon: float,
-    delta: float,
     rng: np.random.Generator,
-    calibration: str = "tight",
     n_trials: int = 100_000,
     n_features: int = 3,
     hardened: bool = False,
@@ -163,7 +160,8 @@ def audit_estimator(
     """Audit a private estimator of the catalog by ``n_trials`` runs on each of two neighbors.
 
     To choose them takes about as many again; ``progress`` is called with the number of runs begun so far.
-    ``keywords`` are public bounds and settings; what is not given is taken from the catalog's example.
+    ``keywords`` are ε, δ, the calibration, public bounds and settings; bounds and settings that are not given
+    are those of the catalog's example.
     ``hardened``: the noise of releases about real people, run by run.
     """
     estimator = get_estimator(name)
@@ -171,7 +169,7 @@ def audit_estimator(
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
     # Arrays of an example have its own number of columns; a trial's sample brings public rows.
     example = {k: v for k, v in estimator.example.items() if np.shape(v)[-1:] in ((), (n_features,))}
-    given = {**example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
+    given = {"calibration": "tight", **example, **keywords}
     n_begun = 0
 
     def noise(rng: np.random.Generator, n_replicates: int) -> Noise:

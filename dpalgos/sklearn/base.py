@@ -10,12 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.api import Result, estimate
+from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, promise
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
+from dpalgos.result import Result
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
 from dpalgos.sklearn.units import Units, units_of_bounds

@@ -21,11 +21,11 @@ from data.tables.reading import PartitionedTable, Source, StreamedTable
 from dpalgos import Sample
 from dpalgos.accounting.events import Event
 from dpalgos.accounting.risk import risk_of_events
-from dpalgos.api import Result
 from dpalgos.goodness import binned, in_units
 from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
 from dpalgos.intervals.half_widths import why_none
 from dpalgos.params import Params
+from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows, StreamRefused
 from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray

@@ -48,7 +48,7 @@ def metrics_of(problem, measured):
 
 
 def made_answer(estimate):
-    return dpalgos.api.Result(
+    return dpalgos.Result(
         estimate=np.asarray(estimate), certified_epsilon=1.0, delta=1e-5, events=(), diagnostics={}
     )
 

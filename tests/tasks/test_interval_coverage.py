@@ -30,7 +30,7 @@ def measured(target, answer):
 
 def answer(estimate, half, naive):
     estimate, half = np.array(estimate), np.array(half)
-    return dpalgos.api.Result(
+    return dpalgos.Result(
         estimate=estimate,
         certified_epsilon=1.0,
         delta=1e-5,

@@ -129,8 +129,14 @@ def test_who_asks_while_an_answer_is_drawn_waits_for_it(place, ledger, fits, ask
 
 def test_answers_about_other_data_do_not_wait(place, ledger, fits, ask):
     ledger.open_dataset("others", 1.0, 1e-5)
+    found = []
+    other = threading.Thread(
+        target=lambda: found.append(charged(place.ledger(), ask("b", "others"), COST, fits)), daemon=True
+    )
     with ledger.answering(ask(), COST, fits):
-        assert charged(place.ledger(), ask("b", "others"), COST, fits).answer is None
+        other.start()
+        other.join(20)
+        assert [charge.answer for charge in found] == [None]
 
 
 def test_an_answer_that_ends_in_an_error_stays_charged_and_lets_others_in(place, ledger, fits, ask):
