@@ -19,7 +19,6 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid", revalidat
 
 Text = Annotated[str, Field(min_length=1)]
 Checksum = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
-Digits = Annotated[str, Field(pattern=r"^[0-9a-f]*$")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,25 +77,20 @@ class Source:
     layout : str
         Name of the parser; of a companion, its part in the set.
     sha256 : str
-        All 64 digits, or ``""`` where only a part is known.
-    sha256_begins, sha256_ends : str
-        The known digits of a checksum known in part. Where nothing is known, `note` says why, and the
-        parser alone judges the file.
+        All 64 digits, or ``""`` where it is not known: then `note` says why, and the parser alone judges
+        the file.
     note : str
         What else is known of the file's origin.
     embedded : bool
         Whether the file ships with the package, as ``data/embedded/FILE`` or ``FILE.gz``.
     companions : tuple of Source
-        Files that belong to this one, each with its own address and checksum; the set is only ever
-        delivered whole.
+        Files that belong to this one, each with its own address and checksum.
     """
 
     file: Text
     url: Annotated[str, Field(pattern=r"^(https?://.+|package://.+)?$")]
     layout: Text
     sha256: Checksum = ""
-    sha256_begins: Digits = ""
-    sha256_ends: Digits = ""
     note: str = ""
     embedded: bool = False
     companions: tuple["Source", ...] = ()
@@ -110,32 +104,15 @@ class Source:
 
     @model_validator(mode="after")
     def _origin_is_stated(self) -> Self:
-        digits = len(self.sha256_begins + self.sha256_ends)
         if not self.note and not self.url:
             raise ValueError("a source without url needs a note on where its file comes from; add it")
-        if self.sha256 and digits:
-            raise ValueError("sha256 is given whole and in part; keep only the whole one")
-        if not self.sha256 and digits < 8 and not (digits == 0 and self.note):
-            raise ValueError("give sha256, or at least 8 digits as sha256_begins and sha256_ends")
+        if not self.sha256 and not self.note:
+            raise ValueError("a source without sha256 needs a note on what judges its file; add one of them")
         return self
 
     @property
     def files(self) -> tuple["Source", ...]:
         return (self, *self.companions)
-
-    @property
-    def checksum_is_unknown(self) -> bool:
-        return not (self.sha256 or self.sha256_begins or self.sha256_ends)
-
-    @property
-    def expected_checksum(self) -> str:
-        return self.sha256 or f"{self.sha256_begins}…{self.sha256_ends}"
-
-    def matches(self, sha256: str) -> bool:
-        """Whether a file's checksum agrees with all that is known of the right one."""
-        if self.sha256:
-            return sha256 == self.sha256
-        return sha256.startswith(self.sha256_begins) and sha256.endswith(self.sha256_ends)
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -198,8 +175,6 @@ class Dataset:
             raise ValueError(f"a dataset of kind {self.kind!r} needs columns")
         if self.kind == "frames" and (self.n_boids < 1 or not self.label):
             raise ValueError("frames need n_boids of at least 1 and a label; add both")
-        if not self.table_sha256 and any(file.sha256_begins or file.sha256_ends for file in files):
-            raise ValueError("a source whose sha256 is known only in part needs table_sha256 as well; add it")
         return self
 
     @property

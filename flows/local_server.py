@@ -102,13 +102,13 @@ def running_server(
     set_client(address, own_authentication(home), host.strip("[]"))
 
     def lives() -> bool:
-        return answers(address) and not full_disk(home / "prefect")
+        return answers(address) and not full_disk(home)
 
     with _in_thread(home, listening, compose):
         meanwhile()
         deadline = time.monotonic() + START_TIMEOUT
         while not answers(address):
-            if full_disk(home / "prefect") or time.monotonic() > deadline:
+            if full_disk(home) or time.monotonic() > deadline:
                 leave(f"the server was not ready within {START_TIMEOUT:.0f} s; see {_log_file(home)}")
             time.sleep(0.05)
         with watched(f"the Prefect server, or its database {_database(home)},", lives, leave):
@@ -166,7 +166,7 @@ def keep_days() -> int:
 
 
 def set_client(address: str, authentication: str, *own: str) -> None:
-    """Make this process, and those it starts, clients of a server; no proxy is asked for this machine."""
+    """Connect this process, and those it starts, to a Prefect server; none uses a proxy for this machine."""
     known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
@@ -251,8 +251,7 @@ def leave(sentence: str) -> NoReturn:
     """Say why, and end this process at once: finished blocks are stored."""
     from data.store.folders import home
 
-    full = next(filter(full_disk, (home() / "prefect", home())), None)
-    if full:
+    if full := full_disk(home()):
         sentence = f"the disk of {full} is full; free some space"
     again = "finished blocks are stored, run the same command again to go on"
     with suppress(OSError):
@@ -260,9 +259,11 @@ def leave(sentence: str) -> NoReturn:
     os._exit(2 if full else 1)
 
 
-def full_disk(folder: Path) -> bool:
-    """Return whether the disk of a folder is as good as full: neither Prefect nor its server says so."""
-    return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
+def full_disk(home: Path) -> Path | None:
+    """Return a folder of a home whose disk is as good as full: neither Prefect nor its server says so."""
+    folders = (home / "prefect", home / "cache", home)  # perhaps disks of their own
+    there = filter(Path.exists, folders)
+    return next((each for each in there if shutil.disk_usage(each).free < _AS_GOOD_AS_FULL), None)
 
 
 def answers(address: str) -> bool:

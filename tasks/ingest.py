@@ -6,13 +6,13 @@ from typing import Any
 from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
 
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cache import is_again
 from tasks.problems.analyst_table import AnalystTable
 from tasks.run import tables
 
-_RETRIES = 1  # of a fetch; the download itself has tried three times by then
+_RETRIES = 2  # of a fetch
 
 
 def _may_pass(task: Any, run: Any, state: Any) -> bool:

@@ -19,7 +19,8 @@ from data.store.folders import PROJECT_ROOT
 
 PLUGINS = (
     *("dpalgos/central", "dpalgos/comparators", "dpalgos/local", "dpalgos/nonprivate", "dpalgos/user_level"),
-    *("data/datasets", "data/simulations", "tasks/problems"),
+    *("data/datasets", "data/simulations"),
+    *("tasks/problems", "tasks/problems/sources", "tasks/problems/measures"),
 )
 TABLES = ("data",)
 NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/analysis")

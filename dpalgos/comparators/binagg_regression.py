@@ -19,11 +19,10 @@ width there, W = max_k Σ_j (w_kj / Δ_kj)², and shares of μ²:
 
 Sums of rows are released over Δ_kj. A replaced row leaves one box and enters another, or moves within one.
 
-What follows is heuristics, and affects accuracy only. Each column is halved twice at most: two halves hold
-three quarters of a uniform column's variance, and more boxes add noise, but a column that uses half of its
-bounds needs a second halving to be divided at all. The whole is halved; then a box is where its noisy count
-is above twice the rows at which the noise of a sum is an eighth of its largest size, and above four times the
-count's noise. Boxes whose ñ_k is below 2 or three times its noise are left out. The corrected matrix keeps
+What follows is heuristics, and affects accuracy only. The whole is halved; then a box is, ten times at most,
+where its noisy count is above twice the rows at which the noise of a sum is 1/16 of its largest size, and
+above four times the count's noise: a half without rows costs no box, so that wide bounds only take more
+halvings. Boxes whose ñ_k is below 2 or three times its noise are left out. The corrected matrix keeps
 eigenvalues of at least twice its noise, D √(d/K) for K boxes.
 
 Departures: the printed noise of s̃_k, Δ_kj/μ in every column j, is that of one column, and for adding or
@@ -52,9 +51,8 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _SHARES = {"boxes": 0.1, "rows in boxes": 0.3, "sums of rows": 0.3, "sums of responses": 0.3}
-_MOST_LEVELS = 10
-_PER_COLUMN = 2  # halvings: the first of a column that uses half of its bounds divides nothing
-_LEAST_SIZE = 8.0  # of the sum of the rows of a box, in standard deviations of its noise
+_LEVELS = 10
+_LEAST_SIZE = 16.0  # of the sum of the rows of a box, in standard deviations of its noise
 _SURE = 4.0  # standard deviations by which a count must exceed none
 
 
@@ -170,10 +168,7 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     budget = params.split_budget(_SHARES)
     d, multiplier = sample.n_features, budget.gaussian_multiplier("sums of rows")
     least = _LEAST_SIZE * np.sqrt(2 * d) * multiplier
-    # So many halvings leave boxes of `least` rows.
-    halvings = int(np.log2(max(float(sample.n_rows.min()) / least, 1))) + 2
-    n_levels = min(halvings, _PER_COLUMN * d, _MOST_LEVELS)
-    sums = sums_in_boxes(sample, params, n_levels)
+    sums = sums_in_boxes(sample, params, _LEVELS)
     boxes = grown_boxes(transcript, sums[:, 0], params.ends(d), 2 * least, budget)
     # Replicates are last; what is no leaf is not released.
     sums = sums * boxes.leaf[:, None]

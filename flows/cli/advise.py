@@ -73,6 +73,8 @@ def advise(
 
 
 def _introduction(spec: "StudySpec") -> Iterator[str]:
+    from tasks.advice.forecasts import on_a_table
+
     guesses = spec.guesses
     yield f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read"
     yield "what to expect of made-up tables that are as plausible as what is stated, with a range of most"
@@ -82,16 +84,14 @@ def _introduction(spec: "StudySpec") -> Iterator[str]:
     else:
         source = f" ({guesses.source})" * bool(guesses.source)
         yield f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}{source}"
-    declared = spec.head_panel.problem.declared_rows(guesses)  # type: ignore[attr-defined]
+    declared = on_a_table(spec, spec.head_panel).declared_rows(guesses)
     if left_open := declared.left_open():
         yield f"not stated, so that the range is wide: {', '.join(left_open)}"
-    if far := declared.far_units():
-        yield f"units near to what is guessed lower the errors; below bounds, say of {'; of '.join(far)}"
 
 
 def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: int) -> Iterator[str]:
     """Yield a table of forecasts: a line for each size and estimator, a column for each ε."""
-    symbol = spec.head_panel.problem.size_symbol
+    symbol = spec.head_panel.problem.traits.size_symbol
     yield f"\n{'':<{width}}{symbol:>8}" + "".join(f"{f'ε = {epsilon:g}':>26}" for epsilon in budgets)
     rows: dict[tuple[int, str], list[Forecast]] = {}
     for each in sorted(advice.forecasts, key=lambda each: each.n):
@@ -105,10 +105,8 @@ def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: in
 def _choices(
     spec: "StudySpec", best: "dict[float, Forecast]", risks: "dict[float, AttackRisk]"
 ) -> Iterator[str]:
-    """Yield which estimator to take at each ε, what it lets an attacker learn, and whose units matter."""
-    from tasks.advice.units import units_of_advice
-
-    symbol = spec.head_panel.problem.size_symbol
+    """Yield which estimator to take at each ε, and what it lets an attacker learn."""
+    symbol = spec.head_panel.problem.traits.size_symbol
     for epsilon, each in best.items():
         text = f"at {symbol} = {each.n:,} and ε = {epsilon:g} take {each.name}: error {_range(each)}"
         if each.coordinates:
@@ -118,28 +116,24 @@ def _choices(
             text += f", of ± {each.half_width:.3g} on average"
         yield text
         yield f"  {risks[epsilon].sentence}"
-        if units := units_of_advice(spec, each):
-            yield f"  {units}"
     sparse = {item.name for item in spec.estimators_of(spec.head_panel) if "sparsity" in item.params}
     if sparse and best and sparse.isdisjoint(each.estimator for each in best.values()):
         yield "dense is better here: no estimator that keeps few columns is expected to be nearer"
 
 
 def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
-    from tasks.advice.forecasts import BUDGETS, FACTORS
-
     if math.isnan(advice.wanted):
         yield "no error to aim at, for no size tells what chance costs without privacy; say --error"
         return
-    yield (
-        f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most (of "
-        "rows, where the whole table is larger or smaller, too):"
+    yield f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most:"
+    head, symbol, grid = (
+        spec.headline,
+        spec.head_panel.problem.traits.size_symbol,
+        spec.grid_of(spec.head_panel),
     )
-    head, symbol = spec.headline, spec.head_panel.problem.size_symbol
-    most = _rounded(max(FACTORS) * head.n)
     for need in advice.needs:
-        epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(BUDGETS):g}")
-        rows = _span(need.n, symbol, _rounded, most)
+        epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(grid.epsilon):g}")
+        rows = _span(need.n, symbol, _rounded, f"{max(grid.n):,}")
         yield f"  {need.estimator:<{width}}{epsilon} at {symbol} = {head.n:,}; {rows} at ε = {head.epsilon:g}"
 
 

@@ -88,7 +88,7 @@ def release(
             charging=Charging(
                 again=again,
                 allow_new_content=new_content,
-                before_charge=partial(_before_charge, yes, none_expected),
+                before_charge=partial(_confirm_intervals, yes, none_expected),
             ),
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
         )
@@ -158,29 +158,15 @@ def _leave_release(sentence: str) -> NoReturn:
     os._exit(1)
 
 
-def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
-    """Say from public declarations whose units matter; with intervals, which to expect, and ask."""
-    from flows.progress import say
-    from tasks.advice.units import numbers_of, units_sentence
-
-    request = plan.request
-    if request.study is None:
-        return
-    names = numbers_of(request.study, request.config.columns.x)
-    if units := units_sentence(plan.drawing.params, plan.rows.n_rows, len(plan.rows.units.names), *names):
-        say(units)
-    if plan.keywords.get("interval"):
-        _confirm_intervals(yes, none_expected, plan)
-
-
 def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
     """Say from public declarations which intervals to expect, and ask whether to charge."""
     from flows.progress import say
-    from tasks.advice.releases import AskedRelease, chance_of_none, forecast_release, what_would_help
+    from tasks.advice.releases import AskedRelease, forecast_release
     from tasks.errors import SpecError
 
     request = plan.request
-    assert request.study is not None
+    if request.study is None or not plan.keywords.get("interval"):
+        return
     asked = AskedRelease(
         estimator=request.estimator.name,
         epsilon=request.epsilon,
@@ -189,15 +175,9 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
         columns=request.config.columns.x,
     )
     foreseen = forecast_release(request.study, asked)
-    none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else chance_of_none(request.study, asked)
+    none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else foreseen.none
     say("\n".join(_forecast_lines(foreseen, plan)))
     say(f"chance that no coefficient has an interval, on made-up tables: {none:.0%}")
-    if foreseen.signs[0] < 1:
-        tried = what_would_help(request.study, asked).items()
-        if helps := [f"  {what}: {_signs(each)}" for what, each in tried if each.signs[0] >= 1]:
-            say("\n".join(["little to learn; signs that made-up tables tell with more:", *helps]))
-        else:
-            say("little to learn; nor with four times the rows or epsilon")
     if none > _MOST_LIKELY_NONE and not none_expected:
         raise SpecError(
             f"nothing was charged, for with a chance of {none:.0%} no coefficient has an interval; take more "

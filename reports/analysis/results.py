@@ -65,6 +65,11 @@ _ALLOWED = {
 }
 _LEAST = {"n": 1, "d": 0, "replicate": 0}
 AUC, POOLED_AUC = "auc", "pooled_auc"  # metrics of an attack
+# The true positive rate at the false positive rate 0.01 is tpr_at_fpr_01, and so on.
+TRUE_POSITIVE_RATES = {
+    f"tpr_at_fpr_{digits}": float(f"0.{digits}")
+    for digits in ["001", "002", "005", "01", "02", "05", "1", "2", "5"]
+}
 SIGNS = "signs_right"  # the metric that counts coefficients with the sign of the answer without privacy
 DELETION_SHIFT = "deletion_shift"  # the metric of how far deleting rows moves an answer
 PUBLIC_ALONE = "public rows alone"  # the form of a non-private estimator that sees no private row
@@ -211,14 +216,21 @@ def _distinct(messages: pd.Series) -> str:
 
 
 def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
-    """Compare two results tables cell by cell.
+    """Compare two results tables, as `compare_summaries` does; ``identical`` says that all rows are."""
+    order = [*_KEYS, "replicate"]
+    one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
+    return {"identical": one.equals(other), **compare_summaries(summarize(first), summarize(second))}
+
+
+def compare_summaries(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
+    """Compare two tables of means cell by cell.
 
     ``by_chance`` is how many means chance alone makes differ so much, of two runs that differ in their seeds.
     ``different`` are cells whose means differ by more than three standard errors of the difference, by
     Welch's test, or whose status or certified ε differs. ``unknown`` are others whose means differ by what a
     single repetition cannot tell from chance.
     """
-    tables = (summarize(table).set_index(_KEYS).to_dict("index") for table in (first, second))
+    tables = (table.set_index(_KEYS).to_dict("index") for table in (first, second))
     left, right = (cast("dict[tuple[str, ...], dict[str, Any]]", table) for table in tables)
     found = {key: _reasons(cell, right[key]) for key, cell in left.items() if key in right}
     different = [
@@ -231,11 +243,9 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
         for key, reasons in found.items()
         if reasons
     ]
-    order, chance = [*_KEYS, "replicate"], {key: _chance(left[key], right[key]) for key in found}
+    chance = {key: _chance(left[key], right[key]) for key in found}
     unknown = [key[1] for key, reasons in found.items() if not reasons and math.isnan(chance[key])]
-    one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
     return {
-        "identical": one.equals(other),
         "cells": len(found),
         "only_first": sorted(str(key[1]) for key in left.keys() - right.keys()),
         "only_second": sorted(str(key[1]) for key in right.keys() - left.keys()),

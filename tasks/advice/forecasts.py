@@ -1,35 +1,39 @@
-"""What a study's answers will cost, from public declarations and simulation alone: no data are touched.
+"""What a study's answers will cost: the study run on made-up tables. No data are read.
 
-Small tables are made up that are all as plausible as what is declared and guessed of the columns
-(`tasks.problems.declared_rows`), and the study's estimators run on them. Two laws bring their errors to other
-sizes and budgets: what noise costs depends on n μ(ε, δ) alone, for a release's noise is in proportion to
-1/(n μ); what chance costs is in proportion to 1/√n. The error to expect is the geometric mean over
-the tables, and the range a 90 % prediction interval of one more made-up table, and wider for what those leave
-out.
+A dozen tables of the study's own size are made up that are all as plausible as what is declared and
+guessed of the columns (`tasks.problems.declared_rows`). The error to expect of an estimator is the geometric
+mean over them. The range is a 90 % prediction interval of one more made-up table, and wider for what those
+leave out.
 """
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy
 
 from dpalgos import InputError, get_estimator
-from dpalgos.accounting.gaussian_dp import gaussian_mu
 from reports.analysis.ranking import first_below
 from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
-from tasks.advice.made_up_tables import TABLES, MadeUpTable, MadeUpTables, middle_and_ends, with_least_noise
-from tasks.size_rules import delta_at
-from tasks.study.panel import EstimatorSpec
+from tasks.cells import Cell
+from tasks.errors import SpecError
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import Block
+from tasks.problems.registered_table import RegisteredTable
+from tasks.run.block import compute_block
+from tasks.run.threads import one_blas_thread
+from tasks.study.panel import Panel
 from tasks.study.spec import StudySpec
 
-BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-FACTORS = (1 / 64, 1 / 16, 1 / 4, 4.0, 16.0, 64.0)  # of tables of other sizes
-_STRENGTHS = 5  # n μ(ε, δ) at which noise is simulated
-_LEAST_NOISE = 0.1  # of an error, where chance explains it all
+TABLES = 12
+LEVEL = 0.95  # of intervals
+_SEED = 1  # of made-up tables and all noise
+_LEAST_TABLES, _ROWS_IN_ALL = 3, 1_000_000
 _UPPER = 0.95  # of the range, whose lower end is as sure: 90 % in all
 _LEAST_SPREAD = 0.4  # of logarithms of errors: what made-up tables leave out of real ones
 _FARTHER = 2.0  # upper ends, for rows far out and nearly equal columns; lower ones, if nothing is stated
@@ -48,7 +52,7 @@ class Forecast:
     low: float  # ends of the range of most tables
     high: float
     refused: str = ""  # why it gives no answer
-    # At the headline's size, of estimators with intervals: mean half width of the coordinates' 95 % intervals
+    # At the headline's size, of estimators with intervals: mean half-width of the coordinates' 95 % intervals
     # in the metric's units; how many of the coordinates, the intercept left out, will have one.
     half_width: float = math.nan
     intervals: tuple[float, float, float] = (0.0, 0.0, 0.0)  # expected, least, most
@@ -66,13 +70,14 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What one estimator needs for a wanted error: (expected, least, most), by the ends of the ranges."""
+    """What one estimator needs for a wanted error: (expected, least, most), by the ends of the ranges.
+
+    Infinite where no ε, or no size, of the study is enough.
+    """
 
     estimator: str  # with its form
-    epsilon: tuple[float, float, float]  # at the headline's size; infinite if no ε up to 10 is enough
-    # At the headline's ε, of a table that is larger or smaller than the study's by the same factor; infinite
-    # if a table 64 times as large is not enough.
-    n: tuple[float, float, float]
+    epsilon: tuple[float, float, float]  # at the headline's size
+    n: tuple[float, float, float]  # at the headline's ε
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,39 +105,118 @@ def advise(
     ``wanted`` is an error in the study's metric; by default twice the sampling error at the headline's size:
     what random rows cost without privacy. ``progress`` is told the number of tables made up so far.
     """
-    head, panel = spec.headline, with_least_noise(spec)
-    grid = spec.grid_of(panel)
-    tables = MadeUpTables(spec=spec, panel=panel, delta=delta_at(head.delta, head.n))
-    curves = [
-        _Curve(item, tables, steps)
-        for item in spec.estimators_of(panel)
-        if item.form != PUBLIC_ALONE and "public_X" not in item.params  # made-up rows have another shape
-        for steps in (item.steps or (None,))
-    ]
+    spec = spec.model_copy(update={"panels": (with_least_noise(spec),)})
+    errors: list[pd.DataFrame] = []
+    widths: dict[str, list[np.ndarray]] = {}  # by cell, of each table
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about the units of rows that are made up
-        for number, table in enumerate(tables.drawn(head.n / tables.n_units, TABLES), 1):
-            for curve in curves:
-                curve.run(table, with_intervals=number % 2 == 1)
+        warnings.simplefilter("ignore", UserWarning)  # about budgets, and units of rows that are made up
+        for number, prepared in enumerate(made_up_tables(spec, spec.panels[0], TABLES)):
+            for block in spec.blocks("standard", replicates=1, seed=_SEED + number):
+                cells = tuple(cell for cell in block.cells if cell.form != PUBLIC_ALONE)
+                errors.append(compute_block(replace(block, cells=cells), prepared))
+                if block.replicates.n == spec.headline.n:
+                    for cell in cells:
+                        widths.setdefault(cell.key, []).append(_half_widths(block, cell, prepared))
             if progress:
-                progress(number)
-    chance = np.min([c.chance() for c in curves if c.without_privacy] or [np.zeros(1)], axis=0)
-    forecasts, needs = [], []
-    # Of fewer rows there is no answer without privacy either.
-    least = min(panel.problem.sizes(head.n)["d"] + 2, head.n)
-    for curve in curves:
-        epsilons = grid.epsilon if curve.private else (math.nan,)
-        forecasts += [curve.forecast(n, epsilon, chance) for n in grid.n for epsilon in epsilons]
-    if wanted is None:
-        wanted = 2 * math.sqrt(float(np.median(chance)) / head.n) or math.nan
-    for curve in curves:
-        if curve.private:
-            by_epsilon = [(e, curve.forecast(head.n, e, chance)) for e in sorted({*BUDGETS, *grid.epsilon})]
-            sizes = [n for factor in (*FACTORS, 1.0) if (n := round(factor * head.n)) >= least]
-            by_n = [(n, curve.forecast(n, head.epsilon, chance, grows=True)) for n in sizes]
-            name = by_n[0][1].name
-            needs.append(Need(estimator=name, epsilon=_first(wanted, by_epsilon), n=_first(wanted, by_n)))
-    return Advice(forecasts=tuple(forecasts), wanted=wanted, needs=tuple(needs))
+                progress(number + 1)
+    rows = pd.concat(errors, ignore_index=True)
+    problem = spec.head_panel.problem
+    rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
+    forecasts = tuple(_forecast(spec, of_cell, widths) for _, of_cell in rows.groupby("cell", sort=False))
+    wanted = wanted or _twice_the_chance(spec, forecasts)
+    names = dict.fromkeys(each.name for each in forecasts if each.private)
+    needs = [_need(spec, wanted, [each for each in forecasts if each.name == name]) for name in names]
+    return Advice(forecasts=forecasts, wanted=wanted, needs=tuple(needs))
+
+
+def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
+    """Return a panel's problem, which must be one on rows of a table."""
+    if not isinstance(panel.problem, RegisteredTable) or not panel.problem.traits.population[0]:
+        raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
+    return panel.problem
+
+
+def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
+    """Yield prepared tables of the study's size, fewer of many rows; leave out those without an answer.
+
+    Raises
+    ------
+    SpecError
+        If the study is not of a table, or no made-up table has an answer.
+    """
+    problem = on_a_table(spec, panel)
+    n_units = problem.traits.population[0]
+    one_blas_thread()
+    refusal = "no table"  # empty once one has an answer
+    for number in range(min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_units))):
+        try:
+            prepared = problem.made_up(n_units, spec.guesses, np.random.default_rng([_SEED, number]))
+            problem.full_answer(prepared)
+        except ValueError as error:  # e.g. a response that has one value
+            refusal = refusal and str(error)
+            continue
+        refusal = ""
+        yield prepared
+    if refusal:
+        raise SpecError(f"{spec.name}: {refusal}")
+
+
+def _half_widths(block: Block, cell: Cell, prepared: Any) -> np.ndarray:
+    """Return the half-widths of a cell's intervals in the metric's units; NaN where one is missing."""
+    if cell.calibration == "none" or not get_estimator(cell.estimator).has_interval:
+        return np.zeros(0)
+    draw = next(iter(block.problem.draws(block.replicates, prepared)))
+    try:
+        found = draw.answer(replace(cell, params={"interval": LEVEL, **cell.params}), block.replicates)
+    except InputError:  # a setting that has none, or too few rows
+        return np.zeros(0)
+    assert found.interval is not None
+    half = draw.columns(found.interval[1] - found.interval[0])[:, 0] / 2
+    scale = np.ones(len(half)) if draw.to_target is None else np.abs(draw.to_target).sum(axis=0)
+    return np.asarray(half[scale > 0] * scale[scale > 0])
+
+
+def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[np.ndarray]]) -> Forecast:
+    one = of_cell.iloc[0]
+    errors = of_cell["value"].dropna().to_numpy(dtype=float)
+    refused = "" if 2 * len(errors) > len(of_cell) else of_cell["message"].max() or "no answer"
+    error, low, high = range_of(errors) if not refused else (math.nan,) * 3
+    if one["calibration"] != "none":
+        low, high = low / (1 if spec.guesses.model_fields_set else _FARTHER), high * _FARTHER
+    of_tables = [each for each in widths.get(one["cell"], []) if each.size]
+    counts = np.array([np.isfinite(each).sum() for each in of_tables] or [0.0])
+    known = np.concatenate([np.zeros(0), *of_tables])
+    known = known[np.isfinite(known)]
+    return Forecast(
+        estimator=one["estimator"],
+        form=one["form"],
+        steps=None if pd.isna(one["steps"]) else int(one["steps"]),
+        n=int(one["n"]),
+        epsilon=float(one["epsilon"]),
+        error=error,
+        low=low,
+        high=high,
+        refused=refused,
+        half_width=float(known.mean()) if len(known) else math.nan,
+        intervals=middle_and_ends(counts),
+        coordinates=len(of_tables[0]) if of_tables else 0,
+    )
+
+
+def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
+    """Return twice the least error without privacy at the headline's size, about an endless population."""
+    head, n_units = spec.headline, spec.head_panel.problem.traits.population[0]
+    without = [
+        each.error for each in forecasts if not each.private and each.estimator != ZERO and each.n == head.n
+    ]
+    return 2 * min(without) / math.sqrt(1 - head.n / n_units) if without and head.n < n_units else math.nan
+
+
+def _need(spec: StudySpec, wanted: float, forecasts: Sequence[Forecast]) -> Need:
+    head = spec.headline
+    by_epsilon = [(each.epsilon, each) for each in forecasts if each.n == head.n]
+    by_n = [(each.n, each) for each in forecasts if each.epsilon == head.epsilon]
+    return Need(estimator=forecasts[0].name, epsilon=_first(wanted, by_epsilon), n=_first(wanted, by_n))
 
 
 def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[float, float, float]:
@@ -142,97 +226,6 @@ def _first(wanted: float, points: Sequence[tuple[float, Forecast]]) -> tuple[flo
         for name in ("error", "low", "high")
     )
     return expected, min(expected, *ends), max(expected, *ends)
-
-
-class _Curve:
-    """One estimator's errors on made-up tables, and what they are at other sizes and budgets.
-
-    Its strengths are products n μ(ε, δ), of which the privacy part of an error is a function.
-    """
-
-    def __init__(self, item: EstimatorSpec, tables: MadeUpTables, steps: int | None) -> None:
-        self.item, self.tables, self.steps = item, tables, steps
-        head, grid = tables.spec.headline, tables.spec.grid_of(tables.panel)
-        self.share, self.refusal = head.n / tables.n_units, ""
-        self.private = bool(item.calibrations)
-        self.without_privacy = not self.private and item.name != ZERO
-        self.at_head = {epsilon: self._strength(head.n, epsilon) for epsilon in grid.epsilon}
-        ends = [self._strength(n, epsilon) for n in grid.n for epsilon in grid.epsilon]
-        ends += [self._strength(head.n, epsilon) for epsilon in (BUDGETS[0], BUDGETS[-1])]
-        between = map(float, np.geomspace(min(ends), max(ends), _STRENGTHS))
-        self.strengths: list[float | None] = [*between] if self.private else [None]
-        self.params = item.keywords(tables.panel.problem.sizes(head.n), steps)
-        self.errors: list[list[float]] = []  # by table and strength
-        self.widths: dict[float, list[np.ndarray]] = {}  # by ε of the study, by table
-
-    def _strength(self, n: int, epsilon: float) -> float:
-        return n * gaussian_mu(epsilon, delta_at(self.tables.spec.headline.delta, n))
-
-    def run(self, table: MadeUpTable, with_intervals: bool) -> None:
-        name, found = self.item.name, []
-        for strength in self.strengths:
-            try:
-                found.append(table.error(name, self.params, strength))
-            except InputError as error:
-                self.refusal = str(error)
-                found.append(math.nan)
-        self.errors.append(found)
-        if with_intervals and self.private and get_estimator(name).has_interval:
-            for epsilon, strength in self.at_head.items():
-                widths = table.half_widths(name, self.params, strength)
-                self.widths.setdefault(epsilon, []).append(widths)
-
-    def chance(self) -> np.ndarray:
-        """Return the squared error of one row without privacy, about an endless population, by table."""
-        left, n = 1 - self.share, round(self.share * self.tables.n_rows)
-        errors = np.nan_to_num(np.array(self.errors)[:, 0])
-        return np.asarray(errors**2 * n / left if left > 0 else 0 * errors)
-
-    def forecast(self, n: int, epsilon: float, chance: np.ndarray, grows: bool = False) -> Forecast:
-        """Return the forecast at a size and budget; ``grows``: of a table that grows with n."""
-        errors = np.array(self.errors)
-        left = 1 - (self.share if grows else n / self.tables.n_units)
-        if self.without_privacy:
-            errors = np.sqrt(self.chance() * left / n)
-        elif not self.private:
-            errors = errors[:, 0]
-        else:
-            here = chance * (1 - self.share) / round(self.share * self.tables.n_rows)
-            noise = np.sqrt(np.maximum(errors**2 - here[:, None], (_LEAST_NOISE * errors) ** 2))
-            at = math.log(self._strength(n, epsilon))
-            strengths = np.log(np.array(self.strengths, dtype=float))
-            noise = np.array([_interpolated(at, strengths, each) for each in noise])
-            errors = np.sqrt(noise**2 + chance * left / n)
-        known = errors[np.isfinite(errors)]
-        refused = "" if 2 * len(known) > len(errors) else self.refusal or "no answer"
-        error, low, high = range_of(known) if not refused else (math.nan,) * 3
-        if self.private:
-            is_told = bool(self.tables.spec.guesses.model_fields_set)
-            low, high = low / (1 if is_told else _FARTHER), high * _FARTHER
-        at_head = n == self.tables.spec.headline.n and not grows
-        counts, k, half_width = interval_counts(self.widths.get(epsilon, []) if at_head else [])
-        return Forecast(
-            estimator=self.item.name,
-            form=self.item.form,
-            steps=self.steps,
-            n=n,
-            epsilon=epsilon,
-            error=error,
-            low=low,
-            high=high,
-            refused=refused,
-            half_width=half_width,
-            intervals=counts,
-            coordinates=k,
-        )
-
-
-def _interpolated(at: float, strengths: np.ndarray, errors: np.ndarray) -> float:
-    """Return an error between simulated ones, on log scales; NaN where the nearest was refused."""
-    known = np.isfinite(errors) & (errors > 0)
-    if not known.any() or not known[np.argmin(np.abs(strengths - at))]:
-        return math.nan
-    return float(np.exp(np.interp(at, strengths[known], np.log(errors[known]))))
 
 
 def range_of(errors: np.ndarray) -> tuple[float, float, float]:
@@ -247,12 +240,17 @@ def range_of(errors: np.ndarray) -> tuple[float, float, float]:
     return math.exp(middle), math.exp(middle - reach), math.exp(middle + reach)
 
 
-def interval_counts(widths: Sequence[np.ndarray]) -> tuple[tuple[float, float, float], int, float]:
-    """Return how many coordinates have an interval (expected, least, most), of how many, and half widths."""
-    told = [each for each in widths if each.size]
-    if not told:
-        return (0.0, 0.0, 0.0), 0, math.nan
-    counts = np.array([np.isfinite(each).sum() for each in told])
-    there = np.concatenate([each[np.isfinite(each)] for each in told])
-    half_width = float(there.mean()) if len(there) else math.nan
-    return middle_and_ends(counts), len(told[0]), half_width
+def middle_and_ends(counts: np.ndarray) -> tuple[float, float, float]:
+    """Return what to expect over made-up tables, and a range of 90 % of them."""
+    least, most = np.quantile(counts, [1 - _UPPER, _UPPER], method="inverted_cdf")
+    return float(np.median(counts)), float(least), float(most)
+
+
+def with_least_noise(spec: StudySpec) -> Panel:
+    """Return the headline's panel without printed noise: a release draws the least that is proved."""
+    kept = [
+        item.model_copy(update={"calibrations": item.calibrations and ("tight",)})
+        for item in spec.estimators_of(spec.head_panel)
+        if not item.calibrations or "tight" in item.calibrations
+    ]
+    return spec.head_panel.model_copy(update={"estimators": tuple(kept)})

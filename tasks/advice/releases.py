@@ -2,29 +2,34 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from data.ledger import Ledger
 from dpalgos import InputError, get_estimator
-from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from dpalgos.intervals.regression import ROBUST
-from tasks.advice.forecasts import Forecast, range_of
-from tasks.advice.made_up_tables import TABLES, MadeUpTables, middle_and_ends, with_least_noise
+from tasks.advice.forecasts import (
+    LEVEL,
+    Forecast,
+    made_up_tables,
+    middle_and_ends,
+    on_a_table,
+    range_of,
+    with_least_noise,
+)
+from tasks.cells import Cell, Replicates
 from tasks.release.spending import spending_of
 from tasks.size_rules import delta_at
-from tasks.study.panel import EstimatorSpec, structure_of
+from tasks.study.panel import EstimatorSpec, Panel, structure_of
 from tasks.study.spec import StudySpec
 
-_ROWS_OF_RELEASES = 10_000
-_OF_NONE = 60  # made-up tables that tell the chance of no interval
+_TABLES = 60
 _BEYOND = 1.0  # signs of a real table beyond those of made-up ones; chosen on the tables of the bench
 _NARROWER = 4.0  # least half-widths, where no spread is stated: bounds alone say little of it
-_WIDER = 1.25  # half-widths of made-up tables over real ones where no spread is stated, a median of 83
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,8 +37,9 @@ class ReleaseForecast:
     """What intervals a release on all rows will have, on made-up tables.
 
     ``half_widths`` (k,) are in public units, the median over tables, NaN where most tables have none;
-    ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many
-    coefficients will have an interval, and one on one side of zero: (expected, least, most).
+    ``ends`` (2, k) are their range. ``intervals`` and ``signs`` are how many coefficients will have an
+    interval, and one on one side of zero: (expected, least, most). ``none`` is the share of tables on which
+    no coefficient has one.
     """
 
     names: tuple[str, ...]
@@ -41,6 +47,7 @@ class ReleaseForecast:
     ends: np.ndarray
     intervals: tuple[float, float, float]
     signs: tuple[float, float, float]
+    none: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,106 +65,69 @@ class AskedRelease:
     columns: Sequence[str] = ()
 
 
-def forecast_release(
-    spec: StudySpec, asked: AskedRelease, *, more: float = 1.0, without: Sequence[str] = ()
-) -> ReleaseForecast:
+def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
     """Forecast the intervals of a release; it reads no data.
 
-    The table has ``more`` times the rows; the columns are ``without`` some indicators.
+    Where least squares' coefficients are covered, positive responses are taken to have a long tail.
     """
-    tables, params, first = _made_up(spec, asked, without)
-    strength = gaussian_mu(asked.epsilon, asked.delta) * tables.n_units * more
-    names = tuple(getattr(tables.panel.problem, "covariates", ()))[first:]
+    panel, params, first = spec.head_panel, dict(asked.params), 0
+    if params.get("interval_target", ROBUST) != ROBUST:
+        spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})
+    if asked.columns and spec.analyst_table:
+        covariates = tuple(name for each in asked.columns for name in spec.analyst_table.ingested(each))
+        of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
+        panel = panel.model_copy(update={"problem": panel.problem.model_copy(update=of_release)})
+    if (traits := panel.problem.traits).has_intercept:
+        params = {**structure_of(asked.estimator, traits.offset_bounds), **params}
+        first = int(traits.offset_bounds is not None)
+    names = on_a_table(spec, panel).covariates[first:]
+    last = first + len(names) if names else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
-        drawn = tables.drawn(1.0, TABLES)
-        share = tables.n_rows / (tables.n_units * more)
         found = [
-            ends
-            for table in drawn
-            if (ends := table.interval_of_more(asked.estimator, params, strength, share)) is not None
+            _ends(panel, prepared, asked, params, number)
+            for number, prepared in enumerate(made_up_tables(spec, panel, _TABLES))
         ]
-    if not found:
+    some = [ends[:, first:last] for ends in found if ends is not None]
+    if not some:
         none = np.full((2, len(names)), np.nan)
+        zeros = (0.0, 0.0, 0.0)
         return ReleaseForecast(
-            names=names, half_widths=none[0], ends=none, intervals=(0, 0, 0), signs=(0, 0, 0)
+            names=names, half_widths=none[0], ends=none, intervals=zeros, signs=zeros, none=1.0
         )
-    last = first + len(names) if names else None
-    ends = np.array(found)[:, :, first:last]  # (tables, 2, k), without the intercept
+    ends = np.array(some)  # (tables, 2, k), without the intercept
     widths = (ends[:, 1] - ends[:, 0]) / 2
-    widths, narrower = (widths, 1.0) if spec.guesses.std else (widths / _WIDER, _NARROWER)
     signs, least, most = middle_and_ends(((ends[:, 0] > 0) | (ends[:, 1] < 0)).sum(axis=1))
     is_known = np.isfinite(widths)
     has_most = 2 * is_known.sum(axis=0) > len(widths)
     middle = np.full(widths.shape[1], np.nan)
     middle[has_most] = np.nanmedian(widths[:, has_most], axis=0)
+    range_ends = np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
     return ReleaseForecast(
         names=names,
         half_widths=middle,
-        ends=np.array([range_of(each[np.isfinite(each)])[1:] for each in widths.T]).T.reshape(2, -1)
-        / [[narrower], [1]],
+        ends=range_ends / [[1.0 if spec.guesses.std else _NARROWER], [1.0]],
         intervals=middle_and_ends(is_known.sum(axis=1)),
         signs=(signs, max(least - _BEYOND, 0.0), min(most + _BEYOND, float(widths.shape[1]))),
+        none=1 - float(is_known.any(axis=1).sum()) / len(found),
     )
 
 
-def chance_of_none(spec: StudySpec, asked: AskedRelease) -> float:
-    """Return the share of made-up tables on which no covariate has an interval.
-
-    Where least squares' coefficients are covered, positive responses have a long tail: then they are wanted.
-    """
-    if asked.params.get("interval_target", ROBUST) != ROBUST:
-        spec = spec.model_copy(update={"guesses": spec.guesses.model_copy(update={"skewed": True})})
-    tables, params, first = _made_up(spec, asked)
-    strength = gaussian_mu(asked.epsilon, asked.delta) * tables.n_units
-    last = first + len(getattr(tables.panel.problem, "covariates", ())[first:]) or None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        found = [each.interval(asked.estimator, params, strength) for each in tables.drawn(1.0, _OF_NONE)]
-    some = [ends is not None and np.isfinite(ends[:, first:last]).all(axis=0).any() for ends in found]
-    return 1 - float(np.mean(some))
-
-
-def _made_up(
-    spec: StudySpec, asked: AskedRelease, without: Sequence[str] = ()
-) -> tuple[MadeUpTables, dict[str, Any], int]:
-    """Return the tables of a release, its keywords, and the place of the first covariate."""
-    panel, params, first = spec.head_panel, dict(asked.params), 0
-    if asked.columns and spec.analyst_table:
-        every = [name for column in asked.columns for name in spec.analyst_table.ingested(column)]
-        covariates = tuple(name for name in every if name not in without)
-        of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
-        problem = panel.problem.model_copy(update=of_release)
-        panel = panel.model_copy(update={"problem": problem})
-    tables = MadeUpTables(spec=spec, panel=panel, delta=asked.delta, most_rows=_ROWS_OF_RELEASES)
-    if panel.problem.has_intercept:
-        params = {**structure_of(asked.estimator, panel.problem.offset_bounds), **params}
-        first = int(panel.problem.offset_bounds is not None)
-    return tables, params, first
-
-
-_MORE = 4  # times the rows, or ε, of what would help
-
-
-def what_would_help(spec: StudySpec, asked: AskedRelease) -> dict[str, ReleaseForecast]:
-    """Forecast releases that would tell more than one without intervals: by what is to be changed."""
-    columns, table = asked.columns, spec.analyst_table
-    larger = replace(asked, epsilon=_MORE * asked.epsilon)
-    found = {
-        f"epsilon = {larger.epsilon:g}": forecast_release(spec, larger),
-        f"{_MORE} times the rows": forecast_release(spec, asked, more=_MORE),
-    }
-    if asked.params.get("interval_target", ROBUST) != ROBUST:
-        robust = replace(asked, params={**asked.params, "interval_target": ROBUST})
-        found[f'interval_target = "{ROBUST}"'] = forecast_release(spec, robust)
-    if (half := len(columns) // 2) and table:
-        few = replace(asked, columns=columns[:half])
-        found[f"{half} of the {len(columns)} columns"] = forecast_release(spec, few)
-        name = max(columns, key=lambda column: len(table.ingested(column)))
-        if levels := table.ingested(name)[1:]:
-            merged = f"levels of {name!r} merged into 2, not {len(levels) + 2}"
-            found[merged] = forecast_release(spec, asked, without=levels)
-    return found
+def _ends(
+    panel: Panel, prepared: Any, asked: AskedRelease, params: Mapping[str, Any], number: int
+) -> np.ndarray | None:
+    """Return the ends of the intervals from all rows of a made-up table, (2, d); None if refused."""
+    same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
+    replicates = Replicates(study="advice", first=0, count=1, of=1, n_cells=1, seed=number, **same)
+    budget: dict[str, Any] = {"calibration": "tight", "epsilon": asked.epsilon, "delta": asked.delta}
+    cell = Cell(
+        estimator=asked.estimator, params={"interval": LEVEL, **params}, delta_rule="", **budget, **same
+    )
+    draw = next(iter(panel.problem.draws(replicates, prepared)))
+    try:
+        return draw.answer(cell, replicates).interval
+    except InputError:  # a setting that has none, or too few rows
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

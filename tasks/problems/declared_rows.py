@@ -134,7 +134,6 @@ _SCORES = np.linspace(-6, 6, 601)  # normal scores at which quantiles are looked
 _FAMILY_SPREAD = {"logistic": np.pi / np.sqrt(3), "poisson": 0.5, "multinomial": np.pi / np.sqrt(6)}
 _SKEWED = 1.0  # least standard deviation of a skewed response's logarithm
 _NEAR_ZERO = 0.1  # of the upper bound
-_FAR = 2.0  # by which factor a scale may miss the standard deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,18 +173,6 @@ class DeclaredRows:
                 listed = ", ".join(missing) if len(missing) < 4 else f"{len(missing)} columns"
                 unknown.append(f"{entry} of {listed}")
         return tuple(unknown)
-
-    def far_units(self) -> tuple[str, ...]:
-        """Return a hint for each column whose units are far from what is guessed of it."""
-        sentences, guesses = [], self.guesses
-        linear = [self.response] if self.response and not self.family else []
-        for column in (*self.numbers, *linear):
-            mean, std = guesses.means.get(column.name), guesses.std.get(column.name)
-            if mean is None or std is None or column.center is None or column.scale is None:
-                continue
-            if abs(mean - column.center) > std or not 1 / _FAR < column.scale / std < _FAR:
-                sentences.append(f"{column.name!r}: center = {mean:g}, scale = {std:g}")
-        return tuple(sentences)
 
     def made_up(self, n_rows: int, users: np.ndarray | None, rng: np.random.Generator) -> pd.DataFrame:
         """Return made-up rows with the table's columns; ``users`` (n_rows,) are their user ids, if any."""

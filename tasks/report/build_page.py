@@ -23,15 +23,13 @@ from reports.page import (
     StudyPage,
 )
 from reports.writing import num, with_form
-from tasks.problems.problem import DatasetSource, DrawsFromPopulation, Problem
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import DatasetSource, HasRates, RowSource
 from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
-
-# What the layouts of `reports.pages.study` show in addition to the results table.
-LAYOUT_FACTS = {"attack_page": attack_facts}
 
 
 def build_page(
@@ -43,7 +41,8 @@ def build_page(
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     problem = spec.head_panel.problem
-    symbol = problem.size_symbol if spec.axis == "n" else "n"
+    measure, traits = measure_of(problem), problem.traits
+    symbol = traits.size_symbol if spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     cards = tuple(
         DataCard(spec.about(one["name"]), one, one["data_source"] != "stand-in" and not spec.analyst_table)
@@ -69,7 +68,7 @@ def build_page(
             "panel": head.panel,
         },
         axis=Axis(spec.size_label, spec.axis, {"n": symbol, "steps": "T", "s": "s"}[spec.axis], symbol),
-        metric=problem.metric,
+        metric=measure.metric(traits),
         metric_label=spec.metric_label,
         panels_and_forms={
             **{panel.name: panel.about for panel in spec.panels if panel.about},
@@ -81,11 +80,11 @@ def build_page(
             BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
             for part in manifest["budgets"]
         ),
-        findings=(*_findings(spec, results), *problem.findings(exhibits)),
+        findings=(*_findings(spec, results), *_finding_of_labels(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
-        unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
-        panel_word=problem.panel_word,
+        unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
+        panel_word=traits.panel_word,
         population=_population(problem, manifest["data"]),
         printed=tuple(
             PrintedRow(row.delta, row.epsilon, float(s), mean, spread)
@@ -93,17 +92,17 @@ def build_page(
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
         exhibits=exhibits,
-        layout=problem.layout,
-        layout_facts=LAYOUT_FACTS[problem.layout](spec, results) if problem.layout in LAYOUT_FACTS else None,
+        layout="attack_page" if measure.of_attacks else "error_page",
+        layout_facts=attack_facts(spec, results) if measure.of_attacks else None,
         warning=manifest.get("warning", ""),
-        measured=problem.measured,
+        measured=traits.measured,
         data_cards=cards,
         simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
         panel_sources=sources,
         risk=_risk(_as_ran(spec, results)),
         kind=spec.task,
         about=head.about,
-        n_coefficients=problem.n_coefficients,
+        n_coefficients=traits.n_coefficients,
     )
 
 
@@ -120,7 +119,7 @@ def _as_ran(spec: StudySpec, results: pd.DataFrame) -> StudySpec:
 def _risk(spec: StudySpec) -> str:
     """Say what the most revealing private answer of the headline lets an attacker learn, from its events."""
     head, panel = spec.headline, spec.head_panel
-    if not panel.problem.protected:
+    if not panel.problem.traits.protected:
         return ""
     delta = delta_at(head.delta, head.n)
     risks = [
@@ -138,12 +137,10 @@ def _risk(spec: StudySpec) -> str:
     return f"Most is learned from {name}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
 
 
-def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    if not isinstance(problem, DrawsFromPopulation):
-        return 0, "rows"
-    declared, units = problem.population
+def _population(problem: RowSource, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+    declared, units = problem.traits.population
     left = [int(one[f"n_{units}"]) for one in data if one["name"] == problem.source]
-    return (left or [declared])[0], units
+    return (left or [declared])[0] if declared else 0, units
 
 
 def _settings(item: EstimatorSpec) -> str:
@@ -155,6 +152,8 @@ def _settings(item: EstimatorSpec) -> str:
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     """Yield the theory's lines at every ε and δ; they are of the size, and flat along steps."""
     grid, problem = spec.grid_of(panel), panel.problem
+    if not isinstance(problem, HasRates) or measure_of(problem).of_intervals:
+        return
     task, steps = spec.task_of(panel), spec.steps_of(panel) if spec.axis == "steps" else ()
     for epsilon, rule in product(grid.epsilon, grid.delta):
         rates = [problem.rates(task, n, epsilon, delta_at(rule, n)) for n in grid.n]
@@ -186,6 +185,14 @@ def _in_units(center: float, scale: float, unit: str) -> str:
     """Write "4 ± 2, in 10,000 dollars", "500 ± 400 households"."""
     value = f"{center:,.10g} ± {scale:,.10g}"
     return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
+
+
+def _finding_of_labels(exhibits: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the error of always predicting the more frequent label."""
+    if counts := exhibits.get("classification", {}).get("label_counts", ()):
+        rate = min(counts) / sum(counts)
+        text = f"Predicting the more frequent label for every row is wrong for {rate:.3f} of the rows."
+        yield Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x")
 
 
 def _findings(spec: StudySpec, results: pd.DataFrame) -> Iterator[Finding]:

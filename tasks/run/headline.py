@@ -13,7 +13,8 @@ from reports.analysis.results import COLUMNS, DELETION_SHIFT, validate_results
 from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
-from tasks.problems.problem import Block, DeletesRows, HeadlineRun
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import Block, DeletesRows, HeadlineRun, ShowsMore
 from tasks.run.block import load_prepared, table_with_facts
 from tasks.run.threads import one_blas_thread
 
@@ -73,7 +74,10 @@ def write_exhibits(
         cells=block.cells,
         selected=_selected(parts),
     )
-    result.write(json.dumps(block.problem.exhibits(run), sort_keys=True).encode())
+    problem = block.problem
+    shown = problem.exhibits(run) if isinstance(problem, ShowsMore) else {}
+    shown |= measure_of(problem).exhibits(problem.traits, run)
+    result.write(json.dumps(shown, sort_keys=True).encode())
 
 
 def _selected(parts: Sequence[CachedFile]) -> dict[str, dict[str, int]]:

@@ -20,10 +20,10 @@ from data.store.folders import PROJECT_ROOT
 from data.tables.declared import declared_to_parquet
 from dpalgos import InputError, get_estimator
 from flows.studies.find_study import find_study
-from tasks.advice.forecasts import advise
-from tasks.advice.made_up_tables import LEVEL
+from tasks.advice.forecasts import LEVEL, advise
 from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses
+from tasks.problems.kinds import measure_of
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
 from tests.bench.goals import Goal, Measurement
@@ -114,7 +114,7 @@ def measure(spec: StudySpec, replicates: int, folder: Path) -> tuple[pd.Series, 
     prepared = prepared_data(problem, table, folder)
     blocks = spec.blocks("paper", replicates=replicates, seed=2)
     rows = pd.concat(compute_block(block, prepared) for block in blocks)
-    rows = rows[rows["metric"] == problem.metric]
+    rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
     intervals = {}
     for block in blocks:
         drawn = block.replicates

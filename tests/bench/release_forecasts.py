@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from data.tables.declared import declared_to_parquet
-from tasks.advice.made_up_tables import LEVEL
+from tasks.advice.forecasts import LEVEL
 from tasks.advice.releases import AskedRelease, ReleaseForecast, forecast_release
 from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses

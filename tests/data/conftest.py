@@ -14,7 +14,7 @@ import pytest
 
 from data.dataset import Source
 from data.datasets import get_dataset, housing
-from data.fetch.raw_files import EMBEDDED
+from data.fetch.raw import EMBEDDED
 
 STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
 
@@ -92,7 +92,6 @@ class Web:
 def web(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("data.fetch.raw_files.RETRY_WAIT_SECONDS", 0.0)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -16,7 +16,7 @@ from data.datasets import get_dataset
 from data.errors import CorruptSource, DataError, Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import RawFile, fetch
+from data.fetch.raw import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg, label_people
 from data.formats.plink import open_plink
 from data.prepare.genotype_groups import group_difference

@@ -12,7 +12,7 @@ from data.datasets import get_dataset
 from data.errors import CorruptSource
 from data.fetch.genotypes import read_genotypes
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import fetch
+from data.fetch.raw import fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING
 
 SENTINEL = "SECRET7"

@@ -159,7 +159,9 @@ def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_l
     assert largest >= 0.6 * bound
 
 
-@pytest.mark.parametrize("bounds", [{"lower": 0.0, "upper": 1.0}, {"covariate_bound": 1.0}])
+@pytest.mark.parametrize(
+    "bounds", [{"lower": 0.0, "upper": 1.0}, {"covariate_bound": 1.0}, {"covariate_bound": 2.0}]
+)
 def test_columns_of_one_sign_are_split_whether_their_bounds_are_of_one_sign_or_not(bounds):
     """The coefficients have norm 1.16, which is the error of an answer of zeros."""
     rng = np.random.default_rng(0)

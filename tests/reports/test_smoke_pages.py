@@ -8,7 +8,7 @@ from test_browser import look
 
 import dpalgos
 from flows.studies.find_study import study_names
-from flows.studies.results import write_scorecard
+from flows.studies.scorecard import write_scorecard
 from tasks.run_options import RunOptions
 from tests.plain_runs import run_plainly
 

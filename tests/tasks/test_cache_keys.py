@@ -13,7 +13,8 @@ from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from tasks.cache import digest, result
 from tasks.errors import SpecError
-from tasks.problems.problem import DatasetSource, modules_of
+from tasks.problems.kinds import modules_of
+from tasks.problems.problem import DatasetSource
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 BLOCK, COLLECT = "tasks.run.block", "tasks.run.collect"

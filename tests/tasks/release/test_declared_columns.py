@@ -431,7 +431,7 @@ def test_a_release_says_how_many_intervals_to_expect_and_charges_only_with_conse
     study(tmp_path, response="cost")
     asked = ("release", "preconditioned_regression", "--data", tmp_path / "table.csv", "--config")
     asked += (tmp_path / "mine-release.toml", "--epsilon", 2, "--delta", 1e-7, "--interval", 0.95)
-    monkeypatch.setattr("tasks.advice.made_up_tables._ROWS", 500)
+    monkeypatch.setattr("tasks.advice.releases._TABLES", 20)
     status, _, err = command_line(*asked)
     assert status == 2
     assert "coefficient" in err
