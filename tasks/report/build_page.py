@@ -10,8 +10,6 @@ import pandas as pd
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
 from dpalgos.audit.deletion_shifts import two_point_bound
-from reports.analysis.results import DELETION_SHIFT
-from reports.analysis.series import nearest_value
 from reports.page import (
     Assumption,
     Axis,
@@ -22,6 +20,8 @@ from reports.page import (
     PrintedRow,
     StudyPage,
 )
+from reports.results import DELETION_SHIFT
+from reports.series import nearest_value
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from data.store.references import DatasetRef
-from reports.analysis.results import COLUMNS, DELETION_SHIFT, validate_results
+from reports.results import COLUMNS, DELETION_SHIFT, validate_results
 from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded

@@ -11,7 +11,7 @@ from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.audit.deletion_shifts import deletion_shifts
 from dpalgos.formula.design import INTERCEPT
 from dpalgos.theory import dense_rates
-from reports.analysis.results import SIGNS
+from reports.results import SIGNS
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
