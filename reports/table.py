@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from reports import palette
-from reports.analysis.ranking import best_or_tied, clearly_below, rank
-from reports.analysis.series import CALIBRATION_WORDS, Series, Setting, View, place
 from reports.charts.drawing import Picture
-from reports.words.headline import NOISE_LIMITS, NoiseComparison, condition
+from reports.headline import NOISE_LIMITS, NoiseComparison, condition
+from reports.ranking import best_or_tied, clearly_below, rank
+from reports.series import CALIBRATION_WORDS, Series, Setting, View, place
 from reports.writing import count_of, error_bar, num, setting, short, span, words
 
 # What a mark next to a name or a number stands for, and a cell that was not run.
@@ -27,7 +27,7 @@ REMARKS = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A cell of a table.
 
     ``note`` stands below the text, ``flags`` are letters of the table's key, ``title`` is shown where the
@@ -45,22 +45,22 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table whose first ``n_labels`` columns are words; its ``key`` explains letters next to numbers.
 
     On a phone the cells of a ``stacked`` table stand below each other.
     """
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
+    rows: Sequence[Sequence[str | TableCell]]
     caption: str = ""
     n_labels: int = 1
     key: Sequence[tuple[str, str]] = ()
     stacked: bool = False
 
     @property
-    def cells(self) -> list[list[Cell]]:
-        return [[Cell(each) if isinstance(each, str) else each for each in row] for row in self.rows]
+    def cells(self) -> list[list[TableCell]]:
+        return [[TableCell(each) if isinstance(each, str) else each for each in row] for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Section:
     heading: str
     text: str | Sequence[str] = ()
     picture: Picture | None = None
-    table: Table | None = None
+    table: PageTable | None = None
     bullets: Sequence[str] = ()
     commands: Sequence[str] = ()
     links: Sequence[tuple[str, str]] = ()
@@ -89,7 +89,7 @@ class Section:
 
 def facts(heading: str, found: Sequence[tuple[str, str]], **more: object) -> Section:
     """Return a folded section with names and values."""
-    table = Table(("What", "Value"), [pair for pair in found if pair[1]], heading, 2, stacked=True)
+    table = PageTable(("What", "Value"), [pair for pair in found if pair[1]], heading, 2, stacked=True)
     return Section(heading, table=table, folded=True, **more)  # type: ignore[arg-type]
 
 
@@ -98,7 +98,7 @@ def setting_title(view: View, where: Setting) -> str:
     return condition(view, where) + (f", {view.page.panel_word} “{where.panel}”" if where.panel else "")
 
 
-def error_table(view: View, where: Setting) -> Table:
+def error_table(view: View, where: Setting) -> PageTable:
     """Return mean errors by series and size at one setting, with δ times the size and the certified ε."""
     series, page = view.series(where), view.page
     xs = sorted({p.x for s in series for p in s.points})
@@ -107,12 +107,12 @@ def error_table(view: View, where: Setting) -> Table:
     zero = {x: _zero(series, x) for x in xs}
     audited = any(math.isfinite(p.audited) for s in series for p in s.points)
     exposed = [_exposed(series, x) for x in xs]
-    rows: list[list[str | Cell]] = []
+    rows: list[list[str | TableCell]] = []
     if any(cell.text for cell in exposed):
-        blank = [Cell("")] * (2 if audited else 1)
+        blank = [TableCell("")] * (2 if audited else 1)
         rows.append([f"δ·{page.axis.rows_symbol}", *exposed, *blank])
     for item in series:
-        name = Cell(
+        name = TableCell(
             item.name,
             CALIBRATION_WORDS.get(item.calibration, ""),
             flags="".join(sorted(_mark(notes, remark) for remark in _remarks(view, where, item))),
@@ -122,7 +122,7 @@ def error_table(view: View, where: Setting) -> Table:
         proved = [_epsilon(item, [p.certified for p in item.points])]
         proved += [_epsilon(item, [p.audited for p in item.points])] if audited else []
         rows.append([name, *(_cell(item, x, best[x], zero[x], notes) for x in xs), *proved])
-    return Table(
+    return PageTable(
         ("Estimator", *map(setting, xs), "certified ε", *(["audited ε ≥"] if audited else [])),
         rows,
         f"Mean error ± standard error by {page.axis.label}; {setting_title(view, where)}",
@@ -141,13 +141,15 @@ def _zero(series: tuple[Series, ...], x: float) -> float:
     return min(points, key=lambda p: abs(math.log(p.x / x))).mean if points else math.nan
 
 
-def _cell(series: Series, x: float, best: Collection[Series], zero: float, notes: dict[str, str]) -> Cell:
+def _cell(
+    series: Series, x: float, best: Collection[Series], zero: float, notes: dict[str, str]
+) -> TableCell:
     point = series.at(x)
     if point is None:
-        return Cell("not run", kind="missing", title=REMARKS["not run"])
+        return TableCell("not run", kind="missing", title=REMARKS["not run"])
     if not point.answered:
         word = point.status if point.status in {"failed", "refused"} else "no value"
-        return Cell(word, kind="missing", title=point.message)
+        return TableCell(word, kind="missing", title=point.message)
     kind = "worse" if series.role in {"private", "unprotected"} and point.mean > zero else ""
     if series.role == "private" and series in best and (math.isnan(zero) or clearly_below(point, zero)):
         kind = "best"
@@ -156,17 +158,17 @@ def _cell(series: Series, x: float, best: Collection[Series], zero: float, notes
     marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []
     if point.n_failed:
         marks.append(_mark(notes, REMARKS["some failed"]))
-    return Cell(num(point.mean), se, kind, title, "".join(sorted(set(marks))))
+    return TableCell(num(point.mean), se, kind, title, "".join(sorted(set(marks))))
 
 
-def _epsilon(series: Series, values: list[float]) -> Cell:
+def _epsilon(series: Series, values: list[float]) -> TableCell:
     if series.role != "private":
         sees = {"zero": "sees no data", "public": "sees no private row"}
-        return Cell(sees.get(series.role, "not private"), kind="missing")
+        return TableCell(sees.get(series.role, "not private"), kind="missing")
     finite = [v for v in values if math.isfinite(v)]
     if not finite:
-        return Cell("none", kind="missing", title="no ε was computed for these cells")
-    return Cell(span(finite))
+        return TableCell("none", kind="missing", title="no ε was computed for these cells")
+    return TableCell(span(finite))
 
 
 def _remarks(view: View, where: Setting, series: Series) -> list[str]:
@@ -185,19 +187,19 @@ def _remarks(view: View, where: Setting, series: Series) -> list[str]:
     return remarks
 
 
-def _exposed(series: tuple[Series, ...], x: float) -> Cell:
+def _exposed(series: tuple[Series, ...], x: float) -> TableCell:
     """Return δ times the rows: the number of people a mechanism at that δ may expose outright."""
     products = [p.delta * p.n for s in series for p in s.points if p.x == x and math.isfinite(p.delta)]
     if not products:
-        return Cell("")
-    return Cell(short(max(products)), kind="flagged" if max(products) >= 1 else "")
+        return TableCell("")
+    return TableCell(short(max(products)), kind="flagged" if max(products) >= 1 else "")
 
 
 def summary_csv(summary: pd.DataFrame) -> str:
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
-def certified_table(view: View) -> Table | None:
+def certified_table(view: View) -> PageTable | None:
     """Tabulate the certified ε by the requested ε, at the headline's rule for δ and in its panel."""
     head = view.headline
     if head is None:
@@ -208,32 +210,32 @@ def certified_table(view: View) -> Table | None:
             if series.role == "private":
                 values = found.setdefault(series.label, (series, {}))[1]
                 values[epsilon] = span([p.certified for p in series.points])
-    rows: list[list[str | Cell]] = [
+    rows: list[list[str | TableCell]] = [
         [_named(label, series), *(values.get(e, "not run") or "none" for e in view.epsilons)]
         for label, (series, values) in found.items()
     ]
-    return Table(("Estimator", *map(setting, view.epsilons)), rows, "Certified ε, by the ε asked")
+    return PageTable(("Estimator", *map(setting, view.epsilons)), rows, "Certified ε, by the ε asked")
 
 
-def _named(label: str, series: Series) -> Cell:
-    return Cell(label, slot=palette.slot(series.info.order), hollow=series.calibration == "paper")
+def _named(label: str, series: Series) -> TableCell:
+    return TableCell(label, slot=palette.slot(series.info.order), hollow=series.calibration == "paper")
 
 
-def comparison_table(comparisons: Sequence[NoiseComparison], caption: str) -> Table:
+def comparison_table(comparisons: Sequence[NoiseComparison], caption: str) -> PageTable:
     """Tabulate the printed noise against the least that proves the same."""
     columns = ("Estimator", "as printed", "tight", "ratio", "ε the printed noise proves")
-    rows: list[list[str | Cell]] = [
+    rows: list[list[str | TableCell]] = [
         [
-            Cell(row.name, slot=palette.slot(row.slot)),
+            TableCell(row.name, slot=palette.slot(row.slot)),
             num(row.printed),
             *(num(v) if math.isfinite(v) else "not known" for v in (row.tight, row.ratio, row.certified)),
         ]
         for row in comparisons
     ]
-    return Table(columns, rows, caption)
+    return PageTable(columns, rows, caption)
 
 
-def failure_table(results: pd.DataFrame, view: View) -> Table:
+def failure_table(results: pd.DataFrame, view: View) -> PageTable:
     """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
     page = view.page
     bad = place(results[(results["status"] != "ok") & (results["metric"] == page.metric)], page)
@@ -252,4 +254,4 @@ def failure_table(results: pd.DataFrame, view: View) -> Table:
         found.append((n, (series.label, str(status), str(message), "; ".join(places), f"{n:,}")))
     found.sort(key=lambda pair: (-pair[0], pair[1][0]))
     columns = ("What", "Outcome", "Why", "Where", "Repetitions")
-    return Table(columns, [row for _, row in found], "What failed or was refused", 4, stacked=True)
+    return PageTable(columns, [row for _, row in found], "What failed or was refused", 4, stacked=True)

@@ -33,6 +33,7 @@ _AXIS = {
     "domainColor": palette.AXIS,
     "ticks": False,
     "labelPadding": 6,
+    "labelOverlap": "greedy",
     "labelFontSize": 11,
     "titleFontSize": 12,
 }
@@ -52,7 +53,16 @@ CONFIG: dict[str, Any] = {
         "fontSize": 13,
         "subtitleColor": palette.INK,
     },
-    "legend": {"labelFontSize": 12, "labelColor": palette.INK, "unselectedOpacity": 0.6, "offset": 12},
+    "legend": {
+        "orient": "bottom",
+        "title": None,
+        "symbolLimit": 0,
+        "symbolStrokeWidth": 1.6,
+        "labelColor": palette.INK,
+        "labelFontSize": 12,
+        "unselectedOpacity": 0.6,
+        "offset": 12,
+    },
     "text": {"fontSize": 12, "color": palette.INK},
     "header": {"labelColor": palette.INK, "title": None, "labelAnchor": "start"},
 }

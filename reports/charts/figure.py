@@ -9,12 +9,12 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from reports.analysis.ranking import first_lines
-from reports.analysis.results import summarize
-from reports.analysis.series import Setting, View, nearest_value
 from reports.charts.drawing import NO_SPACE, can_draw, specification
 from reports.charts.study import SIZES, StudyChart
 from reports.page import StudyPage
+from reports.ranking import first_lines
+from reports.results import summarize
+from reports.series import Setting, View, nearest_value
 from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]

@@ -95,41 +95,67 @@ def names_in_legend(ends: Mapping[str, tuple[float, float]], axes: Axes) -> list
     ]
 
 
+@dataclass(frozen=True)
+class Choices:
+    """What a reader chooses in a chart: parameters with menus, what follows from them, and its lines.
+
+    ``is_log`` is an expression of the parameters, ``lines`` are those that are drawn at first.
+    """
+
+    params: Sequence[Chart]
+    transform: Sequence[Chart]
+    is_log: str
+    lines: Sequence[str]
+    tooltip: str
+
+
 def chart_of_rows(
     data: Mapping[str, Any],
     looks: Mapping[str, Look],
     axes: Axes,
     *,
     legend: Sequence[str],
-    is_log: str = "",
-    params: Sequence[Chart] = (),
-    transform: Sequence[Chart] = (),
-    begins_with: Sequence[str] = (),
-    tooltip: str = "",
+    choices: Choices | None = None,
 ) -> Chart:
-    """Return the chart of rows with line, x, mean, low and high.
+    """Return the chart of rows with line, x, mean, low and high."""
+    room = min(_MOST_ROOM, 20 + _LETTER * max(map(len, looks), default=0))
+    is_log = choices.is_log if choices else str(axes.y_log).lower()
+    params: list[Chart] = [{"name": "styles", "value": _styles(looks)}]
+    params.append({"name": "is_log", "expr": is_log})
+    transform = list[Chart]()
+    if choices:
+        params += choices.params
+        transform += [*choices.transform, {"filter": {"param": "shown"}}]
+    return {
+        "data": dict(data),
+        "params": params,
+        "transform": [*transform, *_PLACES],
+        "layer": _layers(looks, axes, room, legend, choices),
+        "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width"}, "offset": 10},
+        "width": axes.width,
+        "height": axes.height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+    }
 
-    A click on the legend shows or hides a line where the chart ``begins_with`` some. ``is_log`` is an
-    expression of the parameters.
-    """
-    names = [name for name in looks if name]
-    room = min(_MOST_ROOM, 20 + _LETTER * max(map(len, names), default=0))
-    styles = {
+
+def _styles(looks: Mapping[str, Look]) -> dict[str, Any]:
+    return {
         name: {
             "c": look.color,
             "ink": look.ink,
-            "dash": list(look.dash),
+            "dash": look.dash,
             "width": look.width,
             "dots": bool(look.shape),
         }
         for name, look in looks.items()
     }
-    own: list[Chart] = [{"name": "styles", "value": styles}]
-    own += [{"name": "is_log", "expr": is_log or str(axes.y_log).lower()}]
+
+
+def _axes(axes: Axes, room: float) -> dict[str, Any]:
+    """Return the encoding of both axes, with room for names at the right where the chart is wide."""
     x_axis: dict[str, Any] = {
         "title": axes.x_title or None,
         "format": ",.6~g",
-        "labelOverlap": "greedy",
         "titleLimit": {"expr": "width"},
     }
     if axes.x_ticks:
@@ -139,75 +165,58 @@ def chart_of_rows(
     x_scale["rangeMax"] = {"expr": f"width > {_WIDE} ? width - {room:.0f} : width"}
     y_scale: dict[str, Any] = {"nice": False, "zero": False}
     y_scale |= {"domain": axes.y_range} if axes.y_range else {"padding": 6}
-    y_axis = {
-        "title": None,
-        "values": {"expr": _LOG_VALUES},
-        "labelExpr": _LOG_LABEL,
-        "labelOverlap": "greedy",
-    }
-    x, y = field("x:Q", scale=x_scale, axis=x_axis), field("y:Q", scale=y_scale, axis=y_axis)
-    at, line = {"x": x, "y": y}, field("line:N")
-    looks_of_points = {
-        "stroke": [look.color for look in looks.values()],
-        "fill": [look.fill for look in looks.values()],
-        "shape": [look.shape or "stroke" for look in looks.values()],
-    }
-    named: dict[str, Any] = {
-        "title": None,
-        "orient": "bottom",
-        "symbolLimit": 0,
-        "symbolStrokeWidth": 1.6,
-    }
-    named |= {
+    y_axis = {"title": None, "values": {"expr": _LOG_VALUES}, "labelExpr": _LOG_LABEL}
+    return {"x": field("x:Q", scale=x_scale, axis=x_axis), "y": field("y:Q", scale=y_scale, axis=y_axis)}
+
+
+def _dots(looks: Mapping[str, Look], at: Chart, legend: Sequence[str], choices: Choices | None) -> Chart:
+    """Return the layer of points, whose looks the legend has."""
+    named = {
         "labelLimit": {"expr": f"width > {_WIDE} ? width / 2 - 30 : width - 20"},
         "columns": {"expr": f"width > {_WIDE} ? 2 : 1"},
         "values": list(legend),
     }
-    points = {
-        channel: field(
+    channels = {
+        "stroke": [look.color for look in looks.values()],
+        "fill": [look.fill for look in looks.values()],
+        "shape": [look.shape or "stroke" for look in looks.values()],
+    }
+    encoded = {
+        name: field(
             "line:N", scale={"domain": list(looks), "range": values}, legend=named if legend else None
         )
-        for channel, values in looks_of_points.items()
+        for name, values in channels.items()
     }
-    color, ends = field("c:N", scale=None), {"x": x, "y": field("lo:Q"), "y2": field("hi")}
-    dots = marks(
-        None, "point", {**at, **points}, only="styles[datum.line].dots", size=46, opacity=1, strokeWidth=1.6
-    )
-    if tooltip:
-        dots["mark"]["tooltip"] = {"expr": tooltip}
-    if begins_with:
+    only = "styles[datum.line].dots"
+    dots = marks(None, "point", {**at, **encoded}, only=only, size=46, opacity=1, strokeWidth=1.6)
+    if choices:
+        dots["mark"]["tooltip"] = {"expr": choices.tooltip}
         chosen = {"type": "point", "fields": ["line"], "toggle": "true"}
-        shown = {
-            "name": "shown",
-            "select": chosen,
-            "bind": "legend",
-            "value": [{"line": n} for n in begins_with],
-        }
-        dots["params"] = [shown]
-    band: dict[str, Any] = {"clip": True, "opacity": 1} if axes.bars else {"clip": True, "opacity": 0.12}
+        first = [{"line": name} for name in choices.lines]
+        dots["params"] = [{"name": "shown", "select": chosen, "bind": "legend", "value": first}]
+    return dots
+
+
+def _layers(
+    looks: Mapping[str, Look], axes: Axes, room: float, legend: Sequence[str], choices: Choices | None
+) -> list[Chart]:
+    at, line, color = _axes(axes, room), field("line:N"), field("c:N", scale=None)
+    ends = {"x": at["x"], "y": field("lo:Q"), "y2": field("hi"), "color": color, "detail": line}
+    band: dict[str, Any] = {"clip": True, "opacity": 1.0 if axes.bars else 0.12}
     curve: dict[str, Any] = {"interpolate": "step-after"} if axes.steps else {}
     dash, width = field("dash:N", scale=None), field("thick:Q", scale=None)
     strokes = {**at, "color": color, "strokeDash": dash, "strokeWidth": width, "detail": line}
     beside: dict[str, Any] = {"align": "left", "dx": 9, "baseline": "middle", "limit": room - 10}
-    text = {**at, "text": line, "color": field("ink:N", scale=None)}
-    beyond = "datum.n_failed > 0 || !isValid(datum.y)"
-    cross = {"x": x, "y": field("cross:Q"), "color": color}
-    return {
-        "data": dict(data),
-        "params": [*own, *params],
-        "transform": [*transform, *([{"filter": {"param": "shown"}}] if begins_with else []), *_PLACES],
-        "layer": [
-            marks(None, "rule" if axes.bars else "area", {**ends, "color": color, "detail": line}, **band),
-            marks(None, "line", strokes, clip=True, **curve),
-            dots,
-            marks(None, "text", cross, only=beyond, text="×", fontSize=17, fontWeight="bold"),
-            {**marks(None, "text", text, **beside), "transform": _NAMES},
-        ],
-        "title": {"text": axes.y_title, "fontSize": 12, "limit": {"expr": "width"}, "offset": 10},
-        "width": axes.width,
-        "height": axes.height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-    }  # fmt: skip
+    names = {**at, "text": line, "color": field("ink:N", scale=None)}
+    cross = {"x": at["x"], "y": field("cross:Q"), "color": color}
+    failed = "datum.n_failed > 0 || !isValid(datum.y)"
+    return [
+        marks(None, "rule" if axes.bars else "area", ends, **band),
+        marks(None, "line", strokes, clip=True, **curve),
+        _dots(looks, at, legend, choices),
+        marks(None, "text", cross, only=failed, text="×", fontSize=17, fontWeight="bold"),
+        {**marks(None, "text", names, **beside), "transform": _NAMES},
+    ]
 
 
 def _calculate(name: str, expression: str) -> Chart:

@@ -12,14 +12,14 @@ from typing import Any
 import pandas as pd
 
 from reports import palette
-from reports.analysis.ranking import first_lines, population_error, rank
-from reports.analysis.series import Series, Setting, View, nearest_value, with_roles
 from reports.charts.drawing import HALO, Chart, Picture, banner, can_draw, draw_chart, marks
 from reports.charts.drawing import field as encode
-from reports.charts.lines import NARROW, Axes, chart_of_rows, names_in_legend
+from reports.charts.lines import NARROW, Axes, Choices, chart_of_rows, names_in_legend
+from reports.headline import condition
 from reports.page import StudyPage
 from reports.palette import Look, guide_look
-from reports.words.headline import condition
+from reports.ranking import first_lines, population_error, rank
+from reports.series import Series, Setting, View, nearest_value, with_roles
 from reports.writing import num, render_sentence, rule_text, setting, span
 
 _LOWER, _HIGHER = "lower is better", "higher is better"
@@ -245,17 +245,9 @@ class StudyChart:
         table = table.loc[:, ~table.columns.duplicated()].copy()
         table[numbers] = table[numbers].map(lambda value: float(f"{value:.5g}"))
         parse = dict.fromkeys([*numbers, *counts, "epsilon"], "number")
-        chart = chart_of_rows(
-            {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}},
-            self.looks,
-            axes,
-            legend=list(self.looks),
-            is_log="indexof(linear, at_metric) < 0",
-            params=params,
-            transform=transform,
-            begins_with=lines,
-            tooltip=_TOOLTIP,
-        )
+        choices = Choices(params, transform, "indexof(linear, at_metric) < 0", lines, _TOOLTIP)
+        data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}
+        chart = chart_of_rows(data, self.looks, axes, legend=list(self.looks), choices=choices)
         return {**chart, "title": {**chart["title"], "text": title}}
 
 

@@ -9,7 +9,7 @@ import importlib
 
 import pandas as pd
 
-from reports.analysis.series import View
+from reports.series import View
 from reports.table import Section
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from reports import palette
-from reports.analysis.series import Series, Setting, View
 from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.series import Series, Setting, View
 from reports.table import Section
 from reports.writing import render_sentence, setting, short
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.series import Series, Setting, View
 from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, guide, line_picture
 from reports.palette import ZERO_DOTS
-from reports.table import Section, Table
+from reports.series import Series, Setting, View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence, rule_text, setting
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
@@ -59,7 +59,7 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> Section | Non
         text += " " + _chance(view, where, rate)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
     heading = "The paper's table next to ours"
-    return Section(heading, text, table=Table(columns, rows, heading, 3))
+    return Section(heading, text, table=PageTable(columns, rows, heading, 3))
 
 
 def _chance(view: View, where: Setting, rate: float) -> str:

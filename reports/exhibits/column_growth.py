@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.ranking import fitted_slope
-from reports.analysis.series import View
 from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, line_picture
 from reports.palette import look
-from reports.table import Section, Table
+from reports.ranking import fitted_slope
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence, slope_text
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
@@ -45,7 +45,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     shown = _figure(lines, columns, text, view.page.data_source)
     heading = "How fast does the error grow with the number of columns?"
     names = ("Estimator", *(f"d = {d}" for d in columns), "slope")
-    return (Section(heading, text, shown, Table(names, table, heading)),)
+    return (Section(heading, text, shown, PageTable(names, table, heading)),)
 
 
 def _figure(lines: list[Line], columns: list[int], text: str, source: str) -> Picture:

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from reports import palette
-from reports.analysis.series import View
 from reports.charts.drawing import Chart, draw_chart, field, marks
-from reports.table import Section, Table
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import render_sentence, setting
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
@@ -59,13 +59,13 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         Section(
             "Coverage of every estimator",
             render_sentence("coverage_of_estimators"),
-            table=Table(_OF_ESTIMATOR, by_estimator, "Coverage of every estimator", 2),
+            table=PageTable(_OF_ESTIMATOR, by_estimator, "Coverage of every estimator", 2),
         ),
         *_signs(cells),
         Section(
             "Coverage and width of every cell",
             "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
-            table=Table(_OF_CELL, [_row(cell) for cell in _records(cells)], "Coverage of every cell", 2),
+            table=PageTable(_OF_CELL, [_row(cell) for cell in _records(cells)], "Coverage of every cell", 2),
             folded=True,
         ),
     )
@@ -92,7 +92,7 @@ def _signs(cells: pd.DataFrame) -> tuple[Section, ...]:
     )
     what = "Coefficients whose interval lies on the side of zero on which the true value is, in %."
     title = "Signs known, with and without privacy, against ε"
-    return (Section(title, what, table=Table(columns, rows, title, 2)),)
+    return (Section(title, what, table=PageTable(columns, rows, title, 2)),)
 
 
 def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:

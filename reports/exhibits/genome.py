@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from reports import palette
-from reports.analysis.series import Series, Setting, View
 from reports.charts.drawing import Chart, draw_chart, field, marks
-from reports.table import Section, Table
+from reports.series import Series, Setting, View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence, setting
 
 RECALL = "support_recall"
@@ -118,7 +118,7 @@ def _recalls(view: View, summary: pd.DataFrame, genome: SimpleNamespace, where: 
     text = render_sentence("genome_recalls", symbol=symbol, x=sizes[-1], n_snps=n_snps, s=genome.s, last=last)
     columns = ("Estimator", *(f"{symbol} = {setting(x)}" for x in sizes))
     heading = "Are the largest differences found?"
-    return Section(heading, text, table=Table(columns, rows, heading))
+    return Section(heading, text, table=PageTable(columns, rows, heading))
 
 
 def _largest(magnitudes: np.ndarray, s: int) -> list[int]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.cost import rows_for_the_same
-from reports.analysis.ranking import enough_epsilon
-from reports.analysis.series import View
-from reports.table import Section, Table
+from reports.cost import rows_for_the_same
+from reports.ranking import enough_epsilon
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, num_in, render_sentence
 
 
@@ -46,7 +46,7 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:
     )
     columns = ("Term", "private", "95 % interval", "without privacy", "sign")
     heading = "The answer, with and without privacy"
-    return Section(heading, text, table=Table(columns, rows, heading, stacked=True))
+    return Section(heading, text, table=PageTable(columns, rows, heading, stacked=True))
 
 
 def _missing(view: View, content: Mapping[str, Any]) -> Section | None:

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from reports.analysis.series import View
 from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, line_picture
 from reports.page import ZERO
 from reports.palette import look
+from reports.series import View
 from reports.table import Section
 from reports.writing import render_sentence
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.table import Section, Table
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import render_sentence, setting
 
 
@@ -45,7 +45,7 @@ def _section(epsilon: float, rows: pd.DataFrame) -> Section:
         (str(title), f"{wins[title]} of {there[title]}", f"{averages[title]:.2f}", *_cells(ratios.loc[title]))
         for title in order
     ]
-    return Section(heading, text, table=Table(columns, lines, heading))
+    return Section(heading, text, table=PageTable(columns, lines, heading))
 
 
 def _cells(ratios: pd.Series) -> tuple[str, ...]:

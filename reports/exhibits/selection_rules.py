@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.table import Section, Table
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, setting
 
 _EXPONENTIAL = "exponential mechanism"
@@ -44,7 +44,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     text = " ".join(told) + " The first rule's noise falls with 1/√m, the second's does not depend on m."
     columns = ("candidates", "ε", "rows of a user, m", "random stopping", _EXPONENTIAL)
     heading = "Which rule chooses better?"
-    return (Section(heading, text, table=Table(columns, table, heading, 0)),)
+    return (Section(heading, text, table=PageTable(columns, table, heading, 0)),)
 
 
 def _better_from(both: pd.DataFrame) -> str:

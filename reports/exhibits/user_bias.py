@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.table import Section, Table
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence
 
 
@@ -32,4 +32,4 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         return ()
     text = render_sentence("user_bias", epsilon=where.epsilon)
     heading = "Bias apart from noise"
-    return (Section(heading, text, table=Table(("Estimator", "bias", "mean error"), rows, heading)),)
+    return (Section(heading, text, table=PageTable(("Estimator", "bias", "mean error"), rows, heading)),)

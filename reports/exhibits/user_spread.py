@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.table import Section, Table
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence
 
 
@@ -20,4 +20,4 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     table = tuple((str(m), num(apart), num(dealt), num(apart / dealt)) for m, apart, dealt in rows)
     columns = ("rows of a user, m", "spread of users' means", "rows dealt at random", "ratio")
     heading = "Users who live next to each other"
-    return (Section(heading, text, table=Table(columns, table, heading, 0)),)
+    return (Section(heading, text, table=PageTable(columns, table, heading, 0)),)

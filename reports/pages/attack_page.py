@@ -11,16 +11,16 @@ from typing import cast
 import pandas as pd
 
 from dpalgos.catalog import Estimator
-from reports.analysis.results import AUC, POOLED_AUC
-from reports.analysis.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest_value
 from reports.charts.drawing import Picture, can_draw, draw_chart
 from reports.charts.lines import NARROW, Axes, Line, guide, line_chart
 from reports.charts.study import Pictures, StudyChart, certified_picture, slug
+from reports.headline import PageHeadline, Tile, data_sentence
 from reports.page import AttackFacts, Guide, StudyPage
 from reports.pages.error_page import LayoutContent, numbers_section
 from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, Look, look, slot
-from reports.table import Cell, Section, Table
-from reports.words.headline import PageHeadline, Tile, data_sentence
+from reports.results import AUC, POOLED_AUC
+from reports.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest_value
+from reports.table import PageTable, Section, TableCell
 from reports.writing import error_bar, num, render_sentence, rule_text, setting
 
 SUM_RATIO = "attack_sum_ratio"
@@ -217,7 +217,7 @@ def _look(line: AttackLine) -> Look:
     return look(role, line.info.order, calibration=line.calibration)
 
 
-def sum_table(view: AttackView) -> Table | None:
+def sum_table(view: AttackView) -> PageTable | None:
     """Return the sums of the panels whose truth is known: without privacy, and at the largest ε.
 
     Members' scores are summed, over what Stein's identity gives: measured, and claimed where that differs.
@@ -232,30 +232,30 @@ def sum_table(view: AttackView) -> Table | None:
             said = num(claimed) if math.isfinite(claimed) else "a constant"
             rows.append((panel.title, line.label, _epsilon(line, cell), cell.with_error(SUM_RATIO), said))
     columns = ("Panel", "Estimator", "ε", "measured", "claimed, at least a multiple of")
-    return Table(columns, rows, "Sums of scores", 2) if rows else None
+    return PageTable(columns, rows, "Sums of scores", 2) if rows else None
 
 
-def attack_table(view: AttackView, panel: AttackPanel) -> Table:
+def attack_table(view: AttackView, panel: AttackPanel) -> PageTable:
     """Return the attacks on a panel, a row per estimator and ε."""
     rates = {metric: rate for metric, rate in view.facts.rates.items() if rate in SHOWN_RATES}
     metrics = sorted(rates, key=lambda metric: -rates[metric])
     named = (f"TPR at FPR {setting(rates[metric])}" for metric in metrics)
-    rows: list[tuple[str | Cell, ...]] = [
+    rows: list[tuple[str | TableCell, ...]] = [
         (
-            Cell(
+            TableCell(
                 line.label,
                 slot=slot(line.info.order) if line.private else None,
                 hollow=line.calibration == "paper",
             ),
             _epsilon(line, cell),
-            Cell(cell.with_error(AUC), _predicted(view, cell)),
+            TableCell(cell.with_error(AUC), _predicted(view, cell)),
             *(_value(view, cell, metric) for metric in (POOLED_AUC, *metrics)),
             cell.with_error(SUM_RATIO),
         )
         for line in panel.lines
         for cell in line.cells
     ]
-    return Table(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, panel.title)
+    return PageTable(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, panel.title)
 
 
 def _epsilon(line: AttackLine, cell: AttackCell) -> str:
@@ -267,18 +267,18 @@ def _predicted(view: AttackView, cell: AttackCell) -> str:
     return f"predicted {num(value)}" if math.isfinite(value) else ""
 
 
-def _value(view: AttackView, cell: AttackCell, metric: str) -> Cell:
+def _value(view: AttackView, cell: AttackCell, metric: str) -> TableCell:
     """Write a number with its interval and its bounds."""
     mean = cell.mean(metric)
     if not math.isfinite(mean):
-        return Cell("not resolved", kind="missing")
+        return TableCell("not resolved", kind="missing")
     low, high = view.facts.intervals.get((cell.cell, metric), (math.nan, math.nan))
     allowed = view.facts.allowed.get((cell.cell, metric), math.nan)
     gaussian = view.facts.allowed_gaussian.get((cell.cell, metric), math.nan)
     parts = [f"{num(low)} to {num(high)}"] if math.isfinite(low) else []
     parts += [f"≤ {num(allowed)}"] if math.isfinite(allowed) else []
     parts += [f"Gaussian {num(gaussian)}"] if math.isfinite(gaussian) else []
-    return Cell(num(mean), ", ".join(parts))
+    return TableCell(num(mean), ", ".join(parts))
 
 
 def attack_headline(view: AttackView) -> PageHeadline:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from reports.analysis.ranking import rank
-from reports.analysis.results import compare_results, summarize
-from reports.analysis.series import View
 from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, line_picture
+from reports.headline import condition
 from reports.page import StudyPage
 from reports.pages.text import render_page
 from reports.palette import HUES
-from reports.table import Section, Table
-from reports.words.headline import condition
+from reports.ranking import rank
+from reports.results import compare_results, summarize
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, when
 
 
@@ -61,10 +61,12 @@ def render_comparison(runs: Sequence[ComparedRun]) -> bytes:
     chart = _overlay(runs)
     names = ("Run", "finished", "commit", "profile, repetitions", "seed")
     sections = [Section("", chart.alt, chart)] if chart else []
-    sections.append(Section("Runs", table=Table(names, about, "Runs", 5, stacked=True)))
+    sections.append(Section("Runs", table=PageTable(names, about, "Runs", 5, stacked=True)))
     if rows:
         columns = ("Run", "cell", "metric", first.name, "this run", "why")
-        sections.append(Section("What differs", table=Table(columns, rows, "Differences", 3, stacked=True)))
+        sections.append(
+            Section("What differs", table=PageTable(columns, rows, "Differences", 3, stacked=True))
+        )
     return render_page(
         f"{first.page.title}: {len(runs)} runs",
         f"{len(runs)} runs of {first.page.name}, compared",

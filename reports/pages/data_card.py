@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reports.page import DataCard
 from reports.pages.text import render_page
-from reports.table import Section, Table
+from reports.table import PageTable, Section
 from reports.writing import repaired
 
 
@@ -21,7 +21,7 @@ def render_data_card(card: DataCard, warning: str) -> bytes:
         ("SHA-256 of the file", read["source_sha256"]),
         ("SHA-256 of the table", read["sha256"]),
     ]
-    known = Table(("What", "Value"), [pair for pair in facts if pair[1]], "The dataset", 2, stacked=True)
+    known = PageTable(("What", "Value"), [pair for pair in facts if pair[1]], "The dataset", 2, stacked=True)
     mended = [f"{repaired([each])}: {each['reason']}" for each in card.repairs]
     rows = f"{read['rows_read']:,} read, {read['n_rows']:,} used."
     sections = [
@@ -37,7 +37,7 @@ def render_data_card(card: DataCard, warning: str) -> bytes:
     if card.columns:
         names = ("Column", "Unit", "Public bounds", "Public scale", "Where bounds and scale come from")
         heading = "Columns and what is public about them"
-        sections.append(Section(heading, table=Table(names, card.columns, "Columns", 5, stacked=True)))
+        sections.append(Section(heading, table=PageTable(names, card.columns, "Columns", 5, stacked=True)))
     return render_page(
         f"{dataset.title}: data card",
         dataset.description,

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.analysis.cost import rows_for_the_same
-from reports.analysis.ranking import enough_epsilon, fitted_slope
-from reports.analysis.series import Series, View
 from reports.charts.study import Pictures, draw_study
+from reports.cost import rows_for_the_same
 from reports.exhibits import draw_exhibits
+from reports.headline import PageHeadline, build_headline, guides_of
 from reports.page import StudyPage
-from reports.table import Cell, Section, Table, error_table, setting_title
-from reports.words.headline import PageHeadline, build_headline, guides_of
+from reports.ranking import enough_epsilon, fitted_slope
+from reports.series import Series, View
+from reports.table import PageTable, Section, TableCell, error_table, setting_title
 from reports.writing import render_sentence, slope_text
 
 
@@ -35,7 +35,7 @@ def numbers_section(headline: PageHeadline, page: StudyPage, *more: str) -> Sect
     data = "" if page.data_source == "stand-in" or page.warning else headline.data
     bullets = [fact for fact in (headline.verdict, data, headline.noise, *headline.limits, *more) if fact]
     tiles = [(tile.caption, tile.value) for tile in headline.tiles]
-    table = Table(("What", "Number"), tiles, "Key numbers") if tiles else None
+    table = PageTable(("What", "Number"), tiles, "Key numbers") if tiles else None
     return Section("More numbers", headline.details, table=table, bullets=bullets, folded=True, id="numbers")
 
 
@@ -125,6 +125,6 @@ def _privacy_slope(series: Series, every: Sequence[Series]) -> str:
 
 
 def _with_table(
-    heading: str, text: str, columns: Sequence[str], rows: Sequence[Sequence[str | Cell]]
+    heading: str, text: str, columns: Sequence[str], rows: Sequence[Sequence[str | TableCell]]
 ) -> Section:
-    return Section(heading, text, table=Table(columns, rows, heading))
+    return Section(heading, text, table=PageTable(columns, rows, heading))

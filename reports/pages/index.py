@@ -10,14 +10,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from reports.analysis.cost import cost_at
-from reports.analysis.series import View
 from reports.charts.drawing import Picture, draw_chart
 from reports.charts.lines import Axes, Line, guide, line_chart
+from reports.cost import cost_at
+from reports.headline import PageHeadline
 from reports.page import StudyPage
 from reports.pages.text import render_page
 from reports.palette import look
-from reports.words.headline import PageHeadline
+from reports.series import View
 from reports.writing import duration, render_sentence, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}

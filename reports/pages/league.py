@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from reports.analysis.league import (
+from reports.charts.lines import Axes, Line, line_picture
+from reports.league import (
     LEAST_ERROR,
     MOST_ERROR,
     Comparison,
@@ -21,11 +22,10 @@ from reports.analysis.league import (
     ratios_of,
     violated,
 )
-from reports.charts.lines import Axes, Line, line_picture
 from reports.pages.index import Card
 from reports.pages.text import render_page
 from reports.palette import look
-from reports.table import Section, Table
+from reports.table import PageTable, Section
 from reports.writing import error_bar, num
 
 Extent = Literal["summary", "page", "files"]
@@ -160,7 +160,7 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
         for e in losses
     ]
     columns = ("table", "family", "ε", "the other", "our error", "its error", "ours over its")
-    table = Table(columns, lines, f"Losses: {title}", 2, stacked=True) if lines else None
+    table = PageTable(columns, lines, f"Losses: {title}", 2, stacked=True) if lines else None
     return Section(title, sentences, table=table, id=name)
 
 
@@ -205,7 +205,7 @@ def _audits(results: Mapping[str, Any], command: str) -> Section:
     ]
     columns = ("method", "an attack: ε is at least", "a replay: ε is at most", "how")
     title = "The ε that an audit finds, at ε = 1"
-    return Section(title, sentences, table=Table(columns, rows, title), id="audits")
+    return Section(title, sentences, table=PageTable(columns, rows, title), id="audits")
 
 
 def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, extent: Extent) -> Section | None:
@@ -248,7 +248,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, exte
         f"{own.index.get_level_values('table').nunique()} tables, {len(own)} settings. A method is compared "
         "in those that it came to: a rank from few, small tables is no verdict on the others."
     )
-    return Section(title, sentence, figure, Table(columns, rows, title), id=f"profile-{family}")
+    return Section(title, sentence, figure, PageTable(columns, rows, title), id=f"profile-{family}")
 
 
 def _of_table(results: Mapping[str, Any], name: str) -> Section:
@@ -270,7 +270,7 @@ def _of_table(results: Mapping[str, Any], name: str) -> Section:
     columns = ["method", *(f"ε = {epsilon:g}" for epsilon in epsilons), "seconds"]
     kind = FAMILIES[about["family"]].lower()
     sentence = f"{about['source']}: {about['n']:,} rows, {about['d']} covariates, {kind}."
-    return Section(name, sentence, table=Table(columns, [line for _, line in lines], name), folded=True)
+    return Section(name, sentence, table=PageTable(columns, [line for _, line in lines], name), folded=True)
 
 
 def _cell(row: Mapping[Any, Any], least: float) -> str:
@@ -298,7 +298,7 @@ def _methods(results: Mapping[str, Any]) -> Section:
     ]
     more = "results.json lists all that each environment holds."
     columns, title = ("method", "whose", "installed", "file"), "Methods and their environments"
-    return Section(title, more, table=Table(columns, rows, title, 4), folded=True, id="methods")
+    return Section(title, more, table=PageTable(columns, rows, title, 4), folded=True, id="methods")
 
 
 def _resolved(about: Mapping[str, Any]) -> list[str]:

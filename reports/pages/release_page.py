@@ -13,7 +13,7 @@ from reports.charts.lines import Axes, Line, guide, line_chart
 from reports.pages.coefficient_table import INTERCEPTS, Model, table_of
 from reports.pages.text import render_page
 from reports.palette import look
-from reports.table import Section, Table, facts
+from reports.table import PageTable, Section, facts
 from reports.writing import num, num_in
 
 
@@ -37,8 +37,8 @@ def render_release(record: Mapping[str, Any]) -> bytes:
     public = [(each["what"], str(each["value"]), each["source"]) for each in release["public"]]
     names = ("What", "mechanism", "times", "noise over sensitivity", "ε")
     sections += [
-        _folded("What was drawn with noise", Table(names, drawn, "Releases of the run", 2)),
-        _folded("What was taken as public", Table(_PUBLIC, public, "Public facts", 3, stacked=True)),
+        _folded("What was drawn with noise", PageTable(names, drawn, "Releases of the run", 2)),
+        _folded("What was taken as public", PageTable(_PUBLIC, public, "Public facts", 3, stacked=True)),
         *(facts(part, rows) for part, rows in _fields(deployment)),
         facts("Ledger and software", [
             *((name.replace("_", " "), str(value)) for name, value in release["ledger"].items()),
@@ -63,7 +63,7 @@ def _short(value: float | None) -> str:
     return f"{value:.4g}" if value else ""
 
 
-def _folded(heading: str, table: Table) -> Section:
+def _folded(heading: str, table: PageTable) -> Section:
     return Section(heading, table=table, folded=True)
 
 
@@ -84,7 +84,7 @@ def _answer(release: Mapping[str, Any]) -> Section:
         )
         printed = table_of([Model(title="", rows=coefficients.rows(), level=level, facts={}, footnote="")])
         columns = ("Term", *printed.head[1:])
-        table = Table(
+        table = PageTable(
             columns, printed.terms, "Coefficients, with intervals where there are any", stacked=True
         )
     shown = CENTERED if any(each["lower"] is not None for each in answer) else SHRUNK
@@ -112,7 +112,7 @@ def _risk(risk: Mapping[str, Any]) -> Section:
     beliefs = [
         (f"{100 * float(before):g} %", f"{100 * after:.3g} %") for before, after in risk["posterior"].items()
     ]
-    table = Table(("Belief before", "largest belief after"), beliefs, "What an attacker believes", 0)
+    table = PageTable(("Belief before", "largest belief after"), beliefs, "What an attacker believes", 0)
     heading, sentence = f"What it means for one {risk['unit']}", risk["sentence"]
     return Section(heading, f"{sentence[0].upper()}{sentence[1:]}.", table=table)
 

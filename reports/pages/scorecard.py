@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reports.pages.text import render_page
-from reports.table import Cell, Section, Table
+from reports.table import PageTable, Section, TableCell
 from reports.writing import count_of, when
 
 COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
@@ -89,7 +89,9 @@ def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
     sections = [
         Section(
             name,
-            table=Table(_HEAD, [_row(each) for each in page.of(key)], f"Claims of {name}", 4, stacked=True),
+            table=PageTable(
+                _HEAD, [_row(each) for each in page.of(key)], f"Claims of {name}", 4, stacked=True
+            ),
         )
         for key, name in page.papers.items()
         if page.of(key)
@@ -121,13 +123,13 @@ def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
 _HEAD = ("Claim", "as printed", "tight", "What the runs say")
 
 
-def _row(judged: Judged) -> list[str | Cell]:
+def _row(judged: Judged) -> list[str | TableCell]:
     verdicts = [
-        Cell(
+        TableCell(
             judged.verdict(each), judged.why_open(each), "best" if judged.verdict(each) != OPEN else "missing"
         )
         for each in COLUMNS
     ]
     said = " ".join(f"{label}: {text}" if label else text for label, text in judged.reasons())
     source = judged.study if judged.has_run else f"to run it: dpcost run {judged.study}"
-    return [Cell(judged.text, judged.where), *verdicts, Cell(said, source)]
+    return [TableCell(judged.text, judged.where), *verdicts, TableCell(said, source)]

@@ -12,18 +12,19 @@ from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
-from reports.analysis.results import summarize
-from reports.analysis.series import View
 from reports.charts.drawing import banner, packed_chart, packed_library
 from reports.charts.study import Pictures
+from reports.headline import noise_comparisons
 from reports.page import BudgetPart, StudyPage
 from reports.pages import attack_page, error_page
 from reports.pages.data_card import render_data_card
 from reports.pages.index import Card
 from reports.pages.text import manifest_rows, render_page
+from reports.results import summarize
+from reports.series import View
 from reports.table import (
+    PageTable,
     Section,
-    Table,
     certified_table,
     comparison_table,
     facts,
@@ -31,7 +32,6 @@ from reports.table import (
     setting_title,
     summary_csv,
 )
-from reports.words.headline import noise_comparisons
 from reports.writing import count_of, duration, percent, repaired, setting, when, with_form, words
 
 LAYOUTS = {"error_page": error_page.content, "attack_page": attack_page.content}
@@ -111,10 +111,10 @@ def _trust(results: pd.DataFrame, view: View, pictures: Pictures) -> Section:
     if page.budgets:
         split = [(budget_name(page, part), budget_words(part)) for part in page.budgets]
         title = "How the privacy budget is split"
-        parts.append(Section(title, table=Table(("Estimator", "Parts"), split, title, 2), folded=True))
+        parts.append(Section(title, table=PageTable(("Estimator", "Parts"), split, title, 2), folded=True))
     if page.assumptions:
         rows = [(each.what, each.value, each.source) for each in page.assumptions]
-        table = Table(("What", "Value", "Where it comes from"), rows, "Assumptions", 3, stacked=True)
+        table = PageTable(("What", "Value", "Where it comes from"), rows, "Assumptions", 3, stacked=True)
         parts.append(Section("What was assumed public", table=table, folded=True))
     if page.panels_and_forms:
         bare = page.unprotected_panels
@@ -123,7 +123,7 @@ def _trust(results: pd.DataFrame, view: View, pictures: Pictures) -> Section:
             for name, about in page.panels_and_forms.items()
         ]
         parts.append(facts(f"{page.panel_word.capitalize()}s and forms", named))
-    about = Table(
+    about = PageTable(
         ("Estimator", "What it does", "Source", "What must be public", "Settings here"),
         [_about(page, each) for each in in_order(page)],
         "Estimators",
@@ -150,7 +150,7 @@ _AUDITED = (
 def _origin(view: View) -> Section:
     page = view.page
     steps = [(name, "; ".join(filter(None, known))) for name, known in lineage(view)]
-    table = Table(("Step", "What is known of it"), steps, "From the data to this page", 2, stacked=True)
+    table = PageTable(("Step", "What is known of it"), steps, "From the data to this page", 2, stacked=True)
     cards = [(f"Data card: {card.dataset.title}", card.file) for card in page.data_cards]
     earlier = [
         f"In runs until {when(one['finished'])} the file had another content: SHA-256 {one['source_sha256']}."
@@ -234,7 +234,7 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         steps.append(("Raw file", [dataset.title, f"read from {read['origin']}", digest, dataset.license]))
         rows = f"{count_of(read['rows_read'], 'row')} read, {read['n_rows']:,} used"
         checks = f"{count_of(len(card.checks), 'check')} passed" if card.checks else ""
-        steps.append(("Table", [rows, mended, checks]))
+        steps.append(("PageTable", [rows, mended, checks]))
     if not page.data_cards:
         steps.append(("Simulated rows", [page.simulated, "anew in every repetition"]))
     panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]

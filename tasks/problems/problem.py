@@ -19,7 +19,7 @@ import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.store.references import DatasetRef
-from reports.analysis.results import PUBLIC_ALONE
+from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
 from tasks.run_options import Profile

@@ -9,7 +9,6 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
-from reports.analysis.series import nearest_value
 from reports.page import (
     Assumption,
     Axis,
@@ -20,6 +19,7 @@ from reports.page import (
     PrintedRow,
     StudyPage,
 )
+from reports.series import nearest_value
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource

@@ -11,9 +11,9 @@ import pandas as pd
 
 import dpalgos
 from data.store.folders import atomic_write
-from reports.analysis.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
+from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.table import summary_csv
 from tasks.errors import guarded
 from tasks.run.collect import read_results

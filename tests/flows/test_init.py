@@ -12,8 +12,8 @@ import statsmodels.formula.api as smf
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
-from reports.analysis.results import SIGNS
 from reports.pages.study import render_study
+from reports.results import SIGNS
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request

@@ -65,7 +65,7 @@ APPLICATION_FAULTS = {
     "flows/league/run.py": {"a result that two machines have counts twice": Fault("merged", {"tuple(row[name] for name in key) not in known": "True"}, "test_league")},
     "flows/league/method_run.py": {"a fit that is known is done again": Fault("MethodRun._fitted", {"known := self._journal.get(key)": "False"}, "test_league")},
     "reports/pages/league.py": {"losses are not listed": Fault("_leaders", {'each.verdict == "worse"': "False"}, "test_league")},
-    "reports/analysis/league.py": {
+    "reports/league.py": {
         "a method without an answer is as good as the best": Fault("errors_of", {"np.inf}": "1.0}"}, "test_league"),
         "a rival is compared where it was chosen": Fault("_judged", {"halves[1]": "halves[0]"}, "test_league"),
         "our error is taken for exact": Fault("_verdict", {"p_value(a,": "p_value(a._replace(error=1e-09),"}, "test_league"),
@@ -73,8 +73,8 @@ APPLICATION_FAULTS = {
     },
     "flows/studies/parameters.py": {"a report folder that was there stays open": Fault("report_folder", {"closed_folder": ""}, "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own")},
     "flows/website.py": {"the reports are shown to anyone": Fault("_knows", {'scheme.lower() == "basic" and hmac.compare_digest(string.strip().encode(), right)': "True"}, "test_website"), "browsers keep reports": Fault("with_reports.application.send_with_policy", {"no-store": "private"}, "test_no_browser_keeps_a_report")},
-    "reports/analysis/results.py": {"the standard error is the standard deviation": Fault("summarize", {" / np.sqrt(by_cell.count())": ""}, "tests/reports/test_results.py")},
-    "reports/analysis/series.py": {"public rows alone pass for the answer without privacy": Fault("with_roles", {'"public"': '"nonprivate"'}, "test_public_rows_alone_are_not_taken_for_the_answer_without_privacy")},
+    "reports/results.py": {"the standard error is the standard deviation": Fault("summarize", {" / np.sqrt(by_cell.count())": ""}, "tests/reports/test_results.py")},
+    "reports/series.py": {"public rows alone pass for the answer without privacy": Fault("with_roles", {'"public"': '"nonprivate"'}, "test_public_rows_alone_are_not_taken_for_the_answer_without_privacy")},
     "tasks/problems/problem.py": {"what is said to be of public rows alone is of private ones": Fault("Draw.answer", {"cell.form == PUBLIC_ALONE": "False"}, "test_a_study_shows_the_public_rows_alone_and_its_other_answers_stay_the_same")},
     "tasks/problems/measures/estimation.py": {"a wrong sign counts as right": Fault("right_signs", {"(answer * target) >": "answer * target >="}, "test_right_signs_are_counted_and_zeros_are_none")},
     "tasks/problems/measures/intervals.py": {"an interval above the truth covers it": Fault("measure_coverage", {"lower <= target": "True"}, "test_coverage_counts_the_coordinates_that_have_intervals")},

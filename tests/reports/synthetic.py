@@ -11,8 +11,8 @@ import pandas as pd
 
 from data.datasets import get_dataset
 from dpalgos.catalog import Estimator, get_estimator
-from reports.analysis.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 from reports.page import Assumption, Axis, BudgetPart, DataCard, Finding, Guide, StudyPage
+from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import palette
-from reports.analysis.ranking import first_lines
-from reports.analysis.results import summarize
-from reports.analysis.series import View
 from reports.charts.drawing import specification
 from reports.charts.lines import Axes, Line, guide, line_chart, names_in_legend
 from reports.charts.study import StudyChart, certified_picture, draw_study
+from reports.ranking import first_lines
+from reports.results import summarize
+from reports.series import View
 
 LOOK = palette.look("private", 3)
 ENDS = st.dictionaries(

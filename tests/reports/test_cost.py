@@ -11,14 +11,14 @@ import pytest
 from data.datasets.housing import parse_cal_housing_tgz
 from data.fetch.raw import EMBEDDED
 from dpalgos.accounting.events import Relation
-from reports.analysis.cost import cost_at
-from reports.analysis.ranking import MOST_LINES, enough_epsilon, first_lines, population_error
-from reports.analysis.results import SIGNS, summarize
-from reports.analysis.series import View
 from reports.charts.study import has_one_size
+from reports.cost import cost_at
+from reports.headline import build_headline
 from reports.page import Axis
 from reports.pages.index import relative_errors
-from reports.words.headline import build_headline
+from reports.ranking import MOST_LINES, enough_epsilon, first_lines, population_error
+from reports.results import SIGNS, summarize
+from reports.series import View
 from reports.writing import num, times
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")

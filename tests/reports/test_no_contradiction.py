@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from reports.analysis.ranking import population_error
-from reports.analysis.results import summarize
-from reports.analysis.series import View
-from reports.words.headline import build_headline
+from reports.headline import build_headline
+from reports.ranking import population_error
+from reports.results import summarize
+from reports.series import View
 from reports.writing import error_bar, num, setting, times
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")

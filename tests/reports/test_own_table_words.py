@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.analysis.results import SIGNS, summarize
-from reports.analysis.series import View
 from reports.exhibits import own_table
-from reports.words.headline import build_headline
+from reports.headline import build_headline
+from reports.results import SIGNS, summarize
+from reports.series import View
 from reports.writing import render_sentence
 
 

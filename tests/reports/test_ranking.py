@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.analysis.cost import cost_at, rows_for_the_same
-from reports.analysis.ranking import enough_epsilon, first_below, fitted_slope
-from reports.analysis.results import summarize
-from reports.analysis.series import View
+from reports.cost import cost_at, rows_for_the_same
 from reports.pages.error_page import slope_table
+from reports.ranking import enough_epsilon, first_below, fitted_slope
+from reports.results import summarize
+from reports.series import View
 from reports.writing import between, num, rows
 
 

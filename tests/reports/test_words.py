@@ -11,13 +11,13 @@ import pytest
 import reports
 from dpalgos.accounting.events import Relation
 from reports import writing
-from reports.analysis.ranking import rank
-from reports.analysis.results import summarize
-from reports.analysis.series import View
+from reports.headline import NoiseComparison, build_headline, guide_at, noise_sentence
 from reports.page import Guide
 from reports.pages.text import manifest_rows
+from reports.ranking import rank
+from reports.results import summarize
+from reports.series import View
 from reports.table import error_table, failure_table
-from reports.words.headline import NoiseComparison, build_headline, guide_at, noise_sentence
 from reports.writing import macros, repaired
 from tests.reports.synthetic import SIZES, with_source
 

@@ -89,7 +89,7 @@ dpalgos/comparators/adassp.py | housing adassp | housing ols
 dpalgos/release/transcript.py | housing ols, swarm dp_sparse_glm | housing table
 dpalgos/models/families/logistic.py | swarm iht_glm, glm_lowdim dp_glm | housing table
 dpalgos/theory.py | housing page, glm_lowdim page | housing ols, glm_lowdim dp_glm
-reports/analysis/results.py | housing ols, results, housing page | housing table
+reports/results.py | housing ols, results, housing page | housing table
 reports/exhibits/genome.py | snp page | snp zero
 reports/templates/style.css | housing page, scorecard page | housing ols, results
 tasks/scorecard/judging.py | scorecard page | housing ols

@@ -8,8 +8,8 @@ import pytest
 
 from flows.studies.find_study import find_study
 from flows.studies.results import headline_of
-from reports.analysis.results import COLUMNS, validate_results
 from reports.pages.scorecard import Judged, ScorecardPage, tally
+from reports.results import COLUMNS, validate_results
 from tasks.scorecard.claims import (
     Claim,
     Evidence,

@@ -9,8 +9,8 @@ from data.prepare.table_design import PreparedTable
 from data.simulations import simulator
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from flows.studies.find_study import find_study
-from reports.analysis.series import Setting
 from reports.exhibits import covered_shares as exhibit
+from reports.series import Setting
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
 from tasks.run.block import compute_block
@@ -129,7 +129,7 @@ def test_rows_and_errors_have_the_stated_spread(law):
 
 class Page:
     estimators = (dpalgos.get_estimator("adassp"),)
-    dataset = type("Data", (), {"data_source": "simulated"})
+    data_source = "simulated"
 
     def estimator(self, name):
         return self.estimators[0]

@@ -11,7 +11,7 @@ import dpalgos
 from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cells import derive_seed
 from tasks.problems.problem import DatasetSource
 from tasks.problems.sources.genotypes import groups_bytes

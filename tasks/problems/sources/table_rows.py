@@ -10,7 +10,7 @@ import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.formula.design import INTERCEPT
 from dpalgos.theory import dense_rates
-from reports.analysis.results import SIGNS
+from reports.results import SIGNS
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS

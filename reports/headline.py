@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.cost import (
+from reports.cost import (
     SHARES,
     CostOfPrivacy,
     cost_at,
 )
-from reports.analysis.ranking import (
+from reports.page import Guide, StudyPage
+from reports.ranking import (
     PopulationError,
     Ranking,
     clearly_above,
@@ -22,8 +23,7 @@ from reports.analysis.ranking import (
     rank,
     tied_with_best,
 )
-from reports.analysis.series import Point, Series, Setting, View
-from reports.page import Guide, StudyPage
+from reports.series import Point, Series, Setting, View
 from reports.writing import (
     between,
     count_of,

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from reports.analysis.two_means import THREE_ERRORS, Mean, p_value
+from reports.two_means import THREE_ERRORS, Mean, p_value
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from reports.analysis.ranking import (
+from reports.ranking import (
     Point3,
     Ranking,
     clearly_below,
@@ -20,8 +20,8 @@ from reports.analysis.ranking import (
     privacy_part,
     rank,
 )
-from reports.analysis.results import SIGNS
-from reports.analysis.series import Point, Series, Setting, View
+from reports.results import SIGNS
+from reports.series import Point, Series, Setting, View
 from reports.writing import render_sentence
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from dpalgos.catalog import Estimator
-from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO, StudyPage
 from reports.palette import Look, look
+from reports.results import PUBLIC_ALONE
 
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
