@@ -26,7 +26,7 @@ from data.errors import StoreError
 from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
 from flows.progress import say
-from tasks.watch import watched
+from tasks.run.watch import watched
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 300.0
