@@ -26,7 +26,7 @@ from data.errors import StoreError
 from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
 from flows.progress import say
-from tasks.watch import watched
+from tasks.run.watch import watched
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 300.0
@@ -169,6 +169,7 @@ def set_client(address: str, authentication: str, *own: str) -> None:
     """Connect this process, and those it starts, to a Prefect server; none uses a proxy for this machine."""
     known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
+    _ignore_unusable_proxies()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     os.environ |= {
         "PREFECT_API_URL": address,
@@ -180,6 +181,18 @@ def set_client(address: str, authentication: str, *own: str) -> None:
         "no_proxy": direct,
         **NO_ANALYTICS,
     }
+
+
+def _ignore_unusable_proxies() -> None:
+    """Drop proxies that Prefect's client cannot use, since it fails even where it asks none of them."""
+    for name in sorted(os.environ):
+        if name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
+            proxy = os.environ[name] if "://" in os.environ[name] else f"http://{os.environ[name]}"
+            try:
+                httpx.Client(proxy=proxy, trust_env=False, verify=False).close()
+            except (ImportError, ValueError, httpx.InvalidURL):
+                del os.environ[name]
+                say(f"note: {name} is ignored, since Prefect's client cannot use it; give an http:// address")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from data.store.code_digest import code_digest
 from data.store.folders import close_home, home
 from data.store.shared import VARIABLE, check_shared_store, shared_address
 from tasks.errors import SpecError
-from tasks.watch import watched
+from tasks.run.watch import watched
 from tasks.workers import Workers, opened
 
 _distributed: Any = distributed  # without types

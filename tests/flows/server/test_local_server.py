@@ -22,7 +22,7 @@ from flows.local_server import (
     settings_of_home,
     wait_until_recorded,
 )
-from tasks.watch import watched
+from tasks.run.watch import watched
 
 
 @pytest.mark.parametrize(("name", "value"), (SETTINGS | OF_ONE_COMMAND).items())
