@@ -19,7 +19,6 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid", revalidat
 
 Text = Annotated[str, Field(min_length=1)]
 Checksum = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
-Digits = Annotated[str, Field(pattern=r"^[0-9a-f]*$")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +77,7 @@ class Source:
     layout : str
         Name of the parser; of a companion, its part in the set.
     sha256 : str
-        All 64 digits, or ``""`` where only a part is known.
-    sha256_begins, sha256_ends : str
-        The known digits of a checksum known in part. Where nothing is known, `note` says why, and the
-        parser alone judges the file.
+        The checksum; ``""`` where none is known: then `note` says why, and the parser alone judges the file.
     note : str
         What else is known of the file's origin.
     embedded : bool
@@ -95,8 +91,6 @@ class Source:
     url: Annotated[str, Field(pattern=r"^(https?://.+|package://.+)?$")]
     layout: Text
     sha256: Checksum = ""
-    sha256_begins: Digits = ""
-    sha256_ends: Digits = ""
     note: str = ""
     embedded: bool = False
     companions: tuple["Source", ...] = ()
@@ -110,37 +104,20 @@ class Source:
 
     @model_validator(mode="after")
     def _origin_is_stated(self) -> Self:
-        digits = len(self.sha256_begins + self.sha256_ends)
         if not self.note and not self.url:
             raise ValueError("a source without url needs a note on where its file comes from; add it")
-        if self.sha256 and digits:
-            raise ValueError("sha256 is given whole and in part; keep only the whole one")
-        if not self.sha256 and digits < 8 and not (digits == 0 and self.note):
-            raise ValueError("give sha256, or at least 8 digits as sha256_begins and sha256_ends")
+        if not self.sha256 and not self.note:
+            raise ValueError("a source without sha256 needs a note on why none is known; add it")
         return self
 
     @property
     def files(self) -> tuple["Source", ...]:
         return (self, *self.companions)
 
-    @property
-    def checksum_is_unknown(self) -> bool:
-        return not (self.sha256 or self.sha256_begins or self.sha256_ends)
-
-    @property
-    def expected_checksum(self) -> str:
-        return self.sha256 or f"{self.sha256_begins}…{self.sha256_ends}"
-
-    def matches(self, sha256: str) -> bool:
-        """Whether a file's checksum agrees with all that is known of the right one."""
-        if self.sha256:
-            return sha256 == self.sha256
-        return sha256.startswith(self.sha256_begins) and sha256.endswith(self.sha256_ends)
-
 
 @dataclass(frozen=True, config=_STRICT)
 class Dataset:
-    """The record of a dataset: its sources, columns, license, size, and what else is public about it.
+    """The record of a dataset: its source, columns, license, size, and what else is public about it.
 
     Attributes
     ----------
@@ -151,8 +128,7 @@ class Dataset:
     n_rows : int
         Rows of the published table, or people of the published genotypes, before any is dropped.
     license, citation : str
-    sources : tuple of Source
-        In the order in which they are tried.
+    source : Source
     columns : tuple of Column
         In the order of the table; none for genotypes. Of frames: the features of one boid, in order.
     table_sha256 : str
@@ -176,7 +152,7 @@ class Dataset:
     n_rows: Annotated[int, Field(ge=0)]
     license: Text
     citation: str
-    sources: tuple[Source, ...]
+    source: Source
     columns: tuple[Column, ...] = ()
     table_sha256: Checksum = ""
     kind: Literal["table", "genotypes", "frames"] = "table"
@@ -187,8 +163,8 @@ class Dataset:
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
-        files = [file for source in self.sources for file in source.files]
-        for names, what in ((self.column_names, "columns"), ([file.file for file in files], "sources")):
+        files = [file.file for file in self.source.files]
+        for names, what in ((self.column_names, "columns"), (files, "files")):
             if len(set(names)) < len(names):
                 raise ValueError(f"two {what} share a name; give each its own")
         if self.kind == "genotypes":
@@ -198,8 +174,6 @@ class Dataset:
             raise ValueError(f"a dataset of kind {self.kind!r} needs columns")
         if self.kind == "frames" and (self.n_boids < 1 or not self.label):
             raise ValueError("frames need n_boids of at least 1 and a label; add both")
-        if not self.table_sha256 and any(file.sha256_begins or file.sha256_ends for file in files):
-            raise ValueError("a source whose sha256 is known only in part needs table_sha256 as well; add it")
         return self
 
     @property

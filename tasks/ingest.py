@@ -6,7 +6,7 @@ from typing import Any
 from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
 
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cache import is_again
 from tasks.problems.analyst_table import AnalystTable

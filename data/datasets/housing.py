@@ -1,6 +1,5 @@
-"""California housing, 1990 (Pace and Barry 1997): two layouts of the same 20,640 rows, and a stand-in."""
+"""California housing, 1990 (Pace and Barry 1997): 20,640 rows, and a stand-in."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -35,21 +34,12 @@ DATASET = Dataset(
         "Probability Letters 33(3), 291-297."
     ),
     table_sha256="58be02d892944ab6ffd3ac4062af0b78baa744d501024327d30fae364d8f0fe9",
-    sources=(
-        Source(
-            file="housing/cal_housing.tgz",
-            url="https://ndownloader.figshare.com/files/5976036",
-            layout="cal_housing_tgz",
-            sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
-            embedded=True,
-        ),
-        Source(
-            file="housing/houses.zip",
-            url="http://lib.stat.cmu.edu/datasets/houses.zip",
-            layout="statlib_zip",
-            sha256_begins="8b18f0a0",
-            sha256_ends="3708d7",
-        ),
+    source=Source(
+        file="housing/cal_housing.tgz",
+        url="https://ndownloader.figshare.com/files/5976036",
+        layout="cal_housing_tgz",
+        sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
+        embedded=True,
     ),
     columns=(
         Column("longitude", "float64", "degrees east", -125.0, -114.0, _GEOGRAPHY),
@@ -70,13 +60,6 @@ CAL_HOUSING_COLUMNS = (
     "longitude", "latitude", "housing_median_age", "total_rooms", "total_bedrooms", "population",
     "households", "median_income", "median_house_value",
 )  # fmt: skip
-STATLIB_COLUMNS = (
-    "median_house_value", "median_income", "housing_median_age", "total_rooms", "total_bedrooms",
-    "population", "households", "latitude", "longitude",
-)  # fmt: skip
-
-_NUMBER = rb"[-+]?\d[\d.]*(?:[eE][-+]?\d+)?"
-_NINE_NUMBERS = re.compile(rb"^[ \t]*(?:" + _NUMBER + rb"[ \t]+){8}" + _NUMBER + rb"[ \t\r]*$", re.MULTILINE)
 
 
 def parse_cal_housing_tgz(path: Path) -> pd.DataFrame:
@@ -86,15 +69,7 @@ def parse_cal_housing_tgz(path: Path) -> pd.DataFrame:
     )
 
 
-def parse_statlib_zip(path: Path) -> pd.DataFrame:
-    """Read StatLib's ``houses.zip``: a preamble in prose, then blank-separated, 17 digits, another order."""
-    payload = read_member(path, "cadata.txt")
-    first_row = _NINE_NUMBERS.search(payload)
-    rows = payload[first_row.start() :] if first_row else b""
-    return read_delimited(rows, STATLIB_COLUMNS, separator=r"\s+", file="cadata.txt")
-
-
-PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz, "statlib_zip": parse_statlib_zip}
+PARSERS = {"cal_housing_tgz": parse_cal_housing_tgz}
 
 
 def stand_in(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:

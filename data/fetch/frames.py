@@ -24,9 +24,9 @@ import pyarrow.parquet as pq
 from data import datasets
 from data.dataset import FRAME_LABEL, Dataset
 from data.errors import CorruptSource
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.fetch.tables import require_few_dropped, require_none_outside
-from data.formats.archives import damaged, read_line
+from data.formats.archives import damaged
 from data.formats.row_groups import read_ahead
 from data.store.folders import atomic_file
 from data.store.references import FramesRef, Repair
@@ -181,7 +181,7 @@ def read_csv(stream: BinaryIO, names: tuple[str, ...], *, file: str) -> Iterator
 
     A fault is refused by row (the first after the header is 1) and column.
     """
-    _check_header(read_line(stream, file), names, file)
+    _check_header(stream.readline(), names, file)
     rows = 0
     try:
         pieces = pa_csv.open_csv(

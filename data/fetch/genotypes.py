@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from data import datasets
 from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.formats.cohort import MISSING, Calls, Cohort, SnpBlock
 from data.store.folders import atomic_file
 from data.store.references import GenotypeRef, Repair, verified_path

@@ -16,7 +16,7 @@ from data.datasets import load_registry
 from data.errors import CorruptSource
 from data.fetch.frames import store_frames
 from data.fetch.genotypes import store_genotypes
-from data.fetch.raw_files import RawFile, set_aside
+from data.fetch.raw import RawFile, set_aside
 from data.fetch.tables import store_table
 from data.store.code_digest import code_digest
 from data.store.folders import atomic_write, read_json, sha256_file, store_dir

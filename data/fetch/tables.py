@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from data import datasets
 from data.dataset import Dataset
 from data.errors import CorruptSource, DataError
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.formats.canonical import canonical_cells
 from data.store.folders import atomic_file
 from data.store.references import MAX_DROPPED_FRACTION, DatasetRef, Repair, describe_repairs

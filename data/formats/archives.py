@@ -1,4 +1,4 @@
-"""Archives and delimited text: limits on what unpacks without end, and every fault one sentence."""
+"""Archives and delimited text: every fault is one sentence."""
 
 import gzip
 import io
@@ -14,27 +14,6 @@ import pandas as pd
 
 from data.errors import CorruptSource
 
-WHOLE_BYTES = 2**28  # of what is read into memory in one piece
-STREAM_BYTES = 2**34  # of what is read piece by piece
-LINE_BYTES = 2**26
-_CHUNK_BYTES = 2**20
-
-
-def read_whole(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
-    """Return all that a stream holds, or refuse more than `WHOLE_BYTES`."""
-    content = stream.read(WHOLE_BYTES + 1)
-    if len(content) > WHOLE_BYTES:
-        raise CorruptSource(_too_large(file, "more", WHOLE_BYTES))
-    return content
-
-
-def read_line(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
-    """Return the next line of a stream, empty at its end, or refuse one longer than `LINE_BYTES`."""
-    line = stream.readline(LINE_BYTES + 1)
-    if len(line) > LINE_BYTES:
-        raise CorruptSource(_too_large(file, "a line of more", LINE_BYTES))
-    return line
-
 
 def is_gzip(path: Path) -> bool:
     return _first_bytes(path) == b"\x1f\x8b"
@@ -45,37 +24,17 @@ def open_plain(path: Path) -> IO[bytes] | gzip.GzipFile:
     return gzip.open(path) if is_gzip(path) else open(path, "rb")
 
 
-def check_archive(path: Path) -> str:
-    """Unpack a zip or gzip file without storing it and return a description of its fault, or ``""``.
-
-    Raises what `zipfile` and `gzip` do about a damaged one; any other file passes.
-    """
-    if is_gzip(path):
-        with gzip.open(path) as opened:
-            size = 0
-            while size <= STREAM_BYTES and (chunk := opened.read(_CHUNK_BYTES)):
-                size += len(chunk)
-    elif _first_bytes(path) == b"PK":
-        with zipfile.ZipFile(path) as opened_zip:
-            size = sum(info.file_size for info in opened_zip.infolist())
-            if size <= STREAM_BYTES:  # no member yields more than it declares
-                return "" if opened_zip.testzip() is None else "a truncated or damaged archive"
-    else:
-        return ""
-    return _too_large("an archive that", "more", STREAM_BYTES) if size > STREAM_BYTES else ""
-
-
 def read_member(archive: Path, member: str) -> bytes:
     """Return one file, in whatever folder, of a ``.zip`` or (compressed) tar archive."""
     try:
         if zipfile.is_zipfile(archive):
             with open_zip_member(archive, member) as stream:
-                return read_whole(stream, archive.name)
+                return stream.read()
         with tarfile.open(archive) as opened_tar:
             handle = opened_tar.extractfile(_find(opened_tar.getnames(), member, archive))
             if handle is None:
                 raise CorruptSource(f"{archive.name}: {member} is not a file; get the archive again")
-            return read_whole(handle, archive.name)
+            return handle.read()
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError):
         raise damaged(archive) from None
 
@@ -134,7 +93,3 @@ def _find(names: list[str], member: str, archive: Path) -> str:
         if name == member or name.rsplit("/", 1)[-1] == member:
             return name
     raise CorruptSource(f"{archive.name} holds no file {member}; get the archive again")
-
-
-def _too_large(file: str, what: str, limit: int) -> str:
-    return f"{file} unpacks to {what} than {limit // 2**20:,} MiB, beyond anything published; get it again"

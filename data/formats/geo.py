@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from data.errors import CorruptSource
-from data.formats.archives import open_plain, read_line
+from data.formats.archives import open_plain
 from data.formats.cohort import BLOCK_SNPS, MISSING, Cohort, SnpBlock, label_people, unplaced_snps
 
 _ABSENT = MISSING % 256
@@ -148,7 +148,7 @@ def _lines(path: Path) -> Iterator[str]:
                 raise CorruptSource(
                     f"{path.name} is an archive of raw array files, not a series matrix; {_OTHER_WAY}"
                 )
-            while line := read_line(opened, path.name):
+            while line := opened.readline():
                 if line.strip():
                     yield line.decode("latin-1")
     except (EOFError, OSError, zlib.error):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import CorruptSource
-from data.formats.archives import is_gzip, open_plain, read_whole
+from data.formats.archives import is_gzip, open_plain
 from data.formats.cohort import BLOCK_SNPS, MISSING, SnpBlock
 
 MAGIC = b"\x6c\x1b"
@@ -85,7 +85,7 @@ def read_bytes(path: Path) -> bytes:
     """Return a file's bytes, decompressed if it is gzip's, whatever its name."""
     try:
         with open_plain(path) as handle:
-            return read_whole(handle, path.name)
+            return handle.read()
     except (EOFError, OSError, zlib.error):
         raise CorruptSource(f"{path.name} is truncated or damaged; get it again") from None
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from data.datasets import get_dataset, load_registry
 from data.errors import DataError, Unreachable
 from data.fetch.ingest import stored_before, to_parquet
-from data.fetch.raw_files import RawFile, fetch_or_stand_in
-from data.fetch.raw_files import fetch as fetch_raw
+from data.fetch.raw import RawFile, fetch_or_stand_in
+from data.fetch.raw import fetch as fetch_raw
 from data.store.folders import close_home, home, mirror_from_environment, read_json
 from data.store.references import DatasetRef
 from data.store.shared import shared_address

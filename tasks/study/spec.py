@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 import dpalgos
 from data.dataset import Dataset
 from data.errors import DataError
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError

@@ -14,7 +14,7 @@ import pytest
 
 from data.dataset import Source
 from data.datasets import get_dataset, housing
-from data.fetch.raw_files import EMBEDDED
+from data.fetch.raw import EMBEDDED
 
 STATLIB_PREAMBLE = "S&P Letters Data\n" + "prose about the variables, 9 of them\n" * 26
 
@@ -43,7 +43,7 @@ def make_zip(text, member="cadata.txt"):
 def with_tgz(dataset, payload, url="http://127.0.0.1:9/data"):
     """Return the dataset as if `payload` were its only published file."""
     source = Source("housing/cal_housing.tgz", url, "cal_housing_tgz", hashlib.sha256(payload).hexdigest())
-    return replace(dataset, sources=(source,))
+    return replace(dataset, source=source)
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +92,7 @@ class Web:
 def web(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("data.fetch.raw_files.RETRY_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda _: None))
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -9,7 +9,7 @@ import pytest
 from data.datasets import get_dataset
 from data.errors import CorruptTable, DataError
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
 from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
 

@@ -10,7 +10,7 @@ from data.datasets import get_dataset
 from data.errors import DataError
 from data.fetch.genotypes import NO_GROUP, SNP_COLUMNS, Genotypes, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import fetch_or_stand_in
+from data.fetch.raw import fetch_or_stand_in
 from data.formats.cohort import MISSING, SnpBlock
 from data.prepare.genotype_groups import (
     VALUE_BOUND,

@@ -15,7 +15,7 @@ from data.errors import CorruptSource
 from data.fetch import frames
 from data.fetch.frames import ROW_GROUP
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import RawFile, fetch
+from data.fetch.raw import RawFile, fetch
 from data.prepare.frame_features import stream_frames
 from data.store.references import Repair, ref_from_dict
 
@@ -73,7 +73,7 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
     url = web.serve("/swarm+behavior.zip", zipped(texts))
-    dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
+    dataset = replace(dataset, source=replace(dataset.source, url=url))
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     ref = to_parquet(dataset, raw, home=tmp_path)
     assert ref_from_dict(ref.to_dict()) == ref
@@ -168,9 +168,6 @@ def test_damaged_and_foreign_archives(tmp_path, web):
             stored(dataset, payload, tmp_path)
     with pytest.raises(CorruptSource, match=r"no file Flocking\.csv"):
         stored(dataset, zipped({"Aligned": "x"}), tmp_path)
-    source = replace(dataset.sources[0], url=web.serve("/cut.zip", half))
-    with pytest.raises(CorruptSource, match="damaged archive"):
-        fetch(replace(dataset, sources=(source,)), home=tmp_path, mirror=None, offline=False)
 
 
 def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path):
@@ -186,9 +183,6 @@ def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path):
 
 
 def test_a_line_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("data.formats.archives.LINE_BYTES", 1000)
     monkeypatch.setattr("data.fetch.frames.PIECE_BYTES", 100)
-    with pytest.raises(CorruptSource, match=r"a\.csv unpacks to"):
-        next(frames.read_csv(io.BytesIO(b"x" * 2000), ("x",), file="a.csv"))
     with pytest.raises(CorruptSource, match=r"a\.csv .*100 bytes"):
         list(frames.read_csv(io.BytesIO(b"x\n" + b"1" * 2000), ("x",), file="a.csv"))

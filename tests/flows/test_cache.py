@@ -13,7 +13,7 @@ from data.dataset import Declaration, DeclaredColumn
 from data.datasets import get_dataset
 from data.errors import StoreError
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import fetch
+from data.fetch.raw import fetch
 from data.store.folders import atomic_file, mirror_from_environment, totals
 from data.store.shared import shared_files, write_shared
 from data.tables.declared import declared_to_parquet

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from tasks.errors import SpecError

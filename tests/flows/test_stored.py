@@ -9,7 +9,7 @@ import pytest
 import requests
 from small_project import DPCOST, Project
 
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.store import code_digest
 from flows.studies.find_study import find_study
 from flows.studies.results import finished_report
@@ -152,7 +152,7 @@ def test_data_that_changed_in_the_store_are_fetched_again(ran):
 def nowhere(ran, tmp_path, monkeypatch):
     """No place has the data any more."""
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path))
-    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
+    monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     one(ran.project.home, "store/raw/**/*.tgz").unlink()
     return ran
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from data.datasets.housing import parse_cal_housing_tgz
-from data.fetch.raw_files import EMBEDDED
+from data.fetch.raw import EMBEDDED
 from dpalgos.accounting.events import Relation
 from reports.analysis.cost import cost_at
 from reports.analysis.ranking import MOST_LINES, enough_epsilon, first_lines, population_error

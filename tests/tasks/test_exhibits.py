@@ -8,7 +8,7 @@ import pytest
 
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.prepare.frame_features import scales
 from data.store.references import FramesRef
 from flows.studies.find_study import find_study

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from data.errors import StoreError, Unreachable
-from data.fetch.raw_files import RawFile
+from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
 from reports.analysis.results import validate_results
@@ -45,7 +45,7 @@ def ready(raw, tmp_path):
 
 def test_fetching_again_keeps_what_the_store_has_if_nobody_delivers(raw, home, tmp_path, monkeypatch):
     monkeypatch.setenv("DPCOST_DATA_MIRROR", str(tmp_path / "nowhere"))
-    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path / "nowhere")
+    monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path / "nowhere")
     with pytest.raises(Unreachable):
         fetch("housing", offline=True, again=True)
     assert fetch("housing", offline=True).origin == "store"

@@ -15,7 +15,7 @@ import pytest
 from data.dataset import Dataset, Source
 from data.datasets import get_dataset
 from data.errors import CorruptSource, DataError, StoreError, Unreachable
-from data.fetch.raw_files import EMBEDDED, fetch, fetch_or_stand_in
+from data.fetch.raw import EMBEDDED, fetch, fetch_or_stand_in
 from data.store.folders import mirror_from_environment
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
@@ -35,7 +35,7 @@ def stored_files(home):
 
 
 def at(dataset, url):
-    return replace(dataset, sources=(replace(dataset.sources[0], url=url),))
+    return replace(dataset, source=replace(dataset.source, url=url))
 
 
 def test_order_is_store_then_mirror_then_official(tmp_path, small, web):
@@ -45,7 +45,7 @@ def test_order_is_store_then_mirror_then_official(tmp_path, small, web):
 
     first = fetch(dataset, home=home, mirror=mirror, offline=False)
     assert first.origin == "mirror"
-    assert first.source_url == dataset.sources[0].url
+    assert first.source_url == dataset.source.url
     assert Path(first.path).read_bytes() == payload
     assert fetch(dataset, home=home, mirror=mirror, offline=False) == replace(first, origin="store")
     assert web.asked == []
@@ -53,15 +53,6 @@ def test_order_is_store_then_mirror_then_official(tmp_path, small, web):
     other = fetch(dataset, home=tmp_path / "other", mirror=None, offline=False)
     assert (other.origin, other.sha256, other.layout) == ("official", first.sha256, "cal_housing_tgz")
     assert stored_files(tmp_path / "other") == ["store/raw/housing/cal_housing.tgz"]
-
-
-def test_a_second_source_serves_when_the_first_does_not(tmp_path, small, web):
-    dataset, payload = small()
-    source = dataset.sources[0]
-    gone = replace(source, file="housing/gone.tgz", url=web.address + "/gone", sha256="0" * 64)
-    dataset = replace(dataset, sources=(gone, replace(source, url=web.serve("/data", payload))))
-    raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
-    assert raw.source_url.endswith("/data")
 
 
 def test_offline_never_asks_the_network(tmp_path, small, web):
@@ -77,17 +68,9 @@ def test_offline_never_asks_the_network(tmp_path, small, web):
     )
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda payload: payload[:-200], "a truncated or damaged archive"),
-        (lambda payload: b"", "an empty file"),
-        (lambda payload: HTML, "an HTML page"),
-        (lambda payload: b"something else", "another file: its sha256 begins"),
-    ],
-)
+@pytest.mark.parametrize("damage", [lambda payload: payload[:-200], lambda _: b"", lambda _: HTML])
 @pytest.mark.parametrize("place", ["mirror", "official"])
-def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, damage, message):
+def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, damage):
     dataset, payload = small()
     home = tmp_path / "home"
     wrong = damage(payload)
@@ -95,51 +78,30 @@ def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, dam
         mirror = mirrored(tmp_path, wrong)
     else:
         mirror, dataset = None, at(dataset, web.serve("/data", wrong))
-        if not wrong:
-            message = "answered with an empty file"
-    error = Unreachable if place == "official" and not wrong else CorruptSource
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(CorruptSource, match="another file than the published one") as caught:
         fetch(dataset, home=home, mirror=mirror, offline=place == "mirror")
     assert "\n" not in str(caught.value)
     assert not caught.value.transient
     assert stored_files(home) == []
-    if place == "official":
-        assert web.asked == ["/data"]
 
 
-def test_what_never_ends_is_not_copied(tmp_path, small, web, monkeypatch):
-    dataset, payload = small()
+def test_what_never_ends_is_not_copied(tmp_path, small):
+    dataset, _ = small()
     mirror = mirrored(tmp_path, b"")
     (mirror / "housing" / "cal_housing.tgz").unlink()
     (mirror / "housing" / "cal_housing.tgz").symlink_to("/dev/zero")
     with pytest.raises(Unreachable, match="not a regular file"):
         fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-    monkeypatch.setattr("data.fetch.arrivals.MAX_BYTES", len(payload) - 1)
-    dataset = at(dataset, web.serve("/data", payload))
-    with pytest.raises(CorruptSource, match="/data holds more than"):
-        fetch(dataset, home=tmp_path / "home", mirror=None, offline=False)
     assert stored_files(tmp_path / "home") == []
 
 
-def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, small, build, monkeypatch):
-    monkeypatch.setattr("data.formats.archives.STREAM_BYTES", 2**20)
-    dataset, _ = small()
-    source = replace(dataset.sources[0], sha256="", note="no checksum is known")
-    dataset = replace(dataset, sources=(source,))
-    for number, bomb in enumerate((build.zip("0" * 2**21), gzip.compress(bytes(2**21)))):
-        with pytest.raises(CorruptSource, match="more than 1 MiB"):
-            fetch(dataset, home=tmp_path, mirror=mirrored(tmp_path / str(number), bomb), offline=True)
-
-
-@pytest.mark.parametrize(
-    ("status", "transient", "asked"), [(404, False, 1), (403, False, 1), (500, True, 3), (429, True, 3)]
-)
-def test_only_transient_refusals_are_asked_again(tmp_path, small, web, status, transient, asked):
+@pytest.mark.parametrize(("status", "transient"), [(404, False), (403, False), (500, True), (429, True)])
+def test_some_refusals_may_pass(tmp_path, small, web, status, transient):
     dataset, payload = small()
     with pytest.raises(Unreachable, match=f"/data: answered {status}") as caught:
         fetch(at(dataset, web.serve("/data", status)), home=tmp_path, mirror=None, offline=False)
     assert caught.value.transient is transient
-    assert len(web.asked) == asked
+    assert len(web.asked) == 3
     assert stored_files(tmp_path) == []
     if transient:
         later = at(dataset, web.serve("/data", status, payload))
@@ -153,7 +115,7 @@ def test_a_silent_server_is_transient_and_no_server_is_not(tmp_path, small, web,
         raise requests.ReadTimeout
 
     dataset, _ = small()  # at port 9 of loopback, where nobody listens
-    for message, transient in (("no connection", False), ("timed out", True)):
+    for message, transient in (("ConnectionError", False), ("ReadTimeout", True)):
         with pytest.raises(Unreachable, match=message) as caught:
             fetch(dataset, home=tmp_path, mirror=None, offline=False)
         assert caught.value.transient is transient
@@ -163,21 +125,9 @@ def test_a_silent_server_is_transient_and_no_server_is_not(tmp_path, small, web,
 def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
     dataset, payload = small()
     dataset = at(dataset, web.serve("/data", payload[:100], cut_off=500))
-    with pytest.raises(Unreachable, match="the connection broke off") as caught:
+    with pytest.raises(Unreachable, match="ChunkedEncodingError") as caught:
         fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert caught.value.transient
-    assert stored_files(tmp_path) == []
-
-
-def test_a_stalled_download_timed_out_and_is_transient(tmp_path, small, web, monkeypatch):
-    monkeypatch.setattr("data.fetch.raw_files.TIMEOUT_SECONDS", (5.0, 0.1))
-    dataset, payload = small()
-    dataset = at(dataset, web.serve("/data", payload[:100], cut_off=500))
-    web.stalling.add("/data")
-    with pytest.raises(Unreachable, match="timed out") as caught:
-        fetch(dataset, home=tmp_path, mirror=None, offline=False)
-    assert caught.value.transient
-    assert len(web.asked) == 3
     assert stored_files(tmp_path) == []
 
 
@@ -186,7 +136,6 @@ def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatc
 
     class Filling(pooch.HTTPDownloader):
         def __call__(self, url, output_file, pooch, check_only=False):
-            output_file.write(b"part")
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pooch, "HTTPDownloader", Filling)
@@ -259,7 +208,7 @@ def set_of(web=None, *, urls=True):
         return Source(f"snp/x.{part}", url, part, sha256, note="made up", companions=companions)
 
     first = source("bed", (source("bim"), source("fam")))
-    return replace(get_dataset("snp_hapmap3"), sources=(first,))
+    return replace(get_dataset("snp_hapmap3"), source=first)
 
 
 def mirrored_set(folder, *parts, **changed):
@@ -314,7 +263,7 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
         again = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert contents(again) == PAYLOADS
     assert web.asked == ["/fam"]
-    assert "thrown away and fetched again" in caplog.text
+    assert "it is fetched again" in caplog.text
 
 
 def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_comes(tmp_path):
@@ -330,88 +279,25 @@ def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_co
     assert [path.name for path in home.iterdir()] == ["store"]
 
 
-def set_without_checksums(web=None):
-    """Return a dataset of three files, of which any content is accepted; only the last one has an address."""
-    parts = [Source(f"snp/x.{part}", "", part, note="none is known") for part in PAYLOADS]
-    if web:
-        parts[-1] = replace(parts[-1], url=f"{web.address}/fam")
-    return replace(get_dataset("snp_hapmap3"), sources=(replace(parts[0], companions=(parts[1], parts[2])),))
-
-
-def test_a_set_of_which_a_file_does_not_come_leaves_the_stored_set_as_it_was(tmp_path):
-    home, dataset = tmp_path / "home", set_without_checksums()
-    fetch(dataset, home=home, mirror=mirrored_set(tmp_path, *PAYLOADS), offline=True)
-    stored = stored_files(home)
-    mirror = mirrored_set(tmp_path / "later", "bed", "bim", bed=b"other calls", bim=b"other snps")
-    with pytest.raises(Unreachable, match=r"x\.fam: no such file"):
-        fetch(dataset, home=home, mirror=mirror, offline=True, again=True)
-    assert stored_files(home) == stored
-    raw = fetch(dataset, home=home, mirror=mirror, offline=True)
-    assert (raw.origin, contents(raw)) == ("store", PAYLOADS)
-
-    mirrored_set(tmp_path / "later", "fam", fam=b"other people")
-    raw = fetch(dataset, home=home, mirror=mirror, offline=True, again=True)
-    assert contents(raw) == {"bed": b"other calls", "bim": b"other snps", "fam": b"other people"}
-    assert stored_files(home) == stored
-
-
-def test_an_interrupted_set_leaves_the_store_as_it_was(tmp_path, web, monkeypatch):
+def test_an_interrupted_download_leaves_nothing(tmp_path, small, monkeypatch):
     import pooch
 
     class Interrupted(pooch.HTTPDownloader):
         def __call__(self, url, output_file, pooch, check_only=False):
-            output_file.write(b"part")
+            Path(output_file).write_bytes(b"part")
             raise KeyboardInterrupt
 
-    home, dataset = tmp_path / "home", set_without_checksums(web)
-    raw = fetch(dataset, home=home, mirror=mirrored_set(tmp_path, *PAYLOADS), offline=True)
-    stored = stored_files(home)
     monkeypatch.setattr(pooch, "HTTPDownloader", Interrupted)
-    mirror = mirrored_set(tmp_path / "later", "bed", "bim", bed=b"other calls", bim=b"other snps")
     with pytest.raises(KeyboardInterrupt):
-        fetch(dataset, home=home, mirror=mirror, offline=False, again=True)
-    assert contents(raw) == PAYLOADS
-    assert stored_files(home) == stored
-
-
-def test_parts_of_a_set_are_not_stored_where_another_source_delivers(tmp_path):
-    home, mirror = tmp_path / "home", mirrored_set(tmp_path, *PAYLOADS)
-    first = set_without_checksums()
-    raw = fetch(first, home=home, mirror=mirror, offline=True)
-    (mirror / "snp" / "x.fam").unlink()
-    mirrored_set(tmp_path, "bed", bed=b"other calls")
-    (mirror / "snp" / "y.csv").write_bytes(b"a table")
-    second = Source("snp/y.csv", "", "csv", note="none is known")
-    both = replace(first, sources=(*first.sources, second))
-    assert fetch(both, home=home, mirror=mirror, offline=True, again=True).layout == "csv"
-    assert contents(raw) == PAYLOADS
-    assert stored_files(home) == [
-        "store/raw/snp/x.bed",
-        "store/raw/snp/x.bim",
-        "store/raw/snp/x.fam",
-        "store/raw/snp/y.csv",
-    ]
-
-
-def test_without_a_checksum_visible_faults_are_refused_all_the_same(tmp_path, web):
-    source = Source("snp/y.gz", web.serve("/y", b"<html></html>"), "geo_series_matrix", note="none is known")
-    dataset = replace(get_dataset("snp_gse106818"), sources=(source,))
-    with pytest.raises(CorruptSource, match="an HTML page"):
-        fetch(dataset, home=tmp_path, mirror=None, offline=False)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_another_compressed_text_is_not_called_a_damaged_archive(tmp_path):
-    mirror = mirrored_set(tmp_path, *PAYLOADS, bim=gzip.compress(b"other"))
-    with pytest.raises(CorruptSource, match=r"x\.bim .*sha256"):
-        fetch(set_of(), home=tmp_path / "home", mirror=mirror, offline=True)
+        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
+    assert stored_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])
 def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, tmp_path, web):
     dataset = get_dataset(name)
-    source = dataset.sources[0]
-    dataset = replace(dataset, sources=(replace(source, url=web.serve("/data", b"junk")),))
+    source = dataset.source
+    dataset = replace(dataset, source=replace(source, url=web.serve("/data", b"junk")))
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert raw.origin == "embedded"
     assert [file.sha256 for file in (raw, *raw.companions)] == [file.sha256 for file in source.files]
@@ -431,12 +317,12 @@ def test_what_ships_with_the_package_is_taken_before_the_network_is_asked(name, 
 def test_a_damaged_packed_file_of_the_package_is_refused_and_the_official_address_asked(
     tmp_path, small, web, monkeypatch, caplog, packed
 ):
-    monkeypatch.setattr("data.fetch.raw_files.EMBEDDED", tmp_path)
+    monkeypatch.setattr("data.fetch.raw.EMBEDDED", tmp_path)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "cal_housing.tgz.gz").write_bytes(packed)
     dataset, payload = small()
-    source = replace(dataset.sources[0], url=web.serve("/data", payload), embedded=True)
-    dataset = replace(dataset, sources=(source,))
+    source = replace(dataset.source, url=web.serve("/data", payload), embedded=True)
+    dataset = replace(dataset, source=source)
     with pytest.raises(CorruptSource, match="truncated or damaged"):
         fetch(dataset, home=tmp_path / "home", mirror=None, offline=True)
     assert stored_files(tmp_path / "home") == []

@@ -1,0 +1,237 @@
+"""Fetch a dataset's raw files into the store: from the mirror, the package or, by pooch, the network."""
+
+import gzip
+import logging
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Literal
+
+from pydantic.dataclasses import dataclass
+
+from data.dataset import PACKAGED, Dataset, Source
+from data.errors import CorruptSource, Unreachable
+from data.store.folders import atomic_file, open_regular, sha256_file, store_dir, writing
+
+TRIES_AGAIN = 2  # of a download, after a fault
+TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
+
+EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that ship with the package
+
+Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
+_ORDER: tuple[Origin, ...] = ("store", "mirror", "embedded", "official", "stand-in")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A verified raw file in the store, or the fact that there is none."""
+
+    dataset: str
+    path: str  # absolute, in the store; "" for a stand-in
+    sha256: str
+    source_url: str  # official, wherever the file came from
+    layout: str  # the name of the parser
+    origin: Origin  # where this call found it
+    reasons: tuple[str, ...] = ()  # for a stand-in: each place tried and why it did not deliver
+    companions: tuple["RawFile", ...] = ()  # the other files of the set
+
+    @property
+    def is_stand_in(self) -> bool:
+        return self.origin == "stand-in"
+
+    def provenance(self, table: Path) -> dict[str, Any]:
+        """Return what a reference to a table made of this file says of its origin."""
+        return {
+            "name": self.dataset,
+            "path": str(table),
+            "sha256": "",
+            "source_sha256": self.sha256,
+            "source_url": self.source_url,
+            "layout": self.layout,
+            "origin": self.origin,
+            "data_source": "stand-in" if self.is_stand_in else "real",
+            "reasons": self.reasons,
+        }
+
+
+def fetch(
+    dataset: Dataset,
+    *,
+    home: Path,
+    mirror: Path | None,
+    offline: bool,
+    progress: bool = False,
+    again: bool = False,
+) -> RawFile:
+    """Return the dataset's raw files, verified, looking first where it costs least.
+
+    Each comes from the store, the mirror, the package or the official address. With ``again`` the store is
+    not looked at, and its file stays unless another place delivers one.
+    """
+    raw_dir, source = store_dir(home) / "raw", dataset.source
+    found: list[RawFile] = []
+    for file in source.files:
+        target = raw_dir / file.file
+        places: dict[Origin, Callable[[], None]] = {
+            "mirror": partial(_from_mirror, file, target, mirror),
+            "embedded": partial(_from_package, file, target),
+            "official": partial(_from_address, file, target, offline=offline, progress=progress),
+        }
+        if not file.embedded:
+            del places["embedded"]
+        origin = "store" if not again and _is_published(target, file) else _first_of(places, dataset)
+        found.append(RawFile(dataset.name, str(target), sha256_file(target), file.url, file.layout, origin))
+    farthest = max((each.origin for each in found), key=_ORDER.index)
+    first, *others = (replace(each, origin=farthest) for each in found)
+    return replace(first, companions=tuple(others))
+
+
+def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any) -> RawFile:
+    """Return the dataset's raw file, or a `RawFile` of origin ``"stand-in"`` if no place has it.
+
+    ``places`` are the arguments of `fetch`; wrong bytes are still refused. Unless this is the last try, a
+    fault that may pass is raised.
+    """
+    try:
+        return fetch(dataset, **places)
+    except Unreachable as fault:
+        if fault.transient and not last_try:
+            raise
+        return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
+
+
+def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
+    """Move files of unknown checksum, which are not the published ones, out of the store; return where to."""
+    raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
+    moved = []
+    for file in dataset.source.files:
+        if not file.sha256 and (path := raw_dir / file.file).exists() and not raw.is_stand_in:
+            (aside / file.file).parent.mkdir(parents=True, exist_ok=True)
+            moved.append(path.replace(aside / file.file))
+    return tuple(moved)
+
+
+def _is_published(path: Path, file: Source) -> bool:
+    """Whether the store has the file; one with another checksum is fetched again."""
+    try:
+        if not path.exists():
+            return False
+        if file.sha256 in ("", sha256_file(path)):
+            return True
+        _log.warning("the stored copy %s holds another file; it is fetched again", path)
+    except OSError as error:
+        _log.warning("the stored copy %s cannot be read (%s); it is fetched again", path, error.strerror)
+    return False
+
+
+def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Origin:
+    """Bring a file from the first place that has it; where none does, say why of each."""
+    faults: list[Unreachable | CorruptSource] = []
+    for origin, bring in places.items():
+        try:
+            bring()
+        except (Unreachable, CorruptSource) as fault:
+            faults.append(fault)
+        else:
+            for refused in (one for one in faults if isinstance(one, CorruptSource)):
+                _log.warning("%s; %s was found elsewhere", refused, dataset.name)
+            return origin
+    reasons = tuple(map(str, faults))
+    said = (
+        f"{'; '.join(reasons)}; put {', '.join(file.file for file in dataset.source.files)} into a folder, "
+    )
+    said += "name that folder in DPCOST_DATA_MIRROR and run again"
+    if any(isinstance(fault, CorruptSource) for fault in faults):
+        raise CorruptSource(f"dataset {dataset.name!r} was refused: {said}")
+    raise Unreachable(
+        f"dataset {dataset.name!r} could not be reached: {said}",
+        reasons=reasons,
+        transient=any(fault.transient for fault in faults),
+    )
+
+
+def _from_mirror(file: Source, target: Path, mirror: Path | None) -> None:
+    if mirror is None:
+        raise Unreachable("DPCOST_DATA_MIRROR is not set")
+    try:
+        copy = open_regular(mirror / file.file)
+    except FileNotFoundError:
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: no such file") from None
+    except OSError as error:
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: cannot be read ({error.strerror})") from None
+    _copy(copy, file, target, str(mirror / file.file))
+
+
+def _from_package(file: Source, target: Path) -> None:
+    """Copy a file that ships with the package, unpacking it if only its gzip is there."""
+    plain = EMBEDDED / file.file
+    packed = plain.with_name(f"{plain.name}.gz")
+    try:
+        copy: Any = open(plain, "rb") if plain.exists() else gzip.open(packed)  # noqa: SIM115
+    except OSError:
+        raise Unreachable(f"{packed}: this installation lacks the file; install it again") from None
+    try:
+        _copy(copy, file, target, str(plain))
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise CorruptSource(f"{packed} holds a truncated or damaged archive") from None
+
+
+def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) -> None:
+    if not file.url:
+        raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
+    if file.url.startswith(PACKAGED):
+        package, _, path = file.url.removeprefix(PACKAGED).partition("/")
+        try:
+            copy = files(package).joinpath(path).open("rb")
+        except (ImportError, OSError):
+            raise Unreachable(f"{file.url}: the installed package has no such file") from None
+        _copy(copy, file, target, file.url)
+    elif offline:
+        raise Unreachable(f"{file.url}: not asked, because of --offline")
+    else:
+        _download(file, target, progress=progress)
+
+
+def _copy(opened: IO[bytes], file: Source, target: Path, where: str) -> None:
+    with opened as copy, atomic_file(target) as handle:
+        shutil.copyfileobj(copy, handle)
+        handle.flush()
+        if file.sha256 not in ("", sha256_file(Path(handle.name))):
+            raise CorruptSource(f"{where} holds another file than the published one, by its sha256")
+
+
+def _download(file: Source, target: Path, *, progress: bool) -> None:
+    """Download a file; pooch tries again, compares the checksum, and lets nothing else arrive."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.WARNING)
+    downloader = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)
+    with writing(target), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as arriving:
+        manager = pooch.create(
+            arriving,
+            base_url="",
+            registry={target.name: file.sha256 or None},
+            urls={target.name: file.url},
+            retry_if_failed=TRIES_AGAIN,
+        )
+        try:
+            os.replace(manager.fetch(target.name, downloader=downloader), target)
+        except requests.RequestException as error:
+            status = error.response.status_code if error.response is not None else 0
+            may_pass = status >= 500 or status == 429
+            may_pass |= isinstance(error, requests.Timeout | requests.exceptions.ChunkedEncodingError)
+            reason = f"answered {status}" if status else type(error).__name__
+            raise Unreachable(f"{file.url}: {reason}", transient=may_pass) from None
+        except ValueError:
+            raise CorruptSource(
+                f"{file.url} holds another file than the published one, by its sha256"
+            ) from None
