@@ -77,14 +77,14 @@ class Source:
     layout : str
         Name of the parser; of a companion, its part in the set.
     sha256 : str
-        All 64 digits, or ``""`` where it is not known: then `note` says why, and the parser alone judges
-        the file.
+        The checksum; ``""`` where none is known: then `note` says why, and the parser alone judges the file.
     note : str
         What else is known of the file's origin.
     embedded : bool
         Whether the file ships with the package, as ``data/embedded/FILE`` or ``FILE.gz``.
     companions : tuple of Source
-        Files that belong to this one, each with its own address and checksum.
+        Files that belong to this one, each with its own address and checksum; the set is only ever
+        delivered whole.
     """
 
     file: Text
@@ -107,7 +107,7 @@ class Source:
         if not self.note and not self.url:
             raise ValueError("a source without url needs a note on where its file comes from; add it")
         if not self.sha256 and not self.note:
-            raise ValueError("a source without sha256 needs a note on what judges its file; add one of them")
+            raise ValueError("a source without sha256 needs a note on why none is known; add it")
         return self
 
     @property
@@ -117,7 +117,7 @@ class Source:
 
 @dataclass(frozen=True, config=_STRICT)
 class Dataset:
-    """The record of a dataset: its sources, columns, license, size, and what else is public about it.
+    """The record of a dataset: its source, columns, license, size, and what else is public about it.
 
     Attributes
     ----------
@@ -128,8 +128,7 @@ class Dataset:
     n_rows : int
         Rows of the published table, or people of the published genotypes, before any is dropped.
     license, citation : str
-    sources : tuple of Source
-        In the order in which they are tried.
+    source : Source
     columns : tuple of Column
         In the order of the table; none for genotypes. Of frames: the features of one boid, in order.
     table_sha256 : str
@@ -153,7 +152,7 @@ class Dataset:
     n_rows: Annotated[int, Field(ge=0)]
     license: Text
     citation: str
-    sources: tuple[Source, ...]
+    source: Source
     columns: tuple[Column, ...] = ()
     table_sha256: Checksum = ""
     kind: Literal["table", "genotypes", "frames"] = "table"
@@ -164,8 +163,8 @@ class Dataset:
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
-        files = [file for source in self.sources for file in source.files]
-        for names, what in ((self.column_names, "columns"), ([file.file for file in files], "sources")):
+        files = [file.file for file in self.source.files]
+        for names, what in ((self.column_names, "columns"), (files, "files")):
             if len(set(names)) < len(names):
                 raise ValueError(f"two {what} share a name; give each its own")
         if self.kind == "genotypes":

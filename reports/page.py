@@ -86,9 +86,8 @@ class DataCard:
         found: list[str] = []
         if not self.checked:
             return found
-        known = next((s for s in dataset.sources if s.layout == self.read["layout"]), None)
-        if known is not None and known.sha256:
-            found.append(f"the file’s SHA-256 is the published one, {known.sha256}")
+        if dataset.source.sha256:
+            found.append(f"the file’s SHA-256 is the published one, {dataset.source.sha256}")
         if dataset.table_sha256:
             found.append("the table’s digest, the same for every layout of the file, is the known one")
         if dataset.columns:

@@ -115,14 +115,12 @@ def _module(name: str, n_rows: int, d: int, sha256: str) -> ModuleType:
             "Yu-Xiang Wang (2018). Revisiting differentially private linear regression: optimal and adaptive "
             "prediction & estimation in unbounded domain. UAI 2018."
         ),
-        sources=(
-            Source(
-                file=f"{_FOLDER}/{name}.npz",
-                url="",
-                layout="npz",
-                sha256=sha256,
-                note="X and y of the paper's repository, in one file",
-            ),
+        source=Source(
+            file=f"{_FOLDER}/{name}.npz",
+            url="",
+            layout="npz",
+            sha256=sha256,
+            note="X and y of the paper's repository, in one file",
         ),
         columns=tuple(Column(each, "float64", "", -_LARGEST, _LARGEST, bounds) for each in names),
     )

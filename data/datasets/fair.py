@@ -32,13 +32,11 @@ DATASET = Dataset(
         "Ray C. Fair (1978). A theory of extramarital affairs. Journal of Political Economy 86(1), 45-61."
     ),
     table_sha256="32cf5c1fa7e5df014287da601f2481c766049298bcef1533e45e329401cb0211",
-    sources=(
-        Source(
-            file="fair/fair.csv",
-            url="package://statsmodels/datasets/fair/fair.csv",
-            layout="csv",
-            sha256="fd5f3f094a34fc35ca346a14c359e046ed27843038d6921efcd50a7ab21f6af0",
-        ),
+    source=Source(
+        file="fair/fair.csv",
+        url="package://statsmodels/datasets/fair/fair.csv",
+        layout="csv",
+        sha256="fd5f3f094a34fc35ca346a14c359e046ed27843038d6921efcd50a7ab21f6af0",
     ),
     columns=(
         Column("rate_marriage", "int64", "of 5", 1.0, 5.0, _RATE_MARRIAGE, 3.0, 1.0),

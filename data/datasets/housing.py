@@ -34,14 +34,12 @@ DATASET = Dataset(
         "Probability Letters 33(3), 291-297."
     ),
     table_sha256="58be02d892944ab6ffd3ac4062af0b78baa744d501024327d30fae364d8f0fe9",
-    sources=(
-        Source(
-            file="housing/cal_housing.tgz",
-            url="https://ndownloader.figshare.com/files/5976036",
-            layout="cal_housing_tgz",
-            sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
-            embedded=True,
-        ),
+    source=Source(
+        file="housing/cal_housing.tgz",
+        url="https://ndownloader.figshare.com/files/5976036",
+        layout="cal_housing_tgz",
+        sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
+        embedded=True,
     ),
     columns=(
         Column("longitude", "float64", "degrees east", -125.0, -114.0, _GEOGRAPHY),

@@ -42,13 +42,11 @@ DATASET = Dataset(
         "Cambridge University Press. Data of the RAND Corporation's Health Insurance Experiment."
     ),
     table_sha256="bcda9b6f17d71ce5df81cbca32f970e9efee203fd980e1c9cc0a08306c189fab",
-    sources=(
-        Source(
-            file="randhie/randhie.csv",
-            url="package://statsmodels/datasets/randhie/randhie.csv",
-            layout="csv",
-            sha256="9f6c87d05aef087a82cc4465310c8cd3f38327be6eafa43bd81fb98c4f3d088c",
-        ),
+    source=Source(
+        file="randhie/randhie.csv",
+        url="package://statsmodels/datasets/randhie/randhie.csv",
+        layout="csv",
+        sha256="9f6c87d05aef087a82cc4465310c8cd3f38327be6eafa43bd81fb98c4f3d088c",
     ),
     columns=(
         Column("mdvis", "int64", "visits", 0.0, 366.0, _MDVIS, 3.0, 4.0),

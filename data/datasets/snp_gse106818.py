@@ -25,17 +25,15 @@ DATASET = Dataset(
     n_rows=387,
     license="NCBI places no restriction on GEO data; the submitter may claim rights",
     citation="NCBI Gene Expression Omnibus, series GSE106818, platform GPL6801.",
-    sources=(
-        Source(
-            file="snp/GSE106818_series_matrix.txt.gz",
-            url=(
-                "https://ftp.ncbi.nlm.nih.gov/geo/series/GSE106nnn/GSE106818/matrix/GSE106818_series_matrix.txt.gz"
-            ),
-            layout="geo_series_matrix",
-            note=(
-                "No checksum is known, so the parser judges: the format, and 387 people in two groups. "
-                "The calls may instead be in suppl/GSE106818_RAW.tar, which is not supported."
-            ),
+    source=Source(
+        file="snp/GSE106818_series_matrix.txt.gz",
+        url=(
+            "https://ftp.ncbi.nlm.nih.gov/geo/series/GSE106nnn/GSE106818/matrix/GSE106818_series_matrix.txt.gz"
+        ),
+        layout="geo_series_matrix",
+        note=(
+            "No checksum is known, so the parser judges: the format, and 387 people in two groups. "
+            "The calls may instead be in suppl/GSE106818_RAW.tar, which is not supported."
         ),
     ),
     groups=(

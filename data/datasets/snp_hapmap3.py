@@ -29,42 +29,40 @@ DATASET = Dataset(
         "diverse human populations. Nature 467, 52-58; thinned as in G. Abraham and M. Inouye (2014). "
         "Fast principal component analysis of large-scale genome-wide data. PLoS ONE 9(4), e93766."
     ),
-    sources=(
-        Source(
-            file="snp/HM3_thinned_autosomal_overlap.bed",
-            url="",
-            layout="plink1",
-            sha256="4e7cbb58b47c05026bce109db4e425f852382ac597735dc32ebfc29e7f84efb8",
-            embedded=True,
-            note=(
-                "Distributed with flashpca (folder HapMap3), made from "
-                "hapmap3_r2_b36_fwd.consensus.qc.poly; no address is verified here."
+    source=Source(
+        file="snp/HM3_thinned_autosomal_overlap.bed",
+        url="",
+        layout="plink1",
+        sha256="4e7cbb58b47c05026bce109db4e425f852382ac597735dc32ebfc29e7f84efb8",
+        embedded=True,
+        note=(
+            "Distributed with flashpca (folder HapMap3), made from "
+            "hapmap3_r2_b36_fwd.consensus.qc.poly; no address is verified here."
+        ),
+        companions=(
+            Source(
+                file="snp/HM3_thinned_autosomal_overlap.bim",
+                url="",
+                layout="bim",
+                sha256="7db221e0612a19bffcc53fef5c73b7592e425de431221c1985a6fbeecadea26c",
+                embedded=True,
+                note="With the bed file.",
             ),
-            companions=(
-                Source(
-                    file="snp/HM3_thinned_autosomal_overlap.bim",
-                    url="",
-                    layout="bim",
-                    sha256="7db221e0612a19bffcc53fef5c73b7592e425de431221c1985a6fbeecadea26c",
-                    embedded=True,
-                    note="With the bed file.",
-                ),
-                Source(
-                    file="snp/HM3_thinned_autosomal_overlap.fam",
-                    url="",
-                    layout="fam",
-                    sha256="d70ddafd3caed0b974e5029f550817a822a8afafe277920633c28766069ec509",
-                    embedded=True,
-                    note="With the bed file.",
-                ),
-                Source(
-                    file="snp/relationships_w_pops_121708.txt",
-                    url="",
-                    layout="populations",
-                    sha256="2f109108a43a4115d7e696a469470999858bfd177df51dc5bf5331bcc7205691",
-                    embedded=True,
-                    note="The HapMap project's list of its panel; no address is verified here.",
-                ),
+            Source(
+                file="snp/HM3_thinned_autosomal_overlap.fam",
+                url="",
+                layout="fam",
+                sha256="d70ddafd3caed0b974e5029f550817a822a8afafe277920633c28766069ec509",
+                embedded=True,
+                note="With the bed file.",
+            ),
+            Source(
+                file="snp/relationships_w_pops_121708.txt",
+                url="",
+                layout="populations",
+                sha256="2f109108a43a4115d7e696a469470999858bfd177df51dc5bf5331bcc7205691",
+                embedded=True,
+                note="The HapMap project's list of its panel; no address is verified here.",
             ),
         ),
     ),

@@ -34,19 +34,15 @@ DATASET = Dataset(
         "atherosclerosis and association of ABO with myocardial infarction in the presence of coronary "
         "atherosclerosis. The Lancet 377, 383-392."
     ),
-    sources=(
-        Source(
-            file="snp/penncath_lite.bed.gz",
-            url="",
-            layout="plink1",
-            sha256="934ba0bc4590104d93ae252f935d62b387d82f98c6ed07dd5afc05fbea0cb8da",
-            note="Distributed with the R package plmmr (inst/extdata); no address is verified here.",
-            companions=tuple(
-                Source(
-                    file=f"snp/penncath_{file}", url="", layout=part, sha256=sha256, note="With the bed file."
-                )
-                for part, (file, sha256) in _COMPANIONS.items()
-            ),
+    source=Source(
+        file="snp/penncath_lite.bed.gz",
+        url="",
+        layout="plink1",
+        sha256="934ba0bc4590104d93ae252f935d62b387d82f98c6ed07dd5afc05fbea0cb8da",
+        note="Distributed with the R package plmmr (inst/extdata); no address is verified here.",
+        companions=tuple(
+            Source(file=f"snp/penncath_{file}", url="", layout=part, sha256=sha256, note="With the bed file.")
+            for part, (file, sha256) in _COMPANIONS.items()
         ),
     ),
     groups=(

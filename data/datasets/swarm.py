@@ -39,15 +39,13 @@ DATASET = Dataset(
         "S. Abpeikar, K. Kasmarik, M. Barlow and M. Khan (2020). Swarm Behavior. UCI Machine Learning "
         "Repository, data set 524."
     ),
-    sources=(
-        Source(
-            file="swarm/swarm+behavior.zip",
-            url="https://archive.ics.uci.edu/static/public/524/swarm+behavior.zip",
-            layout="uci_zip",
-            note=(
-                "No checksum is known, so the parser judges: the header, 24,016 rows, labels 0 and 1, "
-                "the published ranges."
-            ),
+    source=Source(
+        file="swarm/swarm+behavior.zip",
+        url="https://archive.ics.uci.edu/static/public/524/swarm+behavior.zip",
+        layout="uci_zip",
+        note=(
+            "No checksum is known, so the parser judges: the header, 24,016 rows, labels 0 and 1, "
+            "the published ranges."
         ),
     ),
     columns=(

@@ -1,31 +1,31 @@
-"""Fetch a dataset's raw files into the store: from the mirror, the package or the official address.
-
-A source may be several files that belong together: `fetch` returns them only if it has all of them.
-"""
+"""Fetch a dataset's raw files into the store: from the mirror, the package or, by pooch, the network."""
 
 import gzip
 import logging
+import os
 import shutil
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Literal
 
 from pydantic.dataclasses import dataclass
 
 from data.dataset import PACKAGED, Dataset, Source
-from data.errors import CorruptSource, DataError, Unreachable
-from data.store.folders import atomic_file, open_regular, sha256_file, store_dir
+from data.errors import CorruptSource, Unreachable
+from data.store.folders import atomic_file, open_regular, sha256_file, store_dir, writing
 
+TRIES_AGAIN = 2  # of a download, after a fault
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that ship with the package
 
 Origin = Literal["store", "mirror", "embedded", "official", "stand-in"]
+_ORDER: tuple[Origin, ...] = ("store", "mirror", "embedded", "official", "stand-in")
 
 _log = logging.getLogger(__name__)
 
@@ -71,45 +71,27 @@ def fetch(
     progress: bool = False,
     again: bool = False,
 ) -> RawFile:
-    """Return the dataset's raw file, verified, looking first where it costs least.
+    """Return the dataset's raw files, verified, looking first where it costs least.
 
-    The store comes first (a damaged copy there is fetched again, with a warning), then the mirror, then the
-    files that ship with the package, then the official address. With ``again`` the store is not looked at;
-    a file in it stays unless another place has one.
+    Each comes from the store, the mirror, the package or the official address. With ``again`` the store is
+    not looked at, and its file stays unless another place delivers one.
     """
-    faults: list[DataError] = []
-    places: dict[Origin, Callable[[Source, BinaryIO], None]] = {
-        "mirror": partial(_copy_from_mirror, mirror),
-        "embedded": _copy_from_package,
-        "official": partial(_download, offline, progress),
-    }
-    for source in dataset.sources:
-        with suppress(Unreachable, CorruptSource):
-            first, *others = (
-                _delivered(dataset, file, store_dir(home) / "raw" / file.file, places, again, faults)
-                for file in source.files
-            )
-            origin = max((file.origin for file in (first, *others)), key=("store", *places).index)
-            return replace(first, origin=origin, companions=tuple(others))
-    raise _error_of_all_places(dataset, faults)
-
-
-def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
-    """Move files that differ from the published ones out of the store, and return where they are now.
-
-    Those whose checksum is known stay: they are what was published.
-    """
-    raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
-    are_known = {file.file for source in dataset.sources for file in source.files if file.sha256}
-    moved = []
-    for file in (raw, *raw.companions):
-        path = Path(file.path)
-        if path.is_relative_to(raw_dir) and path.exists():
-            name = path.relative_to(raw_dir)
-            if name.as_posix() not in are_known:
-                (aside / name).parent.mkdir(parents=True, exist_ok=True)
-                moved.append(path.replace(aside / name))
-    return tuple(moved)
+    raw_dir, source = store_dir(home) / "raw", dataset.source
+    found: list[RawFile] = []
+    for file in source.files:
+        target = raw_dir / file.file
+        places: dict[Origin, Callable[[], None]] = {
+            "mirror": partial(_from_mirror, file, target, mirror),
+            "embedded": partial(_from_package, file, target),
+            "official": partial(_from_address, file, target, offline=offline, progress=progress),
+        }
+        if not file.embedded:
+            del places["embedded"]
+        origin = "store" if not again and _is_published(target, file) else _first_of(places, dataset)
+        found.append(RawFile(dataset.name, str(target), sha256_file(target), file.url, file.layout, origin))
+    farthest = max((each.origin for each in found), key=_ORDER.index)
+    first, *others = (replace(each, origin=farthest) for each in found)
+    return replace(first, companions=tuple(others))
 
 
 def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any) -> RawFile:
@@ -126,130 +108,130 @@ def fetch_or_stand_in(dataset: Dataset, *, last_try: bool = True, **places: Any)
         return RawFile(dataset.name, "", "", "", "", "stand-in", fault.reasons)
 
 
-def _delivered(
-    dataset: Dataset,
-    file: Source,
-    target: Path,
-    places: Mapping[Origin, Callable[[Source, BinaryIO], None]],
-    again: bool,
-    faults: list[DataError],
-) -> RawFile:
-    """Return a file from the store or the first place that has it; add to ``faults`` if none has."""
-    found = partial(RawFile, dataset.name, str(target), source_url=file.url, layout=file.layout)
-    if not again and (sha256 := _stored(file, target)):
-        return found(sha256=sha256, origin="store")
-    refused: list[DataError] = []
-    for origin, write in places.items():
-        if origin == "embedded" and not file.embedded:
-            continue
+def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]:
+    """Move files of unknown checksum, which are not the published ones, out of the store; return where to."""
+    raw_dir, aside = store_dir(home) / "raw", store_dir(home) / "refused"
+    moved = []
+    for file in dataset.source.files:
+        if not file.sha256 and (path := raw_dir / file.file).exists() and not raw.is_stand_in:
+            (aside / file.file).parent.mkdir(parents=True, exist_ok=True)
+            moved.append(path.replace(aside / file.file))
+    return tuple(moved)
+
+
+def _is_published(path: Path, file: Source) -> bool:
+    """Whether the store has the file; one with another checksum is fetched again."""
+    try:
+        if not path.exists():
+            return False
+        if file.sha256 in ("", sha256_file(path)):
+            return True
+        _log.warning("the stored copy %s holds another file; it is fetched again", path)
+    except OSError as error:
+        _log.warning("the stored copy %s cannot be read (%s); it is fetched again", path, error.strerror)
+    return False
+
+
+def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Origin:
+    """Bring a file from the first place that has it; where none does, say why of each."""
+    faults: list[Unreachable | CorruptSource] = []
+    for origin, bring in places.items():
         try:
-            with atomic_file(target) as handle:
-                write(file, handle)
-                handle.flush()
-                sha256 = sha256_file(Path(handle.name))
-                if file.sha256 not in ("", sha256):
-                    raise CorruptSource(
-                        f"{file.file}, {origin}, is another file: its sha256 begins {sha256[:8]}, expected "
-                        f"{file.sha256[:8]}"
-                    )
+            bring()
         except (Unreachable, CorruptSource) as fault:
-            refused.append(fault)
-            continue
-        for wrong in (each for each in refused if isinstance(each, CorruptSource)):
-            _log.warning("%s; it was found elsewhere", wrong)
-        return found(sha256=sha256, origin=origin)
-    faults.extend(refused)
-    raise refused[-1]
-
-
-def _error_of_all_places(dataset: Dataset, faults: list[DataError]) -> DataError:
-    # The same fact about the mirror would be told once per file.
-    reasons = tuple(dict.fromkeys(str(fault) for fault in faults))
-    names = " or ".join(", ".join(file.file for file in source.files) for source in dataset.sources)
-    remedy = f"put {names} into a folder, name that folder in DPCOST_DATA_MIRROR and run again"
+            faults.append(fault)
+        else:
+            for refused in (one for one in faults if isinstance(one, CorruptSource)):
+                _log.warning("%s; %s was found elsewhere", refused, dataset.name)
+            return origin
+    reasons = tuple(map(str, faults))
+    said = (
+        f"{'; '.join(reasons)}; put {', '.join(file.file for file in dataset.source.files)} into a folder, "
+    )
+    said += "name that folder in DPCOST_DATA_MIRROR and run again"
     if any(isinstance(fault, CorruptSource) for fault in faults):
-        return CorruptSource(f"dataset {dataset.name!r} was refused: {'; '.join(reasons)}; {remedy}")
-    return Unreachable(
-        f"dataset {dataset.name!r} could not be reached: {'; '.join(reasons)}; {remedy}",
+        raise CorruptSource(f"dataset {dataset.name!r} was refused: {said}")
+    raise Unreachable(
+        f"dataset {dataset.name!r} could not be reached: {said}",
         reasons=reasons,
         transient=any(fault.transient for fault in faults),
     )
 
 
-def _stored(file: Source, path: Path) -> str:
-    """Return the checksum of the stored copy; empty if it is absent or damaged."""
-    try:
-        sha256 = sha256_file(path)
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        _log.warning("the stored copy %s cannot be read (%s); it is fetched again", path, error.strerror)
-        return ""
-    if file.sha256 in ("", sha256):
-        return sha256
-    _log.warning("the stored copy %s is damaged; it is fetched again", path)
-    return ""
-
-
-def _copy_from_mirror(mirror: Path | None, file: Source, target: BinaryIO) -> None:
+def _from_mirror(file: Source, target: Path, mirror: Path | None) -> None:
     if mirror is None:
         raise Unreachable("DPCOST_DATA_MIRROR is not set")
-    if not mirror.is_dir():
-        raise Unreachable("DPCOST_DATA_MIRROR is not a folder")
     try:
-        source = open_regular(mirror / file.file)  # a fault here is the mirror's, one below is the store's
+        copy = open_regular(mirror / file.file)
+    except FileNotFoundError:
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: no such file") from None
     except OSError as error:
-        reason = (
-            "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        )
-        raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: {reason}") from None
-    with source:
-        shutil.copyfileobj(source, target)
+        raise Unreachable(f"DPCOST_DATA_MIRROR/{file.file}: cannot be read ({error.strerror})") from None
+    _copy(copy, file, target, str(mirror / file.file))
 
 
-def _copy_from_package(file: Source, target: BinaryIO) -> None:
-    """Copy a file that ships with the package; unpack it if only its gzip is there."""
+def _from_package(file: Source, target: Path) -> None:
+    """Copy a file that ships with the package, unpacking it if only its gzip is there."""
     plain = EMBEDDED / file.file
+    packed = plain.with_name(f"{plain.name}.gz")
     try:
-        with open(plain, "rb") if plain.exists() else gzip.open(f"{plain}.gz") as source:
-            content = source.read()
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise CorruptSource(f"{file.file} of this installation is damaged; install it again") from None
+        copy: Any = open(plain, "rb") if plain.exists() else gzip.open(packed)  # noqa: SIM115
     except OSError:
-        raise Unreachable(f"{file.file}: this installation lacks the file; install it again") from None
-    target.write(content)
+        raise Unreachable(f"{packed}: this installation lacks the file; install it again") from None
+    try:
+        _copy(copy, file, target, str(plain))
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise CorruptSource(f"{packed} holds a truncated or damaged archive") from None
 
 
-def _download(offline: bool, progress: bool, file: Source, target: BinaryIO) -> None:
-    import pooch
-    import requests
-
+def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) -> None:
     if not file.url:
         raise Unreachable("no official address; put the files into DPCOST_DATA_MIRROR")
     if file.url.startswith(PACKAGED):
         package, _, path = file.url.removeprefix(PACKAGED).partition("/")
         try:
-            target.write(files(package).joinpath(path).read_bytes())
+            copy = files(package).joinpath(path).open("rb")
         except (ImportError, OSError):
             raise Unreachable(f"{file.url}: the installed package has no such file") from None
-        return
-    if offline:
+        _copy(copy, file, target, file.url)
+    elif offline:
         raise Unreachable(f"{file.url}: not asked, because of --offline")
-    try:
-        pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)(file.url, target, None)
-    except requests.RequestException as error:
-        status = error.response.status_code if error.response is not None else 0
-        reason = f"answered {status}" if status else f"no answer ({type(error).__name__})"
-        may_pass = status >= 500 or status == 429 or _broke_off(error)
-        raise Unreachable(f"{file.url}: {reason}", transient=may_pass) from None
+    else:
+        _download(file, target, progress=progress)
 
 
-def _broke_off(error: Exception) -> bool:
-    """Whether a server answered and then did not go on, which may be otherwise in a moment."""
-    from requests import ConnectTimeout, Timeout
-    from requests.exceptions import ChunkedEncodingError
-    from urllib3.exceptions import ProtocolError, ReadTimeoutError
+def _copy(opened: IO[bytes], file: Source, target: Path, where: str) -> None:
+    with opened as copy, atomic_file(target) as handle:
+        shutil.copyfileobj(copy, handle)
+        handle.flush()
+        if file.sha256 not in ("", sha256_file(Path(handle.name))):
+            raise CorruptSource(f"{where} holds another file than the published one, by its sha256")
 
-    within = any(isinstance(each, ProtocolError | ReadTimeoutError) for each in error.args)
-    timed_out = isinstance(error, Timeout) and not isinstance(error, ConnectTimeout)
-    return within or timed_out or isinstance(error, ChunkedEncodingError)
+
+def _download(file: Source, target: Path, *, progress: bool) -> None:
+    """Download a file; pooch tries again, compares the checksum, and lets nothing else arrive."""
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel(logging.WARNING)
+    downloader = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)
+    with writing(target), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as arriving:
+        manager = pooch.create(
+            arriving,
+            base_url="",
+            registry={target.name: file.sha256 or None},
+            urls={target.name: file.url},
+            retry_if_failed=TRIES_AGAIN,
+        )
+        try:
+            os.replace(manager.fetch(target.name, downloader=downloader), target)
+        except requests.RequestException as error:
+            status = error.response.status_code if error.response is not None else 0
+            may_pass = status >= 500 or status == 429
+            may_pass |= isinstance(error, requests.Timeout | requests.exceptions.ChunkedEncodingError)
+            reason = f"answered {status}" if status else type(error).__name__
+            raise Unreachable(f"{file.url}: {reason}", transient=may_pass) from None
+        except ValueError:
+            raise CorruptSource(
+                f"{file.url} holds another file than the published one, by its sha256"
+            ) from None

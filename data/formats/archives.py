@@ -1,4 +1,4 @@
-"""Archives and delimited text, every fault one sentence."""
+"""Archives and delimited text: every fault is one sentence."""
 
 import gzip
 import io
@@ -16,8 +16,7 @@ from data.errors import CorruptSource
 
 
 def is_gzip(path: Path) -> bool:
-    with open(path, "rb") as handle:
-        return handle.read(2) == b"\x1f\x8b"
+    return _first_bytes(path) == b"\x1f\x8b"
 
 
 def open_plain(path: Path) -> IO[bytes] | gzip.GzipFile:
@@ -82,6 +81,11 @@ def read_delimited(payload: bytes, columns: Sequence[str], *, separator: str, fi
         )
     table.columns = pd.Index(columns)
     return table
+
+
+def _first_bytes(path: Path) -> bytes:
+    with open(path, "rb") as handle:
+        return handle.read(2)
 
 
 def _find(names: list[str], member: str, archive: Path) -> str:

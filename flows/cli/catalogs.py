@@ -98,7 +98,7 @@ def datasets(as_json: AsJson = False) -> None:
             "privacy_unit": d.privacy_unit,
             "license": d.license,
             "citation": d.citation,
-            "sources": [source.url for source in d.sources],
+            "source": d.source.url,
             "columns": [column.name for column in d.columns],
         }
         for d in load_registry().values()

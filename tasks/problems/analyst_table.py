@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, InstanceOf, PlainSerializer, field_validator, model_validator
 
-from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks
+from data.dataset import Column, Dataset, Declaration, DeclaredColumn, Marks, Source
 from dpalgos.declared_units import unit_of_bounds
 from dpalgos.formula.design import FormulaDesign, public_rows
 from tasks.file_schema import Number, Strict
@@ -286,7 +286,7 @@ class AnalystTable(Strict):
             n_rows=self.rows,
             license="the owner's",
             citation="",
-            sources=(),
+            source=Source(file, "", "own", note="the owner's own"),
             columns=tuple(column for one in self.columns for column in one.columns),
         )
 

@@ -25,9 +25,7 @@ def test_no_dataset_is_left_out(caplog):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_layout_has_a_parser_and_every_parser_a_layout(name):
-    layouts = {source.layout for source in get_dataset(name).sources}
-    for layout in layouts:
-        assert callable(datasets.parser(name, layout))
+    assert callable(datasets.parser(name, get_dataset(name).source.layout))
     with pytest.raises(DataError, match="no_such_layout"):
         datasets.parser(name, "no_such_layout")
 
@@ -42,9 +40,8 @@ def test_what_is_public_has_a_source(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_can_be_checked_or_says_why_not(name):
-    for source in get_dataset(name).sources:
-        for file in source.files:
-            assert file.sha256 or file.note, file.file
+    for file in get_dataset(name).source.files:
+        assert file.sha256 or file.note, file.file
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -43,7 +43,7 @@ def make_zip(text, member="cadata.txt"):
 def with_tgz(dataset, payload, url="http://127.0.0.1:9/data"):
     """Return the dataset as if `payload` were its only published file."""
     source = Source("housing/cal_housing.tgz", url, "cal_housing_tgz", hashlib.sha256(payload).hexdigest())
-    return replace(dataset, sources=(source,))
+    return replace(dataset, source=source)
 
 
 @pytest.fixture(scope="session")
@@ -92,6 +92,7 @@ class Web:
 def web(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda _: None))
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -45,7 +45,7 @@ def test_known_tables_are_there_without_a_mirror_and_have_a_checksum(folder, mon
     monkeypatch.delenv("DPCOST_DATA_MIRROR")
     known = wang2018.tables()
     assert len(known) == 8
-    assert all(get_dataset(name).sources[0].sha256 for name in known)
+    assert all(get_dataset(name).source.sha256 for name in known)
     assert set(known) <= set(load_registry())
 
 

@@ -54,7 +54,7 @@ class Files:
     calls: np.ndarray[Any, Any] | None = None
 
     def path(self, position):
-        return self.folder / self.dataset.sources[0].files[position].file
+        return self.folder / self.dataset.source.files[position].file
 
     @property
     def raw(self):
@@ -64,7 +64,7 @@ class Files:
                 hashlib.sha256((self.folder / source.file).read_bytes()).hexdigest(), source.url,
                 source.layout, "mirror",
             )
-            for source in self.dataset.sources[0].files
+            for source in self.dataset.source.files
         )  # fmt: skip
         return replace(first, companions=tuple(others))
 
@@ -154,7 +154,7 @@ def test_published_files_are_what_is_known_and_equal_plain_decoding_of_the_bytes
     known = {"snp_hapmap3": ((191, 247), 20_548), "snp_penncath": ((933, 468), 143_662)}
     if real:
         assert (ref.group_sizes, ref.missing_calls) == known[ref.name]
-        assert [source.sha256 for source in files.dataset.sources[0].files[1:]] == list(ref.companion_sha256)
+        assert [source.sha256 for source in files.dataset.source.files[1:]] == list(ref.companion_sha256)
     assert tuple((genotypes.group == code).sum() for code in (0, 1)) == ref.group_sizes
     assert (genotypes.calls == MISSING).sum() == ref.missing_calls
     if real and ref.name == "snp_hapmap3":

@@ -64,8 +64,8 @@ def payload_of(lines):
 
 def served(web, payload, name="/m.txt.gz"):
     dataset = get_dataset("snp_gse106818")
-    source = replace(dataset.sources[0], url=web.serve(name, payload))
-    return replace(dataset, sources=(source,), n_rows=N_PEOPLE)
+    source = replace(dataset.source, url=web.serve(name, payload))
+    return replace(dataset, source=source, n_rows=N_PEOPLE)
 
 
 def ingest(dataset, home):

@@ -28,7 +28,7 @@ Small = Callable[..., tuple[Dataset, bytes]]
 
 
 def raw_of(folder, dataset, payload):
-    source = dataset.sources[0]
+    source = dataset.source
     file = folder / "raw" / source.file
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(payload)
@@ -45,10 +45,10 @@ def replacing(row, field, text):
     return tamper
 
 
-def test_the_published_file_becomes_a_table_of_the_declared_types(tmp_path, published):
+def test_the_published_file_becomes_the_declared_table(tmp_path, published):
     dataset = published.dataset
     ref = to_parquet(dataset, raw_of(tmp_path, dataset, published.tgz), home=tmp_path)
-    assert ref.source_sha256 == dataset.sources[0].sha256
+    assert ref.source_sha256 == dataset.source.sha256
     assert (ref.n_rows, ref.rows_read, ref.repairs, ref.data_source) == (20_640, 20_640, (), "real")
     table = read_table(ref)
     assert [str(dtype) for dtype in table.dtypes] == [column.dtype for column in dataset.columns]
@@ -205,7 +205,7 @@ def test_an_archive_that_is_damaged_or_lacks_its_file_is_refused(
     tmp_path, small, build, pack, member, message
 ):
     dataset, _ = small()
-    payload = getattr(build, pack)("0", member=member) if pack else b"\x1f\x8b junk"
+    payload = getattr(build, pack)("0" * 2**21, member=member) if pack else b"\x1f\x8b junk"
     with pytest.raises(CorruptSource, match=message):
         to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
 
@@ -213,9 +213,9 @@ def test_an_archive_that_is_damaged_or_lacks_its_file_is_refused(
 def test_a_wrong_file_that_no_checksum_tells_is_set_aside(tmp_path, small):
     dataset, good = small()
     _, bad = small(lambda lines: lines[:-1])
-    dataset = replace(dataset, sources=(replace(dataset.sources[0], sha256="", note="no checksum is known"),))
+    dataset = replace(dataset, source=replace(dataset.source, sha256="", note="no checksum is known"))
     mirror, home = tmp_path / "mirror", tmp_path / "home"
-    file = mirror / dataset.sources[0].file
+    file = mirror / dataset.source.file
     file.parent.mkdir(parents=True)
     file.write_bytes(bad)
     places: dict[str, Any] = {"home": home, "mirror": mirror, "offline": True}
@@ -309,11 +309,11 @@ def test_an_affair_is_time_spent_in_affairs_above_zero(tmp_path):
     [
         ("package://no_such_package/a.csv", Unreachable, "the installed package has no such file"),
         ("package://statsmodels/no_such_file.csv", Unreachable, "the installed package has no such file"),
-        (get_dataset("fair").sources[0].url, CorruptSource, "another file: its sha256 begins fd5f3f09"),
+        (get_dataset("fair").source.url, CorruptSource, "another file than the published one"),
     ],
 )
 def test_a_packaged_file_that_is_missing_or_another_is_refused(tmp_path, url, error, message):
     dataset = get_dataset("fair")
-    other = replace(dataset, sources=(replace(dataset.sources[0], url=url, sha256="0" * 64),))
+    other = replace(dataset, source=replace(dataset.source, url=url, sha256="0" * 64))
     with pytest.raises(error, match=message):
         fetch(other, home=tmp_path, mirror=None, offline=True)

@@ -29,7 +29,7 @@ def test_unknown_names_are_answered_with_the_nearest():
 
 
 def with_source(**changes):
-    return {"sources": (replace(HOUSING.sources[0], **changes),)}
+    return {"source": replace(HOUSING.source, **changes)}
 
 
 def with_column(**changes):
@@ -46,7 +46,7 @@ def with_column(**changes):
         ("housing", {"kind": "music"}, "kind"),
         ("housing", {"kind": "genotypes"}, "two groups that share no label"),
         ("housing", {"columns": HOUSING.columns[:1] * 2}, "two columns share a name"),
-        ("housing", {"sources": HOUSING.sources[:1] * 2}, "two sources share a name"),
+        ("housing", with_source(companions=(HOUSING.source,)), "two files share a name"),
         ("housing", with_source(sha256="aaa"), "sha256"),
         ("housing", with_source(sha256=""), "needs a note"),
         ("housing", with_source(file="../houses.zip"), "a path below the mirror"),
@@ -76,9 +76,9 @@ BROKEN = {
     "faults": (
         "from dataclasses import replace\nfrom data.dataset import Source\n"
         "from data.datasets.fair import DATASET as fair\n"
-        "DATASET = replace(fair, n_rows='many', sources=(Source('a', 'ftp://', '', sha256='z'),),\n"
+        "DATASET = replace(fair, n_rows='many', source=Source('a', 'ftp://', '', sha256='z'),\n"
         "    columns=(fair.columns[0], replace(fair.columns[1], dtype='int8')))",
-        r"n_rows: .*sources\[0\].url: .*sources\[0\].layout: .*sources\[0\].sha256: .*columns\[1\].dtype: ",
+        r"n_rows: .*source.url: .*source.layout: .*source.sha256: .*columns\[1\].dtype: ",
     ),
     "another": (
         "from data.datasets.housing import DATASET, PARSERS, stand_in",

@@ -73,7 +73,7 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     values, labels = made(N, n_boids=3)
     texts = {name: "\n".join(lines_of(dataset, values, (labels + i) % 2)) for i, name in enumerate(LABELS)}
     url = web.serve("/swarm+behavior.zip", zipped(texts))
-    dataset = replace(dataset, sources=(replace(dataset.sources[0], url=url),))
+    dataset = replace(dataset, source=replace(dataset.source, url=url))
     raw = fetch(dataset, home=tmp_path, mirror=None, offline=False)
     ref = to_parquet(dataset, raw, home=tmp_path)
     assert ref_from_dict(ref.to_dict()) == ref
@@ -157,7 +157,7 @@ def test_text_far_down_a_file_is_found_by_its_row(tmp_path, monkeypatch):
     assert SENTINEL not in str(caught.value)
 
 
-def test_damaged_and_foreign_archives(tmp_path):
+def test_damaged_and_foreign_archives(tmp_path, web):
     dataset = small(n_boids=2)
     whole = zipped({"Flocking": "\n".join(lines_of(dataset, *made(N, n_boids=2)))})
     half = whole[: len(whole) // 2]

@@ -36,9 +36,10 @@ def their_mean(sample, params: TheirParams, transcript):
     return transcript.gaussian(zeros, l2_sensitivity=1.0, noise_multiplier=multiplier, label="noise")
 '''
 DATASET = """
-from data.dataset import Column, Dataset
+from data.dataset import Column, Dataset, Source
 DATASET = Dataset(name={name!r}, title="t", description="d", privacy_unit="a row", n_rows=3, license="l",
-    citation="c", sources=(), columns=(Column("x", "float64", "", 0.0, 1.0, "law", 0.0, 1.0),))
+    citation="c", source=Source("x.csv", "", "csv", note="none"),
+    columns=(Column("x", "float64", "", 0.0, 1.0, "law", 0.0, 1.0),))
 PARSERS, stand_in = {{}}, None
 """
 FOUND = "from dpalgos.catalog import from_outside; print([entry.name for entry in from_outside()])"
