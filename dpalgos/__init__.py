@@ -8,9 +8,10 @@
 """
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.api import Result, estimate
+from dpalgos.api import estimate
 from dpalgos.catalog import Estimator, catalog, get_estimator
 from dpalgos.errors import InputError, PrivacyWarning
+from dpalgos.result import Result
 from dpalgos.rows.sample import Sample
 
 __version__ = "1.1.0"

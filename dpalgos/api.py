@@ -4,249 +4,26 @@ import math
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dpalgos.accounting.budget import Budget
 from dpalgos.accounting.composition import certified_epsilon
-from dpalgos.accounting.events import Event, Relation
-from dpalgos.accounting.risk import AttackRisk, risk_of_events, unbounded_risk
+from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Estimator, check_calibration, get_estimator
-from dpalgos.coefficients import (
-    CENTERED,
-    SHRUNK,
-    CoefficientTable,
-    Summary,
-    coefficient_names,
-    frame_of,
-    promise,
-    series_of,
-)
 from dpalgos.errors import InputError, PrivacyWarning
-from dpalgos.goodness import binned, goodness
-from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH, along
+from dpalgos.intervals.half_widths import ENDS, HALF_WIDTH
 from dpalgos.params import Params, PrivateParams
 from dpalgos.release.checks import check_count
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+from dpalgos.result import AnswerFacts, Result
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level
 from dpalgos.typing import FloatArray
 
 _LARGEST_EPSILON = 20.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerFacts:
-    """What is public about an answer: who gave it, from how many rows (users), and with which promise."""
-
-    estimator: str = ""
-    n: int = 0
-    epsilon: float = math.nan
-    unit: str = ""
-    level: float | None = None
-    family: str = ""
-    target: str = ""  # of the intervals
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Result:
-    """The result of :func:`estimate`.
-
-    Attributes
-    ----------
-    estimate : (d,) array, or (d, R) for R > 1 replicates
-        The released answer; with K classes (d, K), or (d, K, R).
-    certified_epsilon : float
-        The smallest ε, at ``delta``, that the events prove; NaN for a non-private estimator.
-    delta : float
-        The requested δ; NaN for a non-private estimator.
-    events : tuple of Event
-        What one run released.
-    diagnostics : dict
-        Facts computed from released or public quantities only.
-    interval : (2, d) array, or (2, d, R), or None
-        Lower and upper ends where ``interval`` asked for them; NaN where no honest ones exist, and then
-        ``diagnostics["interval_note"]`` says why.
-    """
-
-    estimate: FloatArray
-    certified_epsilon: float
-    delta: float
-    events: tuple[Event, ...]
-    diagnostics: dict[str, Any]
-    interval: FloatArray | None = None
-    about: AnswerFacts = field(default_factory=lambda: AnswerFacts())
-
-    def table(self, names: Sequence[str] | None = None) -> Any:
-        """Return the coefficients as a data frame: a row per term.
-
-        Columns are term, estimate, std_error, ci_low, ci_high, statistic, p_value and note, and of logistic
-        and Poisson regressions the ratio with its ends. Standard errors count sampling and noise.
-
-        Parameters
-        ----------
-        names : sequence of str, optional
-            Of the coefficients; ``x0``, ``x1``, … by default.
-        """
-        return self.coefficients(names).to_frame()
-
-    def coefficients(
-        self,
-        names: Sequence[str] | None = None,
-        *,
-        combinations: FloatArray | None = None,
-        shift: FloatArray | float = 0.0,
-        intercept: str = "",
-    ) -> CoefficientTable:
-        """Return the coefficients with their intervals; refuse answers with classes or replicates.
-
-        With linear ``combinations`` (k, d) they are those of :meth:`along`, plus ``shift``.
-        """
-        if self.estimate.ndim != 1:
-            raise InputError("a table is of one answer without classes; pick a replicate or a class first")
-        estimate, interval = self.estimate, self.interval
-        if combinations is not None:
-            estimate, interval = self.along(combinations)
-        return CoefficientTable(
-            terms=coefficient_names(names, len(estimate)),
-            estimate=estimate + shift,
-            interval=None if interval is None else interval + shift,
-            level=self.about.level,
-            family=self.about.family,
-            intercept=intercept,
-        )
-
-    @property
-    def params(self) -> Any:
-        """The coefficients by term, a series: the centers of the intervals where there are any."""
-        return self._series("params", "shown")
-
-    @property
-    def shrunk(self) -> Any:
-        """The answer after shrinkage by term, a series, by which predictions are made."""
-        return self._series("shrunk", "estimate")
-
-    @property
-    def bse(self) -> Any:
-        """The standard errors by term, a series."""
-        return self._series("bse", "std_error")
-
-    @property
-    def tvalues(self) -> Any:
-        """The estimates over their standard errors by term, a series."""
-        return self._series("tvalues", "statistic")
-
-    @property
-    def pvalues(self) -> Any:
-        """The p-values by term, a series."""
-        return self._series("pvalues", "p_value")
-
-    @property
-    def rsquared(self) -> float:
-        """R², where it was released."""
-        if "r_squared" not in (found := self.goodness()):
-            raise AttributeError(
-                "rsquared was not released: only linear regressions with enough rows have it"
-            )
-        return float(found["r_squared"])
-
-    def _series(self, name: str, values: str) -> Any:
-        table = self.coefficients()
-        return series_of(table.terms, getattr(table, values), name)
-
-    def summary(self) -> Summary:
-        """Return the coefficients with their facts, what was promised, and what the intervals cover."""
-        table, fit = self.coefficients(), self.goodness()
-        remarks = [f"n = {self.about.n:,}"]
-        if "r_squared" in fit:
-            remarks[0] += "; R² = {r_squared:.3f} [{r_squared_low:.3f}, {r_squared_high:.3f}]".format(**fit)
-        shown = SHRUNK if np.isnan(table.ends).all() else f"{CENTERED} (.shrunk)"
-        return Summary(
-            title=self.about.estimator,
-            coefficients=table,
-            remarks=[
-                *(*remarks, self.promise, f"{shown}."),
-                *([f"There is {fit['fit_note']}."] if "fit_note" in fit else []),
-            ],
-        )
-
-    def along(self, combinations: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return linear combinations (k, d) of one answer's coefficients, (k,), and their intervals (2, k).
-
-        By released covariances where there are any; else half-widths add up, which is never too narrow.
-        """
-        if self.interval is None:
-            return combinations @ self.estimate, None
-        return combinations @ self.estimate, along(self.diagnostics, self.interval, combinations)[0]
-
-    def conf_int(self) -> FloatArray:
-        """Return the ends of the intervals, (d, 2), NaN where there are none."""
-        if self.interval is None:
-            return np.full((len(self.estimate), 2), np.nan)
-        return np.asarray(self.interval.T)
-
-    def glance(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> Any:
-        """Return the facts of the answer as a data frame of one row.
-
-        Of a linear regression also R² and the residual standard deviation with intervals, where the answer
-        released second moments and what was clipped cannot matter, else a ``fit_note``. ``intercept`` is the
-        position of the column of ones, ``reach`` (d + 1,) the largest absolute values of columns and
-        response, by public bounds.
-        """
-        return frame_of([{**self.facts, **self.goodness(intercept, reach)}])
-
-    def goodness(self, intercept: int | None = None, reach: Sequence[float] | None = None) -> dict[str, Any]:
-        """Return R² and the residual standard deviation, as :meth:`glance` shows them."""
-        about = self.about
-        return goodness(self.diagnostics, self.estimate, about.n, about.level, intercept, reach)
-
-    def binned_fit(self) -> Any:
-        """Return calibration and residuals by tenths of the predictions, which ``diagnostics`` paid for.
-
-        A data frame with the columns rows, predicted, observed, std_error (of observed), residual_std and
-        clipped_share; NaN where there are next to no rows, or noise hides it.
-        """
-        return frame_of(binned(self.diagnostics))
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Number of rows, ε, δ, unit of privacy, estimator and software."""
-        return {
-            "n": self.about.n,
-            "epsilon": self.about.epsilon,
-            "delta": self.delta,
-            "certified_epsilon": self.certified_epsilon,
-            "unit_of_privacy": self.about.unit,
-            "estimator": self.about.estimator,
-            "level": self.about.level,
-            "software": f"dpalgos {_version()}",
-        }
-
-    @property
-    def promise(self) -> str:
-        """What was protected and what the intervals count, in a sentence."""
-        about = self.about
-        return promise(about.unit, about.epsilon, self.delta, about.level, about.target, about.family)
-
-    @property
-    def risk(self) -> AttackRisk:
-        """What the events let an attacker learn of one row, user or report: anything, if not private."""
-        if np.isnan(self.certified_epsilon):
-            return unbounded_risk()
-        return risk_of_events(self.events, self.delta)
-
-    def __repr__(self) -> str:
-        shape = "×".join(map(str, np.shape(self.estimate)))
-        cost = (
-            "not private"
-            if np.isnan(self.certified_epsilon)
-            else f"ε = {self.certified_epsilon:.4g} at δ = {self.delta:g}, {len(self.events)} events"
-        )
-        with np.printoptions(precision=4, threshold=6, edgeitems=2):
-            return f"Result({shape} estimate {self.estimate}, {cost})".replace("\n", "")
 
 
 def estimate(
@@ -387,12 +164,6 @@ def _n_units(estimator: Estimator, sample: Sample) -> int:
     if estimator.unit_of_privacy == "user":
         return min(users.n_users for users in sample.users)
     return int(sample.n_rows.min())
-
-
-def _version() -> str:
-    import dpalgos
-
-    return dpalgos.__version__
 
 
 def build_params(estimator: Estimator, keywords: dict[str, Any]) -> Params:

@@ -7,7 +7,7 @@ first, draw afterwards: an answer whose events are not those of the plan is with
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -15,12 +15,13 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.composition import Spending, spending
-from dpalgos.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent, Event, PureEvent, Relation
-from dpalgos.api import Result, build_params, check_users, result_of, run_estimator
+from dpalgos.accounting.events import Event, Relation
+from dpalgos.api import build_params, check_users, result_of, run_estimator
 from dpalgos.catalog import Estimator, get_estimator
 from dpalgos.errors import InputError
 from dpalgos.params import Params
 from dpalgos.release.hardened_noise import SecureTranscript
+from dpalgos.result import Result
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 
@@ -62,7 +63,7 @@ def rehearse_release(
     calibrated = rehearsal.events
 
     def excess(log_inflation: float) -> float:
-        inflated = [_inflated(event, float(np.exp(log_inflation))) for event in calibrated]
+        inflated = [event.scaled(float(np.exp(log_inflation))) for event in calibrated]
         return spending(inflated).epsilon(delta) - epsilon
 
     inflation = 1.0
@@ -75,7 +76,7 @@ def rehearse_release(
         inflation = float(np.exp(scipy.optimize.brentq(excess, 0.0, _LARGEST_LOG_INFLATION, xtol=1e-9))) * (
             1 + 1e-8
         )
-    events = tuple(_inflated(event, inflation) for event in calibrated)
+    events = tuple(event.scaled(inflation) for event in calibrated)
     return ReleasePlan(
         estimator=estimator, params=params, inflation=inflation, events=events, cost=spending(events)
     )
@@ -148,11 +149,3 @@ def secure_transcript(estimator: Estimator, sample: Sample, inflation: float = 1
     n_rows, relation = int(sample.n_rows.max()), estimator.relation or Relation.CENTRAL
     n = min(users.n_users for users in sample.users) if relation is Relation.USER else n_rows
     return SecureTranscript(relation, inflation, n_rows=n, n_blocks=ceil(n / sample.rows.block_size))
-
-
-def _inflated(event: Event, inflation: float) -> Event:
-    if isinstance(event, DiscreteGaussianEvent):
-        return replace(event, noise_multiplier=event.noise_multiplier * inflation)
-    if isinstance(event, PureEvent | BoundedRangeEvent):
-        return replace(event, epsilon=event.epsilon / inflation)
-    return event

@@ -16,7 +16,7 @@ from prefect.events import emit_event
 from data.store.folders import REPORTS, read_json
 from flows.local_server import from_server
 from flows.progress import say
-from reports.analysis.results import compare_results
+from reports.results import compare_results
 from tasks.cells import Cell
 from tasks.errors import SpecError
 from tasks.run.collect import read_results

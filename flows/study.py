@@ -23,7 +23,7 @@ from flows.studies.find_study import find_study
 from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell
 from flows.studies.scorecard import write_scorecard
 from flows.unfinished import start_again
-from tasks.audit import exhibits_of, limits_of, run_audits
+from tasks.audit import exhibits_of, run_audits
 from tasks.blocks import run_blocks
 from tasks.cache import CachedFile, computed_again
 from tasks.collect import collect
@@ -142,8 +142,7 @@ def finish(begun: Begun) -> Path:
     """Wait for the blocks of a study, collect its results, and write and show its report."""
     spec, designs, blocks = begun.spec, begun.designs, begun.blocks
     parts, audits = finished(begun.parts), [future.result() for future in begun.audits]
-    limits = limits_of(spec, blocks, designs)
-    results = collect([*parts, *limits], audits, begun.folder, return_state=True).result()
+    results = collect(parts, audits, begun.folder, return_state=True).result()
     exhibits = exhibits_of(spec, begun.tables, designs, blocks, parts)
     page: Path = render(spec, begun.run, begun.tables, results, exhibits, return_state=True).result()
     write_index(begun.folder.parent)

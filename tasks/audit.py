@@ -1,4 +1,4 @@
-"""Tasks about the headline's setting: audits of private estimators, limits by deleting rows, exhibits."""
+"""Tasks about the headline's setting: audits of private estimators, exhibits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +17,7 @@ from tasks.problems.kinds import modules_of
 from tasks.problems.problem import Block
 from tasks.run import headline
 from tasks.run_options import RunOptions
-from tasks.study.grid import headline_block, limited_blocks
+from tasks.study.grid import headline_block
 from tasks.study.spec import StudySpec
 from tasks.workers import compute
 
@@ -31,14 +31,6 @@ def run_audits(
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
     asked = (n_features, spec.audit_trials[options.profile], options.seed)
     return [audit.submit(cell, *asked) for cell in spec.headline_cells(blocks)]
-
-
-def limits_of(spec: StudySpec, blocks: list[Block], designs: Mapping[str, CachedFile]) -> list[CachedFile]:
-    """Compute how far each dataset moves an answer by itself, where a study deletes rows."""
-    return [
-        data_limit(block, designs[block.replicates.panel], spec.deleted_rows, return_state=True).result()
-        for block in limited_blocks(spec, blocks)
-    ]
 
 
 def exhibits_of(
@@ -65,17 +57,6 @@ def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
         return Completed(name="Cached", data=bound)
     compute(headline.write_audit, bound, cell, n_features, n_trials, seed)
     return bound
-
-
-@task(task_run_name="data_limit {block.problem.source}", cache_policy=NO_CACHE)
-def data_limit(block: Block, design: CachedFile, n_deleted: Sequence[int]) -> Any:
-    """Compute how far deleting influential rows moves an answer of a block's panel, unless it is stored."""
-    code, drawn = [headline.__name__, *modules_of(block.problem)], block.replicates
-    limit = result("limit", code, drawn.study, drawn.panel, block.data_source, design.name, list(n_deleted))
-    if limit.is_stored() and not is_again("data_limit"):
-        return Completed(name="Cached", data=limit)
-    headline.write_limit(limit, block, design, n_deleted)
-    return limit
 
 
 @task(task_run_name="exhibits of {block.replicates.study}", cache_policy=NO_CACHE)

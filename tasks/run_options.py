@@ -13,7 +13,7 @@ from data.store.folders import REPORTS
 
 Profile = Literal["smoke", "standard", "paper"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
-TaskName = Literal["fetch", "parquet", "prepare", "run_block", "data_limit", "audit", "collect", "render"]
+TaskName = Literal["fetch", "parquet", "prepare", "run_block", "audit", "collect", "render"]
 
 TASKS: tuple[str, ...] = get_args(TaskName)
 

@@ -62,7 +62,7 @@ CALLED_BY_KEYWORD = {
     "data/simulations/paper_models.py": {"shaped_regression", "uniform_regression"},
     "dpalgos/api.py": {"estimate"},
     "dpalgos/audit/foreign.py": {"audit_callable"},
-    "dpalgos/audit/lower_bound.py": {"audit", "audit_estimator"},
+    "dpalgos/audit/lower_bound.py": {"audit"},
     "dpalgos/rows/sample.py": {"__init__"},
     "flows/cli/audit.py": {"audit"},
     "flows/cli/init.py": {"init"},

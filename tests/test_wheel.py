@@ -93,9 +93,9 @@ def test_a_release_is_charged_drawn_and_set_into_a_table(python, environment, tm
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
         )
         said.append(done.stdout)
-    first, second = json.loads(said[1]), json.loads(said[2])
-    assert (first["replayed"], second["replayed"]) == (False, True)
-    assert first["estimate"] == second["estimate"]
+    first, second = (json.loads(each)["release"] for each in said[1:3])
+    assert (first["ledger"]["replayed"], second["ledger"]["replayed"]) == (False, True)
+    assert first["answer"] == second["answer"]
     assert (tmp_path / "share" / "dpcost" / "home" / "ledger.sqlite").exists()
 
 

@@ -17,22 +17,24 @@ of this home; stop a person who may write to it; or know that altered data stem 
 
 >>> ledger = open_ledger()
 >>> ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
->>> reader = ledger.fingerprinter("patients", read={"age": ()})
+>>> reader = ledger.fingerprinter(ledger.contents(), "patients", read={"age": ()})
 >>> for batch in table.to_batches():
 ...     reader.add(batch)
 >>> content, exact = reader.fingerprint(), reader.exact()
 >>> question = Question("patients", content, "dp_mean", {"value_bound": 2.0}, 0.1, 1e-7, exact)
->>> with ledger.answering(question, PrivacyCost(rho=0.001), require_room) as charge:
+>>> with ledger.answering(question, PrivacyCost(rho=0.001), require_room) as (charge, account):
 ...     answer = charge.answer or ledger.store(charge, {"estimate": draw()})
 """
 
 from data.ledger.book import VerifyReport
 from data.ledger.charges import Account, Charge, PrivacyCost, Question, TotalBudget
+from data.ledger.content import Fingerprinter
 from data.ledger.ledger import Ledger, open_ledger
 
 __all__ = [
     "Account",
     "Charge",
+    "Fingerprinter",
     "Ledger",
     "PrivacyCost",
     "Question",

@@ -102,7 +102,7 @@ class Book:
     def account(self, name: str) -> Account:
         for budget in self.budgets():
             if budget.name == name:
-                return Account(budget, self.charges(dataset=name), self.head)
+                return Account(budget, self.charges(dataset=name), self.contents(), self.head)
         raise LedgerError(
             f"dataset {name!r} has no budget in this ledger; check the name, or let its owner open it, e.g. "
             f"dpcost ledger open {shlex.quote(name)} --epsilon 1 --delta 1e-6"

@@ -97,6 +97,7 @@ class Account:
 
     budget: TotalBudget
     charges: Sequence[Charge]
+    contents: Mapping[str, str]  # the dataset of each content that the ledger has charged
     head: str  # of the ledger
 
 

@@ -68,13 +68,16 @@ class Ledger:
 
     def fingerprinter(
         self,
+        contents: Mapping[str, str],
         dataset: str = "",
         *,
         read: Mapping[str, Collection[str]] | None = None,
         allow_new_content: bool = False,
     ) -> content.Fingerprinter:
-        """Return a reader of a table, which refuses early what is not the ``dataset``'s."""
-        contents = self.contents()
+        """Return a reader of a table, which refuses early what is not the ``dataset``'s.
+
+        ``contents`` are those of the ledger.
+        """
         return content.Fingerprinter(
             key.load_keys(self._home, create=False).fingerprint,
             read=read,
@@ -113,8 +116,10 @@ class Ledger:
         *,
         allow_new_content: bool = False,
         again: bool = False,
-    ) -> Iterator[Charge]:
+    ) -> Iterator[tuple[Charge, Account]]:
         """Yield the charge that answered a question, or a new one, which is on the disk; others wait.
+
+        With it comes the dataset's account, this charge included.
 
         If the charge's ``answer`` is ``None``, draw it now, and hand it to `store` before anybody sees it. A
         charge without an answer whose process is gone, which frees the lock, has lost it: it is refused, for
@@ -131,7 +136,8 @@ class Ledger:
                 charge = _answered(book, question, again)
                 if charge is None:
                     charge = _new_charge(book, question, cost, require_room, allow_new_content)
-            yield charge
+                account = book.account(question.dataset)
+            yield charge, account
 
     def store(self, charge: Charge, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """Store the answer to a charge, once, and return it; only then may it be shown.
@@ -235,10 +241,8 @@ def _new_charge(
 ) -> Charge:
     """Charge a question at the end of the chain, if data and budget allow it."""
     account = book.account(question.dataset)
-    contents = book.contents()
-    names = {
-        contents[each.content] for each in (question, question.former) if each and each.content in contents
-    }
+    known = account.contents
+    names = {known[each.content] for each in (question, question.former) if each and each.content in known}
     if names and question.dataset not in names:
         raise ContentRefused(
             f"these data (the same rows, perhaps in another order) are known as {min(names)!r} and cannot "

@@ -203,10 +203,8 @@ def n_rows_stated(source: Source) -> int | None:
     if is_address(source) or not (is_folder(source) or str(source).lower().endswith(".parquet")):
         return None
     try:
-        return sum(
-            int(pq.read_metadata(each).num_rows)
-            for each in (files_of(source) if is_folder(source) else [source])
-        )
+        files = files_of(source) if is_folder(source) else [source]
+        return sum(int(pq.read_metadata(each).num_rows) for each in files)
     except (OSError, pa.ArrowException):
         return None  # reading it says what is wrong
 

@@ -1,13 +1,19 @@
-"""Events: frozen records of what a private run has released.
+"""Events: frozen records of what a private run has released, and what each costs.
 
 Every event names its neighboring relation; only events under the same one compose. An event's
 privacy cost depends on the ratio of noise to sensitivity only; the sensitivity itself is kept for
 the record (per replicate where replicates differ in their number of rows or in their iterates).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from math import inf
+from typing import ClassVar, Self
 
+import numpy as np
+
+from dpalgos.accounting.losses import EventCost, sampled_gaussian_renyi
+from dpalgos.errors import InputError
 from dpalgos.typing import FloatArray
 
 
@@ -37,6 +43,8 @@ class Relation(Enum):
 class Event:
     """Something was released, or may have failed.
 
+    A subclass states its cost in every way that is proved for it; the ways given here prove nothing.
+
     Attributes
     ----------
     label : str
@@ -52,10 +60,52 @@ class Event:
     relation: Relation = Relation.CENTRAL
     group: int | None = None
 
+    def renyi(self, orders: FloatArray) -> FloatArray:
+        """Return bounds on the Rényi divergences between neighbors."""
+        return np.full_like(orders, inf)
+
+    @property
+    def dominated(self) -> EventCost | None:
+        """The dominating pair of its privacy losses, or None."""
+        return None
+
+    @property
+    def mu_squared(self) -> float:
+        """μ² of Gaussian DP."""
+        return inf
+
+    @property
+    def rho(self) -> float:
+        """ρ of zero-concentrated DP, which composes over releases that follow each other's answers."""
+        raise InputError(f"{self.label} has no cost that composes over releases; choose another estimator")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The ε of pure DP."""
+        return inf
+
+    @property
+    def failure(self) -> float:
+        """The probability with which the rest of its cost does not hold."""
+        return 0.0
+
+    def scaled(self, factor: float) -> Self:
+        """Return the event with its noise multiplied by a factor; itself where noise has no scale."""
+        return self
+
+    @property
+    def noise_scale(self) -> FloatArray | None:
+        """The scale of additive noise, () or (R,); None for a release of another kind."""
+        return None
+
+    def surprise(self, noise: FloatArray) -> FloatArray:
+        """Return by how much the log density falls at additive noise of scale 1, (k, R), in its parts."""
+        raise TypeError(f"{type(self).__name__} adds no noise")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GaussianEvent(Event):
-    """A vector was released with isotropic Gaussian noise, ``count`` times, adaptively.
+class GaussianNoiseEvent(Event):
+    """A vector was released with Gaussian noise, ``count`` times, adaptively.
 
     ``noise_multiplier`` is the standard deviation over ``l2_sensitivity`` (the least over all replicates).
     """
@@ -64,49 +114,130 @@ class GaussianEvent(Event):
     l2_sensitivity: float | FloatArray
     count: int = 1
 
+    def renyi(self, orders: FloatArray) -> FloatArray:
+        return orders * self.rho
+
+    @property
+    def rho(self) -> float:
+        return self._precision / 2
+
+    @property
+    def _precision(self) -> float:
+        z = self.noise_multiplier
+        return self.count / (z * z) if z > 0 else inf
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)
+
+    @property
+    def noise_scale(self) -> FloatArray | None:
+        return np.asarray(self.noise_multiplier * np.asarray(self.l2_sensitivity))
+
+    def surprise(self, noise: FloatArray) -> FloatArray:
+        return np.asarray(noise**2 / 2)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DiscreteGaussianEvent(Event):
+class GaussianEvent(GaussianNoiseEvent):
+    """A vector was released with isotropic Gaussian noise, whose composition is exact."""
+
+    @property
+    def dominated(self) -> EventCost | None:
+        return EventCost("gaussian", self.noise_multiplier, self.count)
+
+    @property
+    def mu_squared(self) -> float:
+        return self._precision
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DiscreteGaussianEvent(GaussianNoiseEvent):
     """A vector was released on a grid with discrete Gaussian noise; accounted as zero-concentrated DP."""
 
-    noise_multiplier: float
-    l2_sensitivity: float | FloatArray
-    count: int = 1
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SampledGaussianEvent(Event):
+class SampledGaussianEvent(GaussianNoiseEvent):
     """A sum over rows, each drawn with probability ``sampling_rate``, was released with Gaussian noise.
 
     Who was drawn stays secret, and a row adds a vector of at most half of ``l2_sensitivity``, by which
     replacing a row that was drawn moves the sum; ``noise_multiplier`` is noise standard deviation over that.
     """
 
-    noise_multiplier: float
-    l2_sensitivity: float | FloatArray
     sampling_rate: float
-    count: int = 1
+
+    rho = Event.rho
+
+    def renyi(self, orders: FloatArray) -> FloatArray:
+        return self.count * sampled_gaussian_renyi(self.noise_multiplier, self.sampling_rate, orders)
+
+    @property
+    def dominated(self) -> EventCost | None:
+        return EventCost("sampled", self.noise_multiplier, self.count, self.sampling_rate)
+
+    @property
+    def mu_squared(self) -> float:
+        """μ² of Gaussian DP, as if all rows were drawn."""
+        return self._precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PureEvent(Event):
+class EpsilonEvent(Event):
+    """A release that is ``epsilon``-differentially private, ``count`` times, adaptively.
+
+    One of them is ε²/``rho_divisor`` of zero-concentrated DP.
+    """
+
+    rho_divisor: ClassVar[float] = 2.0
+    epsilon: float
+    count: int = 1
+
+    def renyi(self, orders: FloatArray) -> FloatArray:
+        once = np.minimum(orders * self.epsilon**2 / self.rho_divisor, self.epsilon)
+        return np.asarray(self.count * once)
+
+    @property
+    def dominated(self) -> EventCost | None:
+        return EventCost("pure", self.epsilon, self.count)
+
+    @property
+    def rho(self) -> float:
+        return self.count * self.epsilon**2 / self.rho_divisor
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.count * self.epsilon
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon / factor)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PureEvent(EpsilonEvent):
     """A release that is ``epsilon``-differentially private (δ = 0), e.g. Laplace noise.
 
     ``sensitivity`` is measured in the ℓ_``norm``: 1 for a vector with Laplace noise, ∞ for a selection
     by scores or for ``count`` coordinates that are charged one by one.
     """
 
-    epsilon: float
     sensitivity: float | FloatArray
-    count: int = 1
     norm: float = 1.0
+
+    @property
+    def noise_scale(self) -> FloatArray | None:
+        return np.asarray(np.asarray(self.sensitivity) / self.epsilon)
+
+    def surprise(self, noise: FloatArray) -> FloatArray:
+        return np.abs(noise)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoxNoiseEvent(PureEvent):
     """A vector was released with noise z of density ∝ e^(−ε ‖z‖∞ / sensitivity)."""
 
-    norm: float = float("inf")
+    norm: float = inf
+
+    def surprise(self, noise: FloatArray) -> FloatArray:
+        return np.asarray(np.abs(noise).max(axis=0, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -121,9 +252,12 @@ class RandomizerEvent(PureEvent):
     size: int
     threshold: float
 
+    scaled = Event.scaled
+    noise_scale = Event.noise_scale
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BoundedRangeEvent(Event):
+class BoundedRangeEvent(EpsilonEvent):
     """A selection whose log-probability ratios span at most ``epsilon`` (exponential mechanism).
 
     ``sensitivity`` is how far a neighbor moves any one score; ``count`` candidates are selected one after
@@ -131,11 +265,26 @@ class BoundedRangeEvent(Event):
     the range where candidates are numbers.
     """
 
-    epsilon: float
+    rho_divisor: ClassVar[float] = 8.0
     sensitivity: float | FloatArray
-    count: int = 1
     by_magnitude: bool = False
     support: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ApproximateEvent(EpsilonEvent):
+    """A mechanism known only as (``epsilon``, ``delta``)-DP.
+
+    It is ε-DP but for an event of probability δ (Kairouz, Oh & Viswanath 2015).
+    """
+
+    delta: float
+
+    scaled = Event.scaled
+
+    @property
+    def failure(self) -> float:
+        return self.count * self.delta
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -149,6 +298,25 @@ class GaussianSketchEvent(Event):
     row_bound_squared: float
     ridge: float
 
+    def renyi(self, orders: FloatArray) -> FloatArray:
+        """Return the Rényi divergences under replacing one row.
+
+        Replacing a row a by b changes G by bb' − aa'. In the metric of G at most two eigenvalues
+        leave 1, one of them down to 1 − ratio, the other up to 1 + ratio, where ratio = B²/ridge; per
+        direction D_α(N(0, κ) ‖ N(0, 1)) = −½ log κ − log(α + (1 − α)κ) / (2(α − 1)), which grows as κ
+        leaves 1 on either side. The roles of the two data sets are symmetric.
+        """
+        if self.row_bound_squared >= self.ridge:
+            return np.full_like(orders, inf)
+        ratio = self.row_bound_squared / self.ridge
+        total = np.zeros_like(orders)
+        for kappa in (1 - ratio, 1 + ratio):
+            mixture = orders + (1 - orders) * kappa
+            with np.errstate(invalid="ignore", divide="ignore"):
+                term = -0.5 * np.log(kappa) - np.log(mixture) / (2 * (orders - 1))
+            total += np.where(mixture > 0, term, inf)
+        return self.n_rows * total
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UnprotectedEvent(Event):
@@ -159,15 +327,19 @@ class UnprotectedEvent(Event):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ApproximateEvent(Event):
-    """A mechanism known only as (``epsilon``, ``delta``)-DP: its ε and δ add to those of the others."""
-
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class FailureEvent(Event):
     """With probability at most ``delta`` the other events of this run do not hold."""
 
     delta: float
+
+    @property
+    def rho(self) -> float:
+        return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        return 0.0
+
+    @property
+    def failure(self) -> float:
+        return self.delta

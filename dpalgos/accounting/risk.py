@@ -29,8 +29,8 @@ from math import exp, inf, log1p
 import numpy as np
 import scipy
 
-from dpalgos.accounting.composition import certified_epsilon, common_relation, total_mu
-from dpalgos.accounting.events import Event, GaussianEvent
+from dpalgos.accounting.composition import certified_epsilon, common_relation, exact_mu
+from dpalgos.accounting.events import Event
 
 PRIORS = (0.01, 0.1, 0.5)
 FALSE_POSITIVE_RATES = (0.01, 0.001)
@@ -98,10 +98,9 @@ def risk_of_events(events: Sequence[Event], delta: float) -> AttackRisk:
         risk.log_odds == inf
     ):  # proved at δ itself alone, as of an event that is only known to be (ε, δ)-private
         risk = risk_of_profile(profile, 2 * delta, unit)
-    gaussians = [event for event in events if isinstance(event, GaussianEvent) and event.group is None]
-    if len(gaussians) < len(events):
+    mu = exact_mu(events)
+    if mu is None:
         return risk
-    mu = total_mu(gaussians)
     exact = {rate: float(scipy.special.ndtr(scipy.special.ndtri(rate) + mu)) for rate in FALSE_POSITIVE_RATES}
     return replace(risk, true_positive_rate=exact)
 

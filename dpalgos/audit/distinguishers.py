@@ -11,12 +11,11 @@ import numpy as np
 
 from dpalgos.accounting.events import (
     BoundedRangeEvent,
-    BoxNoiseEvent,
     Event,
-    GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
     RandomizerEvent,
+    SampledGaussianEvent,
 )
 from dpalgos.audit.trials import ReleasedVector, Runs
 from dpalgos.typing import FloatArray
@@ -40,9 +39,9 @@ def log_density(release: ReleasedVector, *, by_magnitude: bool = False) -> Float
     if published.dtype.kind in "iu":
         return _log_selection(np.abs(value) if by_magnitude else value, np.atleast_2d(published), event)
     scale = _scale(release)
-    if scale is not None:
-        residual = (published - value) / scale
-        return np.asarray(-_size(residual, event) - len(value) * np.log(scale))
+    if event and scale is not None:
+        surprise = event.surprise((published - value) / scale).sum(axis=0)
+        return np.asarray(-surprise - len(value) * np.log(scale))
     if isinstance(event, RandomizerEvent):
         return _log_reports(value, published, event)
     if isinstance(event, GaussianSketchEvent):
@@ -150,24 +149,13 @@ def _event(release: ReleasedVector) -> Event | None:
     return release.events[0] if release.events else None
 
 
-def _size(residual: FloatArray, event: Event | None) -> FloatArray:
-    """Return what the log-density of additive noise of scale 1 falls by."""
-    if isinstance(event, GaussianEvent):
-        return np.asarray((residual**2).sum(axis=0) / 2)
-    sizes = np.abs(residual)
-    return np.asarray(sizes.max(axis=0) if isinstance(event, BoxNoiseEvent) else sizes.sum(axis=0))
-
-
 def _scale(release: ReleasedVector) -> FloatArray | None:
     """Return the declared scale of additive noise, () or (R,); None if the release is of another kind."""
     event = _event(release)
     if release.published.dtype.kind != "f" or release.published.shape != release.value.shape:
         return None
-    if isinstance(event, GaussianEvent):
-        return np.asarray(event.noise_multiplier * np.asarray(event.l2_sensitivity))
-    if isinstance(event, PureEvent) and not isinstance(event, RandomizerEvent):
-        return np.asarray(np.asarray(event.sensitivity) / event.epsilon)
-    return None
+    # Rows that were drawn at random are not what the neighbors share.
+    return None if event is None or isinstance(event, SampledGaussianEvent) else event.noise_scale
 
 
 def _log_reports(value: FloatArray, published: FloatArray, event: RandomizerEvent) -> FloatArray:

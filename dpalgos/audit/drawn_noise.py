@@ -32,11 +32,8 @@ from dpalgos.accounting.events import (
     BoundedRangeEvent,
     BoxNoiseEvent,
     Event,
-    GaussianEvent,
+    GaussianNoiseEvent,
     GaussianSketchEvent,
-    PureEvent,
-    RandomizerEvent,
-    SampledGaussianEvent,
 )
 from dpalgos.audit.distinguishers import log_density
 from dpalgos.audit.rates import CONFIDENCE
@@ -46,19 +43,18 @@ from dpalgos.typing import FloatArray
 _RESOLVED = 1e-6  # of the noise, to which a value must leave its digits
 _FEWEST = 100
 _HALF, _REJECTED = 0.5, (0.99, 0.75)  # of the declared noise of a selection
-_SQUARES = GaussianEvent | SampledGaussianEvent | GaussianSketchEvent
 
 
 @dataclass
 class DrawnNoise:
-    """Gamma variables of the noise by the label of its release, and their shape, collected over runs.
+    """Gamma variables of the noise by the label of its release, and their shape and power, over runs.
 
     Of selections ``evidence`` is the logarithm of each likelihood ratio.
     """
 
     sizes: dict[str, list[FloatArray]] = field(default_factory=dict)
     shapes: dict[str, float] = field(default_factory=dict)
-    squares: set[str] = field(default_factory=set)
+    powers: dict[str, float] = field(default_factory=dict)
     evidence: dict[str, FloatArray] = field(default_factory=dict)
 
     def add(self, releases: Sequence[ReleasedVector]) -> None:
@@ -71,15 +67,13 @@ class DrawnNoise:
                 found = _sizes(release, event) if event else None
             if event is None or found is None:
                 continue
-            sizes, self.shapes[event.label] = found
+            sizes, self.shapes[event.label], self.powers[event.label] = found
             self.sizes.setdefault(event.label, []).append(sizes)
-            if isinstance(event, _SQUARES):
-                self.squares.add(event.label)
 
     def _add_selection(self, release: ReleasedVector, event: BoundedRangeEvent) -> None:
         def log_likelihood(factor: float) -> FloatArray | None:
-            of_factor = replace(event, epsilon=event.epsilon / factor)
-            return log_density(replace(release, events=(of_factor,)), by_magnitude=event.by_magnitude)
+            of_factor = replace(release, events=(event.scaled(factor),))
+            return log_density(of_factor, by_magnitude=event.by_magnitude)
 
         with np.errstate(all="ignore"):
             found = [each for each in map(log_likelihood, (_HALF, *_REJECTED)) if each is not None]
@@ -96,7 +90,7 @@ class DrawnNoise:
             if len(sizes) < _FEWEST:
                 continue
             limit = float(sizes.sum() / scipy.special.gammaincinv(self.shapes[label] * len(sizes), tail))
-            limits[label] = limit**0.5 if label in self.squares else limit
+            limits[label] = limit ** self.powers[label]
         for label, evidence in self.evidence.items():
             for factor, found in zip(_REJECTED, evidence, strict=True):
                 if found > -np.log(tail):
@@ -107,34 +101,21 @@ class DrawnNoise:
 def epsilon_of_drawn_noise(events: Sequence[Event], ratios: dict[str, float], delta: float) -> float:
     """Return the ε that events prove with the noise that was drawn, where it is smaller than declared."""
     return certified_epsilon(
-        [_scaled(event, min(ratios.get(event.label, 1.0), 1.0)) for event in events], delta
+        [event.scaled(min(ratios.get(event.label, 1.0), 1.0)) for event in events], delta
     )
 
 
-def _scaled(event: Event, ratio: float) -> Event:
-    if isinstance(event, GaussianEvent | SampledGaussianEvent):
-        return replace(event, noise_multiplier=event.noise_multiplier * ratio)
-    if isinstance(event, PureEvent | BoundedRangeEvent) and not isinstance(event, RandomizerEvent):
-        return replace(event, epsilon=event.epsilon / ratio)
-    return event
-
-
-def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float] | None:
-    """Return Gamma variables of a release's noise, and their shape if it has its declared law."""
+def _sizes(release: ReleasedVector, event: Event) -> tuple[FloatArray, float, float] | None:
+    """Return Gamma variables of a release's noise, their shape under its declared law, and their power."""
     value, published = release.value, release.published
     if isinstance(event, GaussianSketchEvent):
         distance = np.einsum("rij,rpi,rpj->r", np.linalg.inv(value), published, published)
-        return np.asarray(distance / 2), event.n_rows * value.shape[-1] / 2
-    if isinstance(event, RandomizerEvent) or published.dtype.kind != "f" or published.shape != value.shape:
-        return None
-    if isinstance(event, GaussianEvent | SampledGaussianEvent):
-        scale = np.asarray(event.noise_multiplier * np.asarray(event.l2_sensitivity))
-    elif isinstance(event, PureEvent):
-        scale = np.asarray(np.asarray(event.sensitivity) / event.epsilon)
-    else:
+        return np.asarray(distance / 2), event.n_rows * value.shape[-1] / 2, 0.5
+    scale = event.noise_scale
+    if scale is None or published.dtype.kind != "f" or published.shape != value.shape:
         return None
     known = (np.abs(value) < _RESOLVED / np.finfo(float).eps * scale) & np.isfinite(published)
-    residual = np.abs(published - value) / scale
+    sizes = event.surprise((published - value) / scale)
     if isinstance(event, BoxNoiseEvent):
-        return np.asarray(residual.max(axis=0)[known.all(axis=0)]), len(value)
-    return (residual[known] ** 2 / 2, 0.5) if isinstance(event, _SQUARES) else (residual[known], 1.0)
+        return sizes[0, known.all(axis=0)], len(value), 1.0
+    return (sizes[known], 0.5, 0.5) if isinstance(event, GaussianNoiseEvent) else (sizes[known], 1.0, 1.0)

@@ -77,32 +77,22 @@ def audit_callable(
     n_trials: int,
     mu: float = np.nan,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
 ) -> AuditVerdict:
     """Attack a mechanism on neighbors, by ``n_trials`` runs on each of two and about as many to choose them.
 
     It maps a table and a seed, from ``seed`` on, to numbers of any shape; what it raises counts as an answer,
     but for one that fails, or gives no number, in every run. δ of the claim may be 0; ``mu`` of Gaussian DP
-    may be claimed, too. ``progress`` is called with the number of runs so far.
+    may be claimed, too.
     """
     check_budget(epsilon, delta or 1e-12)
     if n_trials * _LEAST_LENGTH > _MOST_NUMBERS:
         raise InputError(f"trials must be at most {_MOST_NUMBERS // _LEAST_LENGTH:,}, got {n_trials:,}")
-    seeds, done = iter(range(seed, 2**62)), 0
-
-    def answers(table: FloatArray, n: int) -> "Answers":
-        nonlocal done
-        of_runs = Answers.of(mechanism, table, seeds, n)
-        done += n
-        if progress:
-            progress(done)
-        return of_runs
-
+    seeds = iter(range(seed, 2**62))
     heard: list[bool] = []
     reasons: list[str] = []
 
     def runs(pair: Pair, n: int) -> Iterator[tuple[Answers, Answers]]:
-        both = answers(pair.X, n), answers(pair.other_X, n)
+        both = Answers.of(mechanism, pair.X, seeds, n), Answers.of(mechanism, pair.other_X, seeds, n)
         reasons.extend(each.reason for each in both)
         heard.append(not all(each.silent for each in both))
         yield both

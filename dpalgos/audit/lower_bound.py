@@ -32,8 +32,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.accounting.composition import certified_epsilon, total_mu
-from dpalgos.accounting.events import GaussianEvent, UnprotectedEvent
+from dpalgos.accounting.composition import certified_epsilon, exact_mu
+from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.api import build_params
 from dpalgos.audit.distinguishers import Discriminant, all_scores
 from dpalgos.audit.drawn_noise import DrawnNoise, epsilon_of_drawn_noise
@@ -150,10 +150,7 @@ class AuditResult(AuditVerdict):
 def audit_estimator(
     name: str,
     *,
-    epsilon: float,
-    delta: float,
     rng: np.random.Generator,
-    calibration: str = "tight",
     n_trials: int = 100_000,
     n_features: int = 3,
     hardened: bool = False,
@@ -163,7 +160,8 @@ def audit_estimator(
     """Audit a private estimator of the catalog by ``n_trials`` runs on each of two neighbors.
 
     To choose them takes about as many again; ``progress`` is called with the number of runs begun so far.
-    ``keywords`` are public bounds and settings; what is not given is taken from the catalog's example.
+    ``keywords`` are ε, δ, the calibration, public bounds and settings; bounds and settings that are not given
+    are those of the catalog's example.
     ``hardened``: the noise of releases about real people, run by run.
     """
     estimator = get_estimator(name)
@@ -171,7 +169,7 @@ def audit_estimator(
         raise InputError(f"estimator must be a private one, got {name!r}, which claims no ε to audit")
     # Arrays of an example have its own number of columns; a trial's sample brings public rows.
     example = {k: v for k, v in estimator.example.items() if np.shape(v)[-1:] in ((), (n_features,))}
-    given = {**example, **keywords, "epsilon": epsilon, "delta": delta, "calibration": calibration}
+    given = {"calibration": "tight", **example, **keywords}
     n_begun = 0
 
     def noise(rng: np.random.Generator, n_replicates: int) -> Noise:
@@ -334,8 +332,7 @@ class _Audit:
         # Nothing holds of sensitivities where something is released without protection.
         is_stated = not any(isinstance(event, UnprotectedEvent) for event in events)
         moves = [found.largest for found, pair in replayed if is_stated and pair.label.startswith("witness")]
-        if all(isinstance(event, GaussianEvent) and event.group is None for event in events):
-            mu = total_mu([event for event in events if isinstance(event, GaussianEvent)])
+        if (mu := exact_mu(events)) is not None:
             self = dataclasses.replace(self, bounds=dataclasses.replace(self.bounds, mu=mu))
 
         def fit(first: Runs, second: Runs) -> Callable[[Runs], dict[str, FloatArray]]:

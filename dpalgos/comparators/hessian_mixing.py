@@ -15,12 +15,13 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound`` 
     sketch                                         B² over their ridge γ  .45 of ρ  hessian_mixing  all
 
 Why it is private. Given λ̃, a sketch is k rows of N(0, G), G = X'X + g² I. Where λ̃ − τ s is at most the
-least eigenvalue of both neighbors, G ⪰ γ I on both, and :func:`dpalgos.accounting.composition.sketch_renyi`
-bounds what replacing a row tells. The least eigenvalue of a neighbor is below that of the data by B² at
-most, which is s/z with the multiplier z, so that a normal variable above τ − 1/z is needed for λ̃ to be too
-large for either: τ = Φ⁻¹(1 − δ/100) + 1/z, and a hundredth of δ is set aside for it. Products are sums of
-x_i r_i with |r_i| ≤ C, whatever θ is (:func:`dpalgos.steps.moments.cross_sensitivity`). Shares are of ρ of
-zero-concentrated DP, in which a sketch with ridge γ = c B² costs about k/(2c²); then all noise is scaled.
+least eigenvalue of both neighbors, G ⪰ γ I on both, and the cost of a
+:class:`~dpalgos.accounting.events.GaussianSketchEvent` bounds what replacing a row tells. The least
+eigenvalue of a neighbor is below that of the data by B² at most, which is s/z with the multiplier z, so that
+a normal variable above τ − 1/z is needed for λ̃ to be too large for either: τ = Φ⁻¹(1 − δ/100) + 1/z, and a
+hundredth of δ is set aside for it. Products are sums of x_i r_i with |r_i| ≤ C, whatever θ is
+(:func:`dpalgos.steps.moments.cross_sensitivity`). Shares are of ρ of zero-concentrated DP, in which a sketch
+with ridge γ = c B² costs about k/(2c²); then all noise is scaled.
 
 Departures: the paper gives ε/2 to the sketches and ε/2 to the products, for adding or removing a row.
 

@@ -21,7 +21,7 @@ Guarantee: (ε, δ) under replacing one row (x, y). Public: ``covariate_bound``,
 Why it is private. Whichever branch is taken, the sketched Gram matrix is ⪰ w² I, except that the test
 lets a matrix with σ_min² < w² pass with probability at most δ/2 (the Laplace tail beyond its margin;
 times e^{ε/4} for the neighbor's side). Given G ⪰ w² I, replacing a row changes G by bb' − aa', whose
-effect on r draws of N(0, G) is the Rényi curve of :func:`dpalgos.accounting.composition.sketch_renyi`.
+effect on r draws of N(0, G) is the Rényi curve of a :class:`~dpalgos.accounting.events.GaussianSketchEvent`.
 The test is ε/4-DP because σ_min² moves by at most B².
 
 Calibrations

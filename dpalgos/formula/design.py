@@ -303,13 +303,9 @@ def _basis(P: FloatArray, names: Sequence[str], has_levels: Any) -> tuple[list[i
     return kept, np.column_stack([T[:, 1:], H[:, 0]]) if last else T
 
 
-def _lengths(C: FloatArray) -> FloatArray:
-    return np.asarray(np.linalg.norm(C, axis=0))
-
-
 def _dependent(R: FloatArray) -> list[int]:
     """Return the columns that earlier ones span, of a triangular factor."""
-    return list(np.flatnonzero(np.abs(np.diag(R)) <= _REPEATED * _lengths(R)))
+    return list(np.flatnonzero(np.abs(np.diag(R)) <= _REPEATED * np.linalg.norm(R, axis=0)))
 
 
 def _side(code: str, reading: Reading, declared: Declared, rows: Mapping[str, Any]) -> SideColumn:

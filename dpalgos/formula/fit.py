@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpalgos.api import Result, estimate
+from dpalgos.api import estimate
 from dpalgos.coefficients import CoefficientTable, Summary, frame_of
 from dpalgos.errors import InputError
 from dpalgos.formula.allowed import read_formula
@@ -24,6 +24,7 @@ from dpalgos.goodness import binned, farthest, in_units
 from dpalgos.intervals.half_widths import WHY, warn_of_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
+from dpalgos.result import Result
 from dpalgos.typing import FloatArray
 
 _FAMILIES = {"gaussian": "preconditioned_regression", "logistic": "preconditioned_glm"}

@@ -134,9 +134,8 @@ class IntervalFromStart(RegressionInterval):
 def _least_factor(events: tuple[Event, ...], epsilon: float, delta: float) -> float:
     """Return the least factor on the last event's noise at which events prove (ε, δ)."""
     *others, last = events
-    assert isinstance(last, GaussianEvent)
 
     def planned(factor: float) -> list[Event]:
-        return [*others, replace(last, noise_multiplier=factor * last.noise_multiplier)]
+        return [*others, last.scaled(factor)]
 
     return least_noise_factor(planned, epsilon, delta, most=1.01)

@@ -10,33 +10,23 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.accounting.budget import Budget
-from dpalgos.api import Result, estimate
+from dpalgos.api import estimate
 from dpalgos.catalog import get_estimator
 from dpalgos.coefficients import CoefficientTable, Summary, covered, promise
-from dpalgos.errors import InputError
 from dpalgos.intervals.half_widths import ABOUT, NOTE, WHY, warn_of_none, why_none
 from dpalgos.release.checks import unmasked
 from dpalgos.release.noise_source import generator_of
+from dpalgos.result import Result
 from dpalgos.sklearn.guards import check_callers
 from dpalgos.sklearn.levels import coded_levels
-from dpalgos.sklearn.units import GivenUnits, Units, stated_units
+from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray
 
-_OF_X = ("bounds", "center", "scale")
-_OF_Y = ("y_bounds", "y_center", "y_scale")
+_UNITS = ("bounds", "y_bounds")
 _OTHERS = (
-    "epsilon",
-    "delta",
-    "random_state",
-    "budget",
-    "fit_intercept",
-    "interval",
-    "levels",
-    "classes",
-    *_OF_X,
-    *_OF_Y,
+    *("epsilon", "delta", "random_state", "budget", "fit_intercept", "interval", "levels", "classes"),
+    *_UNITS,
 )
-_OF_A_LEVEL = {"bounds": (0, 1), "center": 0.5, "scale": 0.5}
 
 
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,7 +133,7 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         coefficients = self._coefficients
         unit = get_estimator(self._estimator).unit_of_privacy
         settings = {name: value for name, value in self.get_params().items() if value is not None}
-        units = [name for name in settings if name in (*_OF_X, *_OF_Y)]
+        units = [name for name in settings if name in _UNITS]
         public = [
             "the shape of X",
             *(["labels"] if hasattr(self, "classes_") else []),
@@ -159,14 +149,6 @@ class PrivateModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no 
         ]
         title = f"{type(self).__name__} ({self._estimator})"
         return Summary(title=title, coefficients=coefficients, remarks=remarks)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "partial_fit":
-            raise AttributeError(
-                f"{type(self).__name__} has no partial_fit: every call would spend its own ε; fit once on "
-                "all rows, or pass a callable that streams them to dpalgos.estimate"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -188,29 +170,14 @@ class UnitModel(PrivateModel):
     """
 
     bounds: object = None
-    center: object = None
-    scale: object = None
     levels: Mapping[str, Sequence[Any]] | None = None
 
     def _coded(self, X: Any) -> Any:
         return X if self.levels is None else coded_levels(X, self.levels)
 
     def _units_of(self, X: FloatArray, centered: bool = True) -> Units:
-        given = {name: getattr(self, name) for name in _OF_X}
-        columns = getattr(self, "feature_names_in_", None)
-        coded = [f"{name}={level}" for name, each in (self.levels or {}).items() for level in each[1:]]
-        for name, unit in _OF_A_LEVEL.items():
-            if isinstance(given[name], Mapping):
-                given[name] = {**dict.fromkeys(coded, unit), **given[name]}
-        return stated_units(X.shape[1], GivenUnits(**given), centered=centered, columns=columns)
-
-
-def refuse_fit_arguments(given: dict[str, object]) -> None:
-    """Refuse arguments of ``fit`` other than X and y."""
-    if given.pop("sample_weight", None) is not None:
-        raise InputError(
-            "sample_weight must be left out: a row of weight w would count w times, which the noise does not "
-            "cover"
-        )
-    if given:
-        raise InputError(f"fit takes X and y, got {', '.join(sorted(given))} as well; leave it out")
+        bounds, columns = self.bounds, getattr(self, "feature_names_in_", None)
+        if isinstance(bounds, Mapping):
+            coded = [f"{name}={level}" for name, each in (self.levels or {}).items() for level in each[1:]]
+            bounds = {**dict.fromkeys(coded, (0, 1)), **bounds}
+        return units_of_bounds(X.shape[1], bounds, centered=centered, columns=columns)

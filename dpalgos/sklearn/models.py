@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import scipy
@@ -11,9 +11,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpalgos.errors import InputError, PrivacyWarning
-from dpalgos.sklearn.base import PrivateModel, UnitModel, refuse_fit_arguments
+from dpalgos.sklearn.base import PrivateModel, UnitModel
 from dpalgos.sklearn.checked import checked_pair, checked_rows, codes_of, labels_of, plain_numbers
-from dpalgos.sklearn.units import GivenUnits, Units, stated_units
+from dpalgos.sklearn.units import Units, units_of_bounds
 from dpalgos.typing import FloatArray
 
 _NEAR = 0.9  # of the bound
@@ -65,11 +65,10 @@ class _LinearPredictor(UnitModel):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _PrivateRegressor(RegressorMixin, _LinearPredictor):  # type: ignore[misc]
-    def fit(self, X: object, y: object, **others: object) -> Self:
-        return self._fitted(X, y, others)
+    def fit(self, X: object, y: object) -> Self:
+        return self._fitted(X, y)
 
-    def _fitted(self, X: object, y: object, others: dict[str, object], **settings: object) -> Self:
-        refuse_fit_arguments(others)
+    def _fitted(self, X: object, y: object, **settings: object) -> Self:
         rows, column = checked_pair(self, self._coded(X), y)
         units = self._response_units()
         self._fit_coef(rows, units.apply(column[:, None])[:, 0] if units else column, units, **settings)
@@ -98,12 +97,9 @@ class _PrivateLeastSquares(_PrivateRegressor):
     """A regression whose response has public units, too."""
 
     y_bounds: object = None
-    y_center: object = None
-    y_scale: object = None
 
     def _response_units(self) -> Units:
-        given = GivenUnits(self.y_center, self.y_scale, self.y_bounds)
-        return stated_units(1, given, prefix="y_", centered=self.fit_intercept)
+        return units_of_bounds(1, self.y_bounds, name="y_bounds", centered=self.fit_intercept)
 
     def predict(self, X: object) -> FloatArray:
         """Return predicted responses, (n,), within ``y_bounds`` if there are any."""
@@ -112,22 +108,7 @@ class _PrivateLeastSquares(_PrivateRegressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLinearRegression(_PrivateLeastSquares):
-    """Private linear regression; needs no bounds, only units in which columns and response are of order one.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-    fit_intercept : bool, default True
-    bounds, center, scale
-        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
-    levels : dict of str to sequence, optional
-        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
-    y_bounds, y_center, y_scale
-        The same for the response; predictions are clipped to ``y_bounds``.
-    interval : float or None
-        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
-    random_state : int, Generator or None
-    """
+    """Private linear regression, of columns and a response of order one in their public units."""
 
     _estimator = "preconditioned_regression"
 
@@ -138,7 +119,6 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
 
     Parameters
     ----------
-    epsilon, delta : float
     sparsity : int
         How many coefficients (with the intercept, if one is fitted) are not zero.
     covariate_bound : float
@@ -146,15 +126,6 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
     response_bound : float
         Responses, in public units, are clipped to plus or minus this.
     fit_intercept : bool, default False
-    bounds, center, scale
-        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
-    levels : dict of str to sequence, optional
-        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
-    y_bounds, y_center, y_scale
-        The same for the response; predictions are clipped to ``y_bounds``.
-    interval : float or None
-        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
-    random_state : int, Generator or None
     """
 
     _estimator = "screened_sparse_regression"
@@ -167,27 +138,14 @@ class DPSparseLinearRegression(_PrivateLeastSquares):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPPoissonRegressor(_PrivateRegressor):
-    """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-    fit_intercept : bool, default True
-    bounds, center, scale
-        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
-    levels : dict of str to sequence, optional
-        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
-    interval : float or None
-        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
-    random_state : int, Generator or None
-    """
+    """Private Poisson regression of counts; needs no bounds, only units in which columns are of order one."""
 
     _estimator = "preconditioned_glm"
     _family = "poisson"
 
-    def fit(self, X: object, y: object, **others: object) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Fit to X (n, d) and counts y (n,)."""
-        return self._fitted(X, y, others, family="poisson")
+        return self._fitted(X, y, family="poisson")
 
     def predict(self, X: object) -> FloatArray:
         """Return expected counts, (n,)."""
@@ -198,18 +156,8 @@ class DPPoissonRegressor(_PrivateRegressor):
 class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[misc]
     classes: Sequence[Any] | None = None
 
-    def __new__(cls, **given: Any) -> Self:
-        """Refuse weights of classes, which scikit-learn's classifiers take."""
-        if "class_weight" in given:
-            raise InputError(
-                "class_weight must be left out: a row of weight w would count w times, which the noise does "
-                "not cover; weigh the probabilities of predict_proba instead"
-            )
-        return cast(Self, super().__new__(cls))
-
-    def _codes(self, X: object, y: object, others: dict[str, object]) -> tuple[FloatArray, FloatArray]:
+    def _codes(self, X: object, y: object) -> tuple[FloatArray, FloatArray]:
         """Return checked rows and the labels as 0 … K − 1."""
-        refuse_fit_arguments(others)
         rows, labels = checked_pair(self, self._coded(X), y, labels=True)
         self.classes_, codes = codes_of(labels, self.classes)
         if self.classes is None:
@@ -241,29 +189,14 @@ class _PrivateClassifier(ClassifierMixin, _LinearPredictor):  # type: ignore[mis
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(_PrivateClassifier):
-    """Private logistic regression of two labels; needs no bounds, only units of order one.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-    fit_intercept : bool, default True
-    bounds, center, scale
-        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
-    classes : sequence, optional
-        All labels that there can be, which is public; without it those that occur are published.
-    levels : dict of str to sequence, optional
-        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
-    interval : float or None
-        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
-    random_state : int, Generator or None
-    """
+    """Private logistic regression of two labels; needs no bounds, only units of order one."""
 
     _estimator = "preconditioned_glm"
     _family = "logistic"
 
-    def fit(self, X: object, y: object, **others: object) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Fit to X (n, d) and two labels y (n,)."""
-        rows, codes = self._codes(X, y, others)
+        rows, codes = self._codes(X, y)
         if len(self.classes_) != 2:
             raise InputError(
                 f"Only binary classification is supported: y must hold two labels, got {len(self.classes_)} "
@@ -297,18 +230,6 @@ class DPLogisticRegression(_PrivateClassifier):
 class DPMultinomialRegression(_PrivateClassifier):
     """Private logistic regression of several labels (softmax); has no intervals.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-    fit_intercept : bool, default True
-    bounds, center, scale
-        Public units of the columns, as in :class:`PublicScaler`; coefficients and intervals are in raw units.
-    classes : sequence, optional
-        All labels that there can be, which is public; without it those that occur are published.
-    levels : dict of str to sequence, optional
-        Public levels of categories, ``{"region": ["north", "south"]}``; the first is the reference.
-    random_state : int, Generator or None
-
     Attributes
     ----------
     classes_ : (K,) array
@@ -318,9 +239,9 @@ class DPMultinomialRegression(_PrivateClassifier):
 
     _estimator = "preconditioned_glm"
 
-    def fit(self, X: object, y: object, **others: object) -> Self:
+    def fit(self, X: object, y: object) -> Self:
         """Fit to X (n, d) and labels y (n,)."""
-        rows, codes = self._codes(X, y, others)
+        rows, codes = self._codes(X, y)
         self._fit_coef(rows, codes, family="multinomial", n_classes=len(self.classes_))
         self.coef_ = self._coef.T
         self.intercept_ = np.broadcast_to(self._intercept, (len(self.classes_),)).astype(float)
@@ -361,9 +282,8 @@ class _ClippedMean(_PrivateMean, UnitModel):
 
     value_bound: float
 
-    def fit(self, X: object, y: object = None, **others: object) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Fit to X (n, d); y is ignored."""
-        refuse_fit_arguments(others)
         rows = checked_rows(self, self._coded(X))
         units = self._units_of(rows)
         answer = self._released(units.apply(rows), None).estimate
@@ -385,16 +305,8 @@ class DPMean(_ClippedMean):
 
     Parameters
     ----------
-    epsilon, delta : float
     value_bound : float
         Entries of X, in public units, are clipped to plus or minus this.
-    bounds, center, scale
-        Public units of the columns, as in :class:`PublicScaler`; means and intervals are in raw units.
-    levels : dict of str to sequence, optional
-        Public levels of categories, whose shares are estimated, but for the first.
-    interval : float or None
-        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
-    random_state : int, Generator or None
 
     Attributes
     ----------
@@ -410,12 +322,8 @@ class DPBoundedMean(_PrivateMean):
 
     Parameters
     ----------
-    epsilon, delta : float
     lower, upper : float or (d,) array_like
         Ends of the range of every column, or one of each for all: public, in raw units.
-    interval : float or None
-        Confidence level, e.g. .95: also intervals, paid for from the same ε.
-    random_state : int, Generator or None
 
     Attributes
     ----------
@@ -427,9 +335,8 @@ class DPBoundedMean(_PrivateMean):
     lower: object
     upper: object
 
-    def fit(self, X: object, y: object = None, **others: object) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Fit to X (n, d); y is ignored."""
-        refuse_fit_arguments(others)
         self.mean_ = self._released(checked_rows(self, X), None).estimate
         return self
 
@@ -440,18 +347,10 @@ class DPSparseMean(_ClippedMean):
 
     Parameters
     ----------
-    epsilon, delta : float
     value_bound : float
         Entries of X, in public units, are clipped to plus or minus this.
     sparsity : int
         How many entries of the answer, in public units, are not zero.
-    bounds, center, scale
-        Public units of the columns, as in :class:`PublicScaler`; means and intervals are in raw units.
-    levels : dict of str to sequence, optional
-        Public levels of categories, whose shares are estimated, but for the first.
-    interval : float or None
-        Confidence level, e.g. .95: also intervals, paid for from the same ε; refused where none are known.
-    random_state : int, Generator or None
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
 """Public units of columns, (X − center) / scale, by constants that were not computed from the data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -36,54 +36,32 @@ class Units:
         return Z * self.scale + self.center
 
 
-class GivenUnits(NamedTuple):
-    """Public units as a user gives them: a center and a scale, or bounds."""
-
-    center: object
-    scale: object
-    bounds: object
-
-
-def stated_units(
+def units_of_bounds(
     d: int,
-    given: GivenUnits,
+    bounds: object,
     *,
-    prefix: str = "",
+    name: str = "bounds",
     centered: bool = True,
     columns: Sequence[str] | None = None,
 ) -> Units:
-    """Check units of d columns, given as center and scale or as bounds, which become −2 and 2.
+    """Check bounds of d columns, which become −2 and 2; without any, columns stay as they are.
 
-    Each is given for all columns, by position, or by the names of ``columns`` as a dictionary. ``prefix`` is
-    that of the arguments' names in messages; where not ``centered``, 0 must stay 0.
+    They are given for all columns, by position, or by the names of ``columns`` as a dictionary. ``name`` is
+    the argument's; where not ``centered``, 0 must stay 0.
     """
-    named = f"{prefix}bounds", f"{prefix}center", f"{prefix}scale"
-    bounds = _by_position(named[0], given.bounds, columns, "(0, 100)")
-    if isinstance(bounds, list) and len(bounds) == d and all(np.shape(pair) == (2,) for pair in bounds):
-        bounds = tuple(zip(*bounds, strict=True))
-    center = _by_position(named[1], given.center, columns, "50")
-    scale = _by_position(named[2], given.scale, columns, "15")
-    lower, upper = np.full(d, -np.inf), np.full(d, np.inf)
-    if bounds is not None:
-        if center is not None or scale is not None:
-            raise InputError(
-                f"{named[0]} stand for {named[1]} and {named[2]}, got both; leave out one or the other"
-            )
-        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-            raise InputError(f"{named[0]} must be a pair (lower, upper), got {bounds!r}; pass e.g. (0, 100)")
-        lower, upper = _constants(named[0], bounds[0], d), _constants(named[0], bounds[1], d)
-        if not (lower < upper).all():
-            raise InputError(f"{named[0]} must have lower < upper in every column, got {bounds!r}")
-        ends = (lower, upper) if centered else (-np.maximum(-lower, upper), np.maximum(-lower, upper))
-        center, scale = zip(*map(unit_of_bounds, *ends), strict=True)
-        return Units(np.array(center), np.array(scale), lower, upper)
-    if center is not None and not centered:
-        raise InputError(f"{named[1]} needs an intercept, got fit_intercept=False; leave it out")
-    middle = _constants(named[1], 0.0 if center is None else center, d)
-    unit = _constants(named[2], 1.0 if scale is None else scale, d)
-    if not (unit > 0).all():
-        raise InputError(f"{named[2]} must be positive, got {scale!r}")
-    return Units(middle, unit, lower, upper)
+    if bounds is None:
+        return Units(np.zeros(d), np.ones(d), np.full(d, -np.inf), np.full(d, np.inf))
+    ends = _by_position(name, bounds, columns, "(0, 100)")
+    if isinstance(ends, list) and len(ends) == d and all(np.shape(pair) == (2,) for pair in ends):
+        ends = tuple(zip(*ends, strict=True))
+    if not isinstance(ends, tuple | list) or len(ends) != 2:
+        raise InputError(f"{name} must be a pair (lower, upper), got {bounds!r}; pass e.g. (0, 100)")
+    lower, upper = _constants(name, ends[0], d), _constants(name, ends[1], d)
+    if not (lower < upper).all():
+        raise InputError(f"{name} must have lower < upper in every column, got {bounds!r}")
+    around = (lower, upper) if centered else (-np.maximum(-lower, upper), np.maximum(-lower, upper))
+    center, scale = zip(*map(unit_of_bounds, *around), strict=True)
+    return Units(np.array(center), np.array(scale), lower, upper)
 
 
 def _by_position(name: str, given: object, columns: Sequence[str] | None, example: str) -> object:
@@ -137,12 +115,17 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     def fit(self, X: object, y: object = None) -> "PublicScaler":
         """Check the constants against the number of columns; y is ignored."""
-        columns = checked_rows(self, X)
-        self._units = stated_units(
-            columns.shape[1],
-            GivenUnits(self.center, self.scale, self.bounds),
-            columns=getattr(self, "feature_names_in_", None),
-        )
+        d, columns = checked_rows(self, X).shape[1], getattr(self, "feature_names_in_", None)
+        units = units_of_bounds(d, self.bounds, columns=columns)
+        if self.bounds is not None and (self.center is not None or self.scale is not None):
+            raise InputError("bounds stand for center and scale, got both; leave out one or the other")
+        for name, example in (("center", "50"), ("scale", "15")):
+            if (given := getattr(self, name)) is not None:
+                numbers = _constants(name, _by_position(name, given, columns, example), d)
+                units = replace(units, **{name: numbers})
+        if not (units.scale > 0).all():
+            raise InputError(f"scale must be positive, got {self.scale!r}")
+        self._units = units
         return self
 
     def transform(self, X: object) -> FloatArray:

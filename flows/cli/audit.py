@@ -1,6 +1,7 @@
 """``dpcost audit``: attacks on estimators of the catalog, and on mechanisms of anybody."""
 
 import importlib
+import itertools
 import json
 import os
 import sys
@@ -162,8 +163,13 @@ def _audit_foreign(name: str, table: dict[str, Any], options: dict[str, Any], as
     from dpalgos.audit.foreign import audit_callable, table_pairs
     from flows.progress import counter
 
-    pairs, progress = table_pairs(**table), counter(f"auditing {name}", "runs")
-    result = audit_callable(_imported(name), pairs=pairs, progress=progress, **options)
+    mechanism, show, runs = _imported(name), counter(f"auditing {name}", "runs"), itertools.count(1)
+
+    def counted(rows: Any, seed: int) -> Any:
+        show(next(runs))
+        return mechanism(rows, seed)
+
+    result = audit_callable(counted, pairs=table_pairs(**table), **options)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=1))
     else:

@@ -1,9 +1,9 @@
-"""What is declared of a table's columns: in an earlier file, a codebook or the model; what is wrong in it."""
+"""What is declared of a table's columns: in a codebook or by the model; what is wrong in it."""
 
 import csv
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,32 +12,8 @@ import typer
 from data.errors import numbered
 
 _NUMBERS = ("lower", "upper", "center", "scale", "impute")
-_OF_NUMBERS, _OF_TEXT = (*_NUMBERS, "transform"), ("categories", "levels", "others", "impute")
-_KEYS = (*_NUMBERS, "missing", "categories", "levels", "others", "transform", "unit", "source")
 _CODEBOOK = ("name", "lower", "upper", "levels", "center", "scale", "unit", "source")
 Declarations = dict[str, dict[str, str]]  # column → key → its value as TOML
-
-
-def declared_before(study: Path, response: str) -> tuple[Declarations, dict[str, str]]:
-    """Return what an earlier study file declares of its columns and under ``[data]``, as far as it does.
-
-    Its guess of the response's mean comes as ``typical``.
-    """
-    try:
-        plain = tomllib.loads(study.read_text(encoding="utf-8"))
-        data, means = plain["data"], plain.get("guesses", {}).get("mean", {})
-        columns = [(str(column["name"]), column) for column in data["columns"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}, {}
-    typical = {"typical": means[response]} if isinstance(means, dict) and response in means else {}
-    kept = ("privacy_unit", "missing", "outside")
-    return {name: _filled(column, _KEYS) for name, column in columns}, _filled(
-        data | typical, (*kept, "typical")
-    )
-
-
-def _filled(table: Mapping[str, Any], keys: Iterable[str]) -> dict[str, str]:
-    return {key: toml(table[key]) for key in keys if key in table and table[key] not in ("?", ["?"])}
 
 
 def from_codebook(file: Path) -> Declarations:
@@ -95,21 +71,6 @@ def _declared(cells: Mapping[str, str], file: Path) -> tuple[dict[str, str], lis
     if cells.get("levels") and (cells.get("lower") or cells.get("upper")):
         faults.append("levels and bounds do not go together; keep those that suit the column")
     return declared, faults
-
-
-def corrected(before: Declarations, codebook: Declarations) -> Declarations:
-    """Return what an earlier file declares, but what a codebook says in its place wherever it says anything.
-
-    Levels of a codebook replace bounds, and bounds replace levels.
-    """
-    kept = {}
-    for name, old in before.items():
-        new = codebook.get(name, {})
-        gone = _OF_NUMBERS if "categories" in new else _OF_TEXT if "lower" in new or "upper" in new else ()
-        if new.get("categories", old.get("categories")) != old.get("categories"):
-            gone = (*gone, "levels", "others", "impute")
-        kept[name] = {key: value for key, value in old.items() if key not in gone}
-    return combined(kept, codebook)
 
 
 def of_a_label(response: str) -> Declarations:

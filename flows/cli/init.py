@@ -11,8 +11,6 @@ import typer
 from data.store.output_files import check_outputs
 from flows.cli.declarations import (
     combined,
-    corrected,
-    declared_before,
     from_codebook,
     from_toml,
     of_a_label,
@@ -93,9 +91,7 @@ def init(
     ] = "",
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", help="Write the files anew; what was filled in stays, but what --codebook says."
-        ),
+        typer.Option("--force", help="Write the files anew, without what was filled in."),
     ] = False,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
@@ -124,13 +120,12 @@ def init(
         if number is not None and number < FEWEST_ROWS:
             raise SpecError(f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
     used = _columns(data, schema, response, user_id, formula)
-    before, of_data = declared_before(files[0], response) if force else ({}, {})
     label = of_a_label(response) if _is_label(schema, response, family) else {}
-    declared = combined(label, corrected(before, from_codebook(codebook) if codebook else {}))
+    declared = combined(label, from_codebook(codebook) if codebook else {})
     known = known_as(open_ledger(home()), data)
     reading = read_formula(formula, schema) if formula else None
     facts = {
-        **_facts_of_model(chosen, rows, users, sum(column != response for column in used)),
+        **_facts_of_model(chosen, rows, users),
         **_facts_of_columns(schema, used, declared, response),
         "name": name,
         "file": data.name,
@@ -139,7 +134,6 @@ def init(
         "sparsity": sparsity,
         "formula": toml(formula) if formula else "",
         "offset": reading.names.used(reading.offset) if reading else (),
-        "of_data": of_data,
         "ledger_name": known or name,
         "may_be_skewed": _may_be_skewed(declared.get(response, {}))
         and (reading is None or reading.response in reading.names.columns),  # not its logarithm
@@ -191,7 +185,7 @@ def _files(name: str, *, force: bool) -> list[Path]:
         )
     for file in files:
         if file.exists() and not force:
-            raise SpecError(f"{file} is there already; --force writes it anew and keeps what was filled in")
+            raise SpecError(f"{file} is there already; --force writes it anew, without what was filled in")
     return files
 
 
@@ -209,7 +203,7 @@ def _columns(
     return used
 
 
-def _facts_of_model(chosen: str, rows: int, users: int | None, n_covariates: int) -> dict[str, Any]:
+def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]:
     from dpalgos import get_estimator
     from tasks.study.study_file import STUDY_FILE_VERSION
 
@@ -222,7 +216,6 @@ def _facts_of_model(chosen: str, rows: int, users: int | None, n_covariates: int
         "users": users,
         "units": "rows" if users is None else "users",
         "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
-        "many_users": users is not None and _winsorized_fits(model.release, users, n_covariates),
         "form": "clipped per user",
         "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
     }
@@ -335,26 +328,3 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
         if is_given:
             return f"{prefix} {chosen}"
     return chosen
-
-
-def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:
-    """Whether so many users suffice to find ranges at the headline's ε, which is public arithmetic."""
-    from dpalgos import InputError
-    from dpalgos.hardened_release import rehearse_release
-
-    settings: dict[str, Any] = {
-        "epsilon": _EPSILON,
-        "delta": 1 / n_users**2,
-        "concentration_radius": 2 * d**0.5,
-    }
-    if estimator == "user_level_mean":
-        settings |= {"value_bound": 2.0}
-    else:
-        bound, d = (d + 1) ** 0.5, d + 1
-        settings |= {"gradient_bound": bound / 2, "concentration_radius": bound, "radius": 2.0}
-        settings |= {"loss": "squared", "n_iterations": 10, "step_size": 2 / d}
-    try:
-        rehearse_release(estimator, n_users, d, settings, n_users=n_users)
-    except InputError:
-        return False
-    return True

@@ -20,7 +20,7 @@ from flows.cli.options import AsJson, Engine, Epsilon, Force, Workers
 if TYPE_CHECKING:
     from data.tables.reading import Source
     from tasks.advice.releases import ReleaseForecast
-    from tasks.release.plan import PlannedRelease
+    from tasks.release.release import PlannedRelease
 
 _SECONDS_FOR_AN_ANSWER = 1.0  # that is piped in
 _MOST_LIKELY_NONE = 0.25  # chance of no interval at all, above which a release must expect it
@@ -68,7 +68,7 @@ def release(
     from data.ledger import open_ledger
     from data.tables.reading import is_address
     from flows.progress import counter
-    from tasks.release.record import FILES, record_of, shown_of, write_record
+    from tasks.release.record import FILES, record_of, write_record
     from tasks.release.release import Charging
     from tasks.release.release import release as release_one
     from tasks.release.request import read_request
@@ -92,44 +92,46 @@ def release(
             ),
             progress=counter(f"reading {data.rstrip('/').rpartition('/')[2]}", "rows"),
         )
+        made = record_of(released)
         if record:
-            write_record(record_of(released), record)
+            write_record(made, record)
         for each in table or ():
-            write_table([record_of(released)], each)
-    shown = shown_of(released)
-    typer.echo(json.dumps(shown, indent=1) if as_json else "\n".join(_lines(shown, released.level)))
+            write_table([made], each)
+    typer.echo(json.dumps(made, indent=1) if as_json else "\n".join(_lines(made)))
 
 
-def _lines(shown: dict[str, Any], level: float | None) -> Iterator[str]:
+def _lines(record: dict[str, Any]) -> Iterator[str]:
     """Yield what a release says on a terminal."""
-    estimate, interval = shown["estimate"], shown["interval"]
-    width = max([24, *(2 + len(column) for column in estimate)])
-    if interval and level:
+    release, level = record["release"], record["release"]["level"]
+    ledger, model, fit = release["ledger"], release["model"], release["fit"]
+    width = max([24, *(2 + len(each["name"]) for each in release["answer"])])
+    if level:
         yield f"{'':<{width}}{'estimate':>14}{f'{100 * level:g} % from':>14}{'to':>14}"
-    for column, answer in estimate.items():
-        value = shown["center"].get(column, answer)
-        ends = ("?" if end is None else f"{end:.6g}" for end in interval.get(column, ()))
-        yield f"{column:<{width}}{value:>14.6g}" + "".join(f"{end:>14}" for end in ends)
-    if shown["covers"]:
+    for each in release["answer"]:
+        ends = ("?" if each[end] is None else f"{each[end]:.6g}" for end in ("lower", "upper") if level)
+        yield f"{each['name']:<{width}}{each['estimate']:>14.6g}" + "".join(f"{end:>14}" for end in ends)
+    if release["covers"]:
         from dpalgos.coefficients import CENTERED, SHRUNK
 
-        yield f"{shown['covers']} {CENTERED if shown['center'] else SHRUNK}."
-    if shown["interval_note"]:
-        yield shown["interval_note"]
+        centered = any(each["lower"] is not None for each in release["answer"])
+        yield f"{release['covers']} {CENTERED if centered else SHRUNK}."
+    if release["interval_note"]:
+        yield release["interval_note"]
     for name, title in (("r_squared", "R²"), ("residual_std", "residual standard deviation")):
-        if fit := shown["fit"]:
+        if fit:
             yield f"{title}: {fit[name]:.4g}, from {fit[f'{name}_low']:.4g} to {fit[f'{name}_high']:.4g}"
-    if shown["fit_note"]:
-        yield f"There is {shown['fit_note']}."
-    if shown["public_shape"] is not None:
-        yield f"the shape of the public rows was {'' if shown['public_shape'] else 'not '}used"
-    yield f"{shown['n']:,} {shown['unit']}s. {shown['preparation']}"
-    how = "the stored answer to this request, at no cost" if shown["replayed"] else "drawn now and charged"
-    yield f"\n({shown['epsilon']:g}, {shown['delta']:g})-differentially private; {how}"
-    yield str(shown["risk"]["sentence"])
+    if release["fit_note"]:
+        yield f"There is {release['fit_note']}."
+    if release["public_shape"] is not None:
+        yield f"the shape of the public rows was {'' if release['public_shape'] else 'not '}used"
+    yield f"{model['n']:,} {release['risk']['unit']}s. {model['preparation']}"
+    how = "the stored answer to this request, at no cost" if ledger["replayed"] else "drawn now and charged"
+    promise = record["deployment"]["privacy_loss"]["privacy_parameters"]
+    yield f"\n({promise['epsilon']:g}, {promise['delta']:g})-differentially private; {how}"
+    yield str(release["risk"]["sentence"])
     yield (
-        f"spent of the budget: epsilon {shown['spent_epsilon']:.4g} of {shown['budget_epsilon']:g} "
-        f"at delta {shown['budget_delta']:g}" + (f"; {shown['spent_note']}" if shown["spent_note"] else "")
+        f"spent of the budget: epsilon {ledger['epsilon_spent']:.4g} of {ledger['epsilon_budget']:g} "
+        f"at delta {ledger['delta_budget']:g}" + (f"; {ledger['spent_note']}" if ledger["spent_note"] else "")
     )
 
 
@@ -165,14 +167,14 @@ def _confirm_intervals(yes: bool, none_expected: bool, plan: "PlannedRelease") -
     from tasks.errors import SpecError
 
     request = plan.request
-    if request.study is None or not plan.keywords.get("interval"):
+    if request.study is None or not request.level:
         return
     asked = AskedRelease(
         estimator=request.estimator.name,
         epsilon=request.epsilon,
         delta=request.delta,
-        params=plan.keywords,
-        columns=request.config.columns.x,
+        params=request.keywords,
+        columns=request.columns.x,
     )
     foreseen = forecast_release(request.study, asked)
     none = 1.0 if all(map(math.isnan, foreseen.half_widths)) else foreseen.none
@@ -209,20 +211,21 @@ def _forecast_lines(foreseen: "ReleaseForecast", plan: "PlannedRelease") -> Iter
     from dpalgos.coefficients import covered
 
     widths = np.stack([foreseen.ends[0], foreseen.half_widths, foreseen.ends[1]])
-    names, widths = plan.rows.units.half_widths(foreseen.names, widths)
+    request, units = plan.request, plan.rows.units
+    names, widths = units.half_widths(foreseen.names, widths)
     yield "expected from public declarations, on made-up tables:"
-    if target := str(getattr(plan.drawing.params, "interval_target", "")):
-        yield covered(target, str(plan.keywords.get("family", "")))
-    is_sure = bool(plan.request.study and plan.request.study.guesses.std)
+    if target := str(getattr(plan.params, "interval_target", "")):
+        yield covered(target, request.family)
+    guesses = request.study.guesses if request.study else None
+    is_sure = bool(guesses and guesses.std)
     for name, (low, expected, high) in zip(names, widths.T, strict=True):
         text = f"± {low:.2g} to {high:.2g}" + f", about {expected:.2g}" * is_sure
         yield f"  {name:<28}{'no interval' if math.isnan(expected) else text:>20}"
     if not is_sure:
         yield "ranges are wide: std and shares of columns under [guesses] in the study file narrow them"
-    study, family = plan.request.study, str(plan.keywords.get("family", ""))
-    if study and family in ("logistic", "poisson") and not study.guesses.means:
-        said = "the event's share" if family == "logistic" else "the typical count"
-        yield f"wide, for {said} is not stated: mean.{plan.request.config.columns.y} under [guesses] says it"
+    if guesses and request.family in ("logistic", "poisson") and not guesses.means:
+        said = "the event's share" if request.family == "logistic" else "the typical count"
+        yield f"wide, for {said} is not stated: mean.{request.columns.y} under [guesses] says it"
     yield f"signs of coefficients that will be known, on made-up tables: {_signs(foreseen)}"
 
 

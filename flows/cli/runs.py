@@ -163,7 +163,7 @@ def compare(
 ) -> None:
     """Compare runs of a study, beyond their error bars."""
     from flows.studies.results import compare_runs, comparison_page, report_of
-    from reports.analysis.results import describe_differences
+    from reports.results import describe_differences
     from tasks.errors import SpecError
 
     if len(runs) < 2:

@@ -14,7 +14,7 @@ from data.store.folders import PROJECT_ROOT, REPORTS
 from flows.progress import say
 from flows.studies import evidence as stored
 from flows.studies.evidence import Figure
-from reports.analysis.results import describe_differences
+from reports.results import describe_differences
 from tasks.errors import SpecError
 from tasks.report.manifest import commit
 

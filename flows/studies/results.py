@@ -14,9 +14,9 @@ from data.store.folders import REPORTS, read_json, sha256_file
 from flows.progress import say
 from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
 from flows.studies.scorecard import write_scorecard
-from reports.analysis.results import compare_results
-from reports.charts.picture import NO_SPACE, can_draw
+from reports.charts.drawing import NO_SPACE, can_draw
 from reports.page import StudyPage
+from reports.results import compare_results
 from tasks.errors import SpecError
 from tasks.report.manifest import MANIFEST, report_at
 from tasks.report.write import page_of, write_index, write_report

@@ -11,18 +11,16 @@ from typing import cast
 import pandas as pd
 
 from dpalgos.catalog import Estimator
-from reports.analysis.results import AUC, POOLED_AUC
-from reports.analysis.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest_value
-from reports.charts.explorer import explorer_data
-from reports.charts.line_chart import Frame, Line, Reference, line_chart, line_picture
-from reports.charts.picture import Picture, picture
-from reports.charts.study_charts import Pictures, certified_picture, slug
-from reports.charts.vega_lite import Chart
+from reports.charts.drawing import Picture, can_draw, draw_chart
+from reports.charts.lines import NARROW, Axes, Line, guide, line_chart
+from reports.charts.study import Pictures, StudyChart, certified_picture, slug
+from reports.headline import PageHeadline, Tile, data_sentence
 from reports.page import AttackFacts, Guide, StudyPage
-from reports.pages.error_page import LayoutContent, headline_facts
-from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, Look, look
-from reports.words.headline import PageHeadline, Tile, data_sentence
-from reports.words.tables import PlainCell, PlainTable
+from reports.pages.error_page import LayoutContent, numbers_section
+from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, Look, look, slot
+from reports.results import AUC, POOLED_AUC
+from reports.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest_value
+from reports.table import PageTable, Section, TableCell
 from reports.writing import error_bar, num, render_sentence, rule_text, setting
 
 SUM_RATIO = "attack_sum_ratio"
@@ -158,48 +156,24 @@ def _panel(page: StudyPage, name: str, rows: pd.DataFrame) -> AttackPanel:
     return AttackPanel(name, cast(int, first["n"]), cast(int, first["d"]), tuple(lines))
 
 
-def draw_attacks(view: AttackView, certified: Picture | None) -> Pictures:
-    head = view.head
-    if head is None:
+def draw_attacks(view: View, attacks: AttackView, summary: pd.DataFrame) -> Pictures:
+    head, where = attacks.head, view.headline
+    if head is None or where is None:
         return Pictures()
-    source, text = view.page.dataset.source_of(head.name), _auc_text(view, head)
+    source, text = view.page.source_of(head.name), _auc_text(attacks, head)
+    chart = StudyChart.build(view, summary)
+    lines = [
+        *(series.brief for series in view.series(where)),
+        *dict.fromkeys(g.label for g in view.page.guides),
+    ]
     return Pictures(
-        picture(_auc(view, head, 640, 400), "main", text, source, title=head.title),
-        picture(_auc(view, head, 300, 230), "card", text, source, png=False),
-        certified,
-        tuple(_roc(view, panel) for panel in view.heads),
+        draw_chart(chart.of_lines(lines), "main", text, source, title=head.title),
+        draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", text, source, png=False),
+        certified_picture(view),
+        tuple(_roc(attacks, panel) for panel in attacks.heads),
+        chart.with_menus(lines) if can_draw() else None,
+        chart.left_out,
     )
-
-
-def _auc(view: AttackView, panel: AttackPanel, width: int, height: int) -> Chart:
-    epsilons = sorted({cell.epsilon for line in panel.lines if line.private for cell in line.cells})
-    ends = (epsilons[0] / 1.15, epsilons[-1] * 1.15) if len(epsilons) > 1 else (0.1, 10.0)
-    bottom = min([CHANCE, *(c.mean(AUC) for line in panel.lines for c in line.cells)]) - 0.02
-    lines = []
-    for line in panel.lines:
-        shown = [cell for cell in line.cells if math.isfinite(cell.mean(AUC))]
-        points = [(cell.epsilon, cell.mean(AUC)) for cell in shown]
-        band = [(v - e, v + e) for v, e in map(_with_margin, shown)]
-        if not line.private and points:
-            points, band = [(x, points[0][1]) for x in ends], []
-        lines.append(Line(line.brief, points, _look(line), band))
-    frame = Frame(
-        x_title=view.page.axis.label,
-        y_title="AUC: 1 finds everyone, ½ is a coin" if width > 400 else "",
-        x=ends,
-        y=(bottom, 1.02),
-        x_ticks=epsilons,
-        y_log=False,
-        width=width,
-        height=height,
-    )
-    coin = Reference("a coin", [(x, CHANCE) for x in ends], ZERO_DOTS)
-    return line_chart(lines, frame, [coin, *_ceilings(view.facts.ceilings, panel)])
-
-
-def _with_margin(cell: AttackCell) -> tuple[float, float]:
-    mean, error = cell.means[AUC]
-    return mean, 1.96 * error if math.isfinite(error) else 0.0
 
 
 def _auc_text(view: AttackView, panel: AttackPanel) -> str:
@@ -220,21 +194,21 @@ def _roc(view: AttackView, panel: AttackPanel) -> Picture:
             lines.append(Line(line.brief, [*points, (1.0, 1.0)], replace(_look(line), shape="")))
             reached.append(f"{line.label} {num(points[0][1])} at {setting(points[0][0])}")
     ends = (_LOWEST_RATE, 1.15)
-    axes = "false positive rate", "true positive rate"
-    frame = Frame(*axes, ends, ends, panel.title, width=400, height=280)
-    diagonal = Reference("", [(_LOWEST_RATE, _LOWEST_RATE), (1.0, 1.0)], ZERO_DOTS)
-    guides = [diagonal, *_ceilings(view.facts.roc_ceilings, panel)]
+    names = "false positive rate", "true positive rate"
+    axes = Axes(*names, x_range=ends, y_range=(math.log10(_LOWEST_RATE), 0.06), width=480, height=280)
+    diagonal = guide("", [(_LOWEST_RATE, _LOWEST_RATE), (1.0, 1.0)], ZERO_DOTS)
+    lines += [diagonal, *_ceilings(view.facts.roc_ceilings, panel)]
     text = f"ROC curves on log axes, {panel.title}. True positive rates: {'; '.join(reached)}."
     key = slug(f"roc-{panel.name}-{panel.n}")
-    source = view.page.dataset.source_of(panel.name)
-    return line_picture(lines, frame, key, text, source, guides=guides)
+    source = view.page.source_of(panel.name)
+    return draw_chart(line_chart(lines, axes), key, text, source, title=panel.title)
 
 
-def _ceilings(guides: Sequence[Guide], panel: AttackPanel) -> list[Reference]:
-    own = [guide for guide in guides if guide.panel == f"{panel.name}:{panel.n}"]
+def _ceilings(guides: Sequence[Guide], panel: AttackPanel) -> list[Line]:
+    own = [each for each in guides if each.panel == f"{panel.name}:{panel.n}"]
     return [
-        Reference(guide.label, list(zip(guide.n, guide.value, strict=True)), dash)
-        for guide, dash in zip(own, _CEILING_DASHES, strict=False)
+        guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
+        for each, dash in zip(own, _CEILING_DASHES, strict=False)
     ]
 
 
@@ -243,7 +217,7 @@ def _look(line: AttackLine) -> Look:
     return look(role, line.info.order, calibration=line.calibration)
 
 
-def sum_table(view: AttackView) -> PlainTable:
+def sum_table(view: AttackView) -> PageTable | None:
     """Return the sums of the panels whose truth is known: without privacy, and at the largest ε.
 
     Members' scores are summed, over what Stein's identity gives: measured, and claimed where that differs.
@@ -258,35 +232,30 @@ def sum_table(view: AttackView) -> PlainTable:
             said = num(claimed) if math.isfinite(claimed) else "a constant"
             rows.append((panel.title, line.label, _epsilon(line, cell), cell.with_error(SUM_RATIO), said))
     columns = ("Panel", "Estimator", "ε", "measured", "claimed, at least a multiple of")
-    return PlainTable(columns, tuple(rows))
+    return PageTable(columns, rows, "Sums of scores", 2) if rows else None
 
 
-def attack_tables(view: AttackView) -> tuple[PlainTable, ...]:
-    """Return a table per panel and size, the headline's first."""
-    return tuple(_table(view, panel) for panel in view.panels)
-
-
-def _table(view: AttackView, panel: AttackPanel) -> PlainTable:
+def attack_table(view: AttackView, panel: AttackPanel) -> PageTable:
+    """Return the attacks on a panel, a row per estimator and ε."""
     rates = {metric: rate for metric, rate in view.facts.rates.items() if rate in SHOWN_RATES}
     metrics = sorted(rates, key=lambda metric: -rates[metric])
     named = (f"TPR at FPR {setting(rates[metric])}" for metric in metrics)
-    return PlainTable(
-        ("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"),
-        tuple(
-            (
-                PlainCell(
-                    line.label, (), line.info.order if line.private else None, line.calibration == "paper"
-                ),
-                _epsilon(line, cell),
-                PlainCell(cell.with_error(AUC), (_predicted(view, cell),)),
-                *(_value(view, cell, metric) for metric in (POOLED_AUC, *metrics)),
-                cell.with_error(SUM_RATIO),
-            )
-            for line in panel.lines
-            for cell in line.cells
-        ),
-        panel.title,
-    )
+    rows: list[tuple[str | TableCell, ...]] = [
+        (
+            TableCell(
+                line.label,
+                slot=slot(line.info.order) if line.private else None,
+                hollow=line.calibration == "paper",
+            ),
+            _epsilon(line, cell),
+            TableCell(cell.with_error(AUC), _predicted(view, cell)),
+            *(_value(view, cell, metric) for metric in (POOLED_AUC, *metrics)),
+            cell.with_error(SUM_RATIO),
+        )
+        for line in panel.lines
+        for cell in line.cells
+    ]
+    return PageTable(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, panel.title)
 
 
 def _epsilon(line: AttackLine, cell: AttackCell) -> str:
@@ -298,18 +267,18 @@ def _predicted(view: AttackView, cell: AttackCell) -> str:
     return f"predicted {num(value)}" if math.isfinite(value) else ""
 
 
-def _value(view: AttackView, cell: AttackCell, metric: str) -> PlainCell:
+def _value(view: AttackView, cell: AttackCell, metric: str) -> TableCell:
     """Write a number with its interval and its bounds."""
     mean = cell.mean(metric)
     if not math.isfinite(mean):
-        return PlainCell("not resolved")
+        return TableCell("not resolved", kind="missing")
     low, high = view.facts.intervals.get((cell.cell, metric), (math.nan, math.nan))
     allowed = view.facts.allowed.get((cell.cell, metric), math.nan)
     gaussian = view.facts.allowed_gaussian.get((cell.cell, metric), math.nan)
-    parts = [f"≤ {num(allowed)}"] if math.isfinite(allowed) else []
+    parts = [f"{num(low)} to {num(high)}"] if math.isfinite(low) else []
+    parts += [f"≤ {num(allowed)}"] if math.isfinite(allowed) else []
     parts += [f"Gaussian {num(gaussian)}"] if math.isfinite(gaussian) else []
-    interval = f"{num(low)} to {num(high)}" if math.isfinite(low) else ""
-    return PlainCell(num(mean), (interval, ", ".join(parts)))
+    return TableCell(num(mean), ", ".join(parts))
 
 
 def attack_headline(view: AttackView) -> PageHeadline:
@@ -354,9 +323,18 @@ def attack_headline(view: AttackView) -> PageHeadline:
         choice=_panels_sentence(view),
         limits=tuple(limits),
         tiles=tuple(tiles),
+        number=_number(view, best),
         value=best[1].mean(AUC) if best else None,
         value_error=best[1].means[AUC][1] if best and best[1].means[AUC][1] > 0 else None,
     )
+
+
+def _number(view: AttackView, best: tuple[AttackLine, AttackCell] | None) -> Tile | None:
+    if best is None:
+        return None
+    line, cell = best
+    caption = f"the highest AUC of an attack at ε = {setting(view.epsilon)}: {line.label}; a coin has 0.5"
+    return Tile(cell.with_error(AUC), caption, "best", line.info.order)
 
 
 def _panels_sentence(view: AttackView) -> str:
@@ -378,15 +356,49 @@ def content(view: View, summary: pd.DataFrame) -> LayoutContent:
     explored = replace(
         view.page, guides=(*ceilings, *coin), findings=(), axis=replace(view.page.axis, column="epsilon")
     )
-    return LayoutContent(
-        headline,
-        draw_attacks(attacks, certified_picture(view)),
-        explorer_data(summary, replace(view, page=explored)),
-        {
-            "contents": (("cost", "Who can be found?"), ("which", "Every attack")),
-            "facts": headline_facts(headline, view.page, headline.choice),
-            "attacks": attack_tables(attacks),
-            "sums": sum_table(attacks),
-            "comparisons": PlainTable(),
-        },
-    )
+    pictures = draw_attacks(replace(view, page=explored), attacks, summary)
+    rocs = [
+        Section(panel.title, picture=drawn)
+        for panel, drawn in zip(attacks.heads, pictures.more, strict=False)
+    ]
+    tables = [
+        Section(panel.title, table=attack_table(attacks, panel), folded=i > 0)
+        for i, panel in enumerate(attacks.panels)
+    ]
+    parts = [
+        Section("The whole ROC curve", _ROC, parts=rocs),
+        Section("In numbers", _NUMBERS, parts=tables),
+    ]
+    if (sums := sum_table(attacks)) is not None:
+        parts.append(Section("What the theorems predict of the sums", _SUMS, table=sums))
+    sections = [
+        numbers_section(headline, view.page, headline.choice),
+        Section("Every attack", parts=parts, id="which"),
+    ]
+    return LayoutContent(headline, pictures, _CAPTION, sections)
+
+
+_CAPTION = (
+    "Area under the attack’s ROC curve against ε; bands hold 10 % to 90 % of the data sets. Black: without "
+    "privacy. Gray: what the guarantee allows to any attack, and what Gaussian noise of the same guarantee "
+    "allows; a coin."
+)
+_ROC = (
+    "True against false positive rate at the headline’s ε, on log axes: an attacker who accuses few people "
+    "wrongly lives on the left."
+)
+_NUMBERS = (
+    "AUC: within each data set, mean ± standard error over data sets. Pooled: of the scores of all data "
+    "sets together, divided by the standard deviation that a non-member’s score has given truth and "
+    "release; with its 95 % interval over data sets (DeLong’s, for clusters). TPR: true positive rate at "
+    "the threshold that this share of all non-members passes, with Clopper and Pearson’s 95 % interval, "
+    "which takes candidates as independent. “≤”: what the certified ε allows; “Gaussian”: what it allows "
+    "where all noise is Gaussian. Sum of scores: of the members’, over what an unbiased estimate gives. "
+    "“Not resolved”: fewer than ten non-members lie beyond the threshold."
+)
+_SUMS = (
+    "Members’ scores summed, over what Stein’s identity gives for an estimate that is unbiased where it is "
+    "attacked (so: 1). For sparse problems the papers claim more, a factor log d, for every accurate "
+    "private estimator; their proof lets a derivative pass through the choice of the support. Below 1: "
+    "shrunken, clipped or missed coordinates. Above 1: coordinates at the selection’s threshold."
+)

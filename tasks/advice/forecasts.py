@@ -17,9 +17,9 @@ import pandas as pd
 import scipy
 
 from dpalgos import InputError, get_estimator
-from reports.analysis.ranking import first_below
-from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO
+from reports.ranking import first_below
+from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell
 from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of

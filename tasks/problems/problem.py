@@ -19,7 +19,7 @@ import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.store.references import DatasetRef
-from reports.analysis.results import PUBLIC_ALONE
+from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
 from tasks.run_options import Profile
@@ -285,18 +285,6 @@ class ShowsMore(Protocol):
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return what a report shows in addition: name of a module of `reports.exhibits` → its content."""
-
-
-@runtime_checkable
-class DeletesRows(Protocol):
-    """A source that knows how far deleting influential rows moves a non-private answer."""
-
-    @property
-    def can_delete_rows(self) -> bool:
-        """Whether it does with these settings."""
-
-    def deletion_shifts(self, prepared: Any, n_deleted: Sequence[int]) -> tuple[str, dict[int, float]]:
-        """Return a non-private estimator, and how far deleting k influential rows moves it, for each k."""
 
 
 @runtime_checkable

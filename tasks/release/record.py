@@ -19,12 +19,12 @@ from typing import Any
 
 from data.store.folders import atomic_write
 from dpalgos.accounting.events import Relation
+from dpalgos.coefficients import covered
 from reports.writing import words
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.release.plan import EVENT_FIELDS
-from tasks.release.release import Release
+from tasks.release.release import EVENT_FIELDS, Release
 from tasks.release.request import ReleaseRequest, is_bound
 from tasks.release.spending import spent_of
 
@@ -38,29 +38,24 @@ _REPLACED = {
 
 def record_of(released: Release) -> dict[str, Any]:
     """Return what can be published of a release."""
-    plan, charge, facts, shown = released.plan, released.charge, released.facts, shown_of(released)
-    estimator, interval = plan.request.estimator, shown["interval"]
-    events = [{name: each.get(name) for name in EVENT_FIELDS} for each in released.events]
+    request, plan, charge, answer = released.request, released.plan, released.charge, released.answer
+    facts = released.facts
+    estimator, model, spent = request.estimator, _model_facts(released), spent_of(released.account)
+    planned = facts["events"]  # an earlier version stored no others; they have sensitivities of made-up rows
+    events = [{name: each.get(name) for name in EVENT_FIELDS} for each in answer.get("events", planned)]
+    covers = _covers(released)
     release = {
         "estimator": estimator.name,
         "reference": estimator.reference,
-        "level": released.level,
-        "model": _model_facts(released),
-        "answer": [
-            {
-                "name": name,
-                "estimate": shown["center"].get(name, value),  # with an interval, its center
-                "shrunk": value,
-                **dict(zip(("lower", "upper"), interval.get(name, (None, None)), strict=True)),
-            }
-            for name, value in shown["estimate"].items()
-        ],
-        "covers": shown["covers"],
-        "interval_note": shown["interval_note"],
-        "fit": shown["fit"],
-        "fit_note": shown["fit_note"],
-        "binned_fit": shown["binned_fit"],
-        "public_shape": shown["public_shape"],
+        "level": request.level,
+        "model": model,
+        "answer": [_coefficient(name, value, released) for name, value in released.estimate.items()],
+        "covers": covers,
+        "interval_note": str(answer.get("interval_note", "")),
+        "fit": dict(answer.get("fit", {})),
+        "fit_note": str(answer.get("fit_note", "")),
+        "binned_fit": dict(answer.get("binned_fit", {})),
+        "public_shape": answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
         "events": events,
         "public": list(_public(released)),
         "parameters": dict(plan.question.parameters),
@@ -68,78 +63,91 @@ def record_of(released: Release) -> dict[str, Any]:
         "ledger": {
             "charge": charge.id,
             "charged": charge.charged,
+            "replayed": released.replayed,
             "epsilon_charged": charge.epsilon,
-            "epsilon_spent": shown["spent_epsilon"],
-            "epsilon_budget": shown["budget_epsilon"],
-            "delta_budget": shown["budget_delta"],
+            **spent,
             "head": released.account.head,
         },
         "hardened_noise": "integer noise on a public grid from OpenDP's exact samplers, with randomness of "
         "the operating system; rounding is counted in the sensitivity",
         "software": facts["software"],
-        "methods": _methods(released, shown),
+        "methods": _methods(released, model, spent, covers),
     }
     mechanisms = "; ".join(dict.fromkeys(f"{each['mechanism']} ({each['label']})" for each in events))
-    deployment = _deployment(released, shown, mechanisms)
+    deployment = _deployment(released, model, spent, mechanisms)
     return {"record_version": VERSION, "deployment": deployment, "release": release}
 
 
-def _methods(released: Release, shown: Mapping[str, Any]) -> str:
+def _coefficient(name: str, value: float, released: Release) -> dict[str, Any]:
+    """Return a number of the answer; with an interval its estimate is the center."""
+    lower, upper = released.interval.get(name, (None, None))
+    known = lower is not None and upper is not None
+    estimate = (lower + upper) / 2 if known else value  # type: ignore[operator]
+    return {"name": name, "estimate": estimate, "shrunk": value, "lower": lower, "upper": upper}
+
+
+def _covers(released: Release) -> str:
+    """Say which coefficients the intervals cover; "" without any."""
+    request, params = released.request, released.plan.params
+    target = str(getattr(params, "interval_target", ""))
+    return "" if request.level is None or not target else covered(target, request.family)
+
+
+def _methods(released: Release, model: Mapping[str, Any], spent: Mapping[str, Any], covers: str) -> str:
     """Return a paragraph for the methods section of a paper."""
-    plan, model, config = released.plan, _model_facts(released), released.plan.request.config
-    estimator, unit = plan.request.estimator, shown["unit"]
-    relation = estimator.relation or Relation.CENTRAL
-    what = model["formula"] if plan.request.by_formula else words([*config.columns.x])
-    of = f"{model['response']} on {what}" if model["response"] and not plan.request.by_formula else what
+    request, software = released.request, released.facts["software"]
+    estimator = request.estimator
+    relation, unit = estimator.relation or Relation.CENTRAL, estimator.unit_of_privacy
+    what = model["formula"] if request.by_formula else words([*request.columns.x])
+    of = f"{model['response']} on {what}" if model["response"] and not request.by_formula else what
     references = words([f"{name} against {level}" for name, level in model["references"].items()])
-    version = released.facts["software"].get("dpcost", "")
+    version = software.get("dpcost", "")
     sentences = (
-        f"We estimated {of} from {shown['n']:,} {unit}s by {estimator.title} ({estimator.reference}; "
+        f"We estimated {of} from {model['n']:,} {unit}s by {estimator.title} ({estimator.reference}; "
         f"dpcost {version}).",
-        preparation_of(plan.request),
+        model["preparation"],
         f"Reference levels: {references}." if references else "",
         "Columns, bounds, levels and settings were fixed before the program read the data.",
-        f"The estimates are differentially private for each {unit} at ε = {shown['epsilon']:g}, "
-        f"δ = {shown['delta']:g}: neighboring data are {_REPLACED[relation]}.",
+        f"The estimates are differentially private for each {unit} at ε = {request.epsilon:g}, "
+        f"δ = {request.delta:g}: neighboring data are {_REPLACED[relation]}.",
         "Noise was drawn with OpenDP's exact samplers and randomness of the operating system.",
-        f"All releases from these data spend ε = {shown['spent_epsilon']:.3g} of a total of "
-        f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g}.",
-        f"{released.level:.0%} intervals count sampling and noise. {shown['covers']}"
-        if released.level
-        else "",
+        f"All releases from these data spend ε = {spent['epsilon_spent']:.3g} of a total of "
+        f"{spent['epsilon_budget']:g} at δ = {spent['delta_budget']:g}.",
+        f"{request.level:.0%} intervals count sampling and noise. {covers}" if request.level else "",
     )
     return " ".join(filter(None, map(str.strip, sentences)))
 
 
-def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) -> dict[str, dict[str, Any]]:
+def _deployment(
+    released: Release, model: Mapping[str, Any], spent: Mapping[str, Any], mechanisms: str
+) -> dict[str, dict[str, Any]]:
     """Return the fields of the registry."""
-    request, n_units = released.plan.request, released.plan.rows.n_units
-    config, estimator = request.config, request.estimator
-    relation = estimator.relation or Relation.CENTRAL
+    request, n_units, estimator = released.request, model["n"], released.request.estimator
+    relation, user_id = estimator.relation or Relation.CENTRAL, request.columns.user_id
     unit = relation.unit_of_privacy
     columns = ", ".join(request.named_columns)
-    by = f"; users by the column {config.columns.user_id}" if config.columns.user_id else ""
+    by = f"; users by the column {user_id}" if user_id else ""
     return {
         "product": {
-            "name": config.dataset.name,
+            "name": request.dataset,
             "data_product_type": "Summary statistics" if estimator.task == "mean" else "Statistical model",
             "description": f"{estimator.title}: {estimator.summary}",
             "publication_date": released.charge.charged[:10],
         },
         "dp_flavor": {
-            "name": "Approximate DP" if shown["delta"] else "Pure DP",
+            "name": "Approximate DP" if request.delta else "Pure DP",
             "input_metric": f"number of {unit}s that are replaced",
             "bound_on_input_distance": f"one {unit}",
             "output_measure": "hockey-stick divergence, (ε, δ)",
             "data_domain": f"tables of {n_units} {unit}s with columns {columns}",
-            "unprotected_quantities": f"the number of {unit}s, {n_units}. {shown['preparation']}",
+            "unprotected_quantities": f"the number of {unit}s, {n_units}. {model['preparation']}",
         },
         "privacy_loss": {
             "privacy_unit": unit.capitalize(),
             "privacy_unit_description": f"{relation.neighboring_relation}: {_REPLACED[relation]}{by}",
             "privacy_parameters": {
-                "epsilon": shown["epsilon"],
-                "delta": shown["delta"],
+                "epsilon": request.epsilon,
+                "delta": request.delta,
                 "rho": released.facts["rho"],
             },
             "privacy_parameters_description": "a fixed guarantee, charged before anything was drawn",
@@ -155,8 +163,8 @@ def _deployment(released: Release, shown: Mapping[str, Any], mechanisms: str) ->
         "accounting": {
             "post_processing": "units of the file, public ranges, intervals from released numbers",
             "composition": "zero-concentrated privacy losses add up over all releases of "
-            f"{config.dataset.name!r} (fully adaptive composition): {shown['spent_epsilon']:.4g} of ε = "
-            f"{shown['budget_epsilon']:g} at δ = {shown['budget_delta']:g} is spent",
+            f"{request.dataset!r} (fully adaptive composition): {spent['epsilon_spent']:.4g} of ε = "
+            f"{spent['epsilon_budget']:g} at δ = {spent['delta_budget']:g} is spent",
         },
         "implementation": {
             "pre_processing_eda_hyperparameter_tuning": "columns, bounds and settings were declared before "
@@ -184,20 +192,20 @@ def write_record(record: Mapping[str, Any], folder: Path) -> None:
 
 def _public(released: Release) -> Iterator[dict[str, str]]:
     """Yield what was taken as public, and where it comes from."""
-    plan, unit = released.plan, released.plan.request.estimator.unit_of_privacy
-    config, table = plan.request.config, plan.request.table
+    request = released.request
+    unit, table = request.estimator.unit_of_privacy, request.table
 
     def fact(what: str, value: object, source: str) -> dict[str, str]:
         return {"what": what, "value": str(value), "source": source}
 
-    yield fact(f"number of {unit}s", plan.rows.n_units, "shared by all neighboring data")
-    for name, value in {**config.bounds, **config.params}.items():
+    yield fact(f"number of {unit}s", released.rows.n_units, "shared by all neighboring data")
+    for name, value in {**request.bounds, **request.params}.items():
         yield fact(name, value, "declared as a bound in the release file" if is_bound(name) else "a setting")
     if public := released.facts.get("public_rows"):
         about = "{rows} of {file}, sha256 {sha256}".format_map(public)
         yield fact("public rows", about, public["source"])
     for column in table.columns if table else ():
-        if column.name in plan.request.named_columns:
+        if column.name in request.named_columns:
             yield fact(f"column {column.name}", _declared(column), column.source)
 
 
@@ -218,57 +226,30 @@ def _declared(column: AnalystColumn) -> str:
 
 def _model_facts(released: Release) -> dict[str, Any]:
     """Return what a table of the coefficients says of the model."""
-    request = released.plan.request
-    config, study = request.config, request.study
+    request = released.request
     declared = request.table.columns if request.table else ()
     return {
-        "n": released.plan.rows.n_units,
+        "n": released.rows.n_units,
         "preparation": preparation_of(request),
-        "response": (config.columns.y or "").removeprefix("~ "),
-        "family": str(config.params.get("family", "")),
-        "formula": config.formula or (study.formula if study else ""),
+        "response": (request.columns.y or "").removeprefix("~ "),
+        "family": request.family,
+        "formula": request.formula,
         "references": dict(request.by_formula.references)
         if request.by_formula
         else {
             each.name: each.categories[0]
             for each in declared
-            if each.categories and each.name in config.columns.x
+            if each.categories and each.name in request.columns.x
         },
-    }
-
-
-def shown_of(released: Release) -> dict[str, Any]:
-    """Return a release as it is shown."""
-    plan, answer = released.plan, released.answer
-    request = plan.request
-    return {
-        "estimate": released.estimate,
-        "epsilon": request.epsilon,
-        "delta": request.delta,
-        "replayed": released.replayed,
-        "n": plan.rows.n_units,
-        "unit": request.estimator.unit_of_privacy,
-        "preparation": preparation_of(request),
-        "charge": released.charge.id,
-        **spent_of(released.account),
-        "interval": released.interval,
-        "center": released.center,
-        "covers": released.covers,
-        "interval_note": str(answer.get("interval_note", "")),
-        "risk": released.facts["risk"],
-        "fit": dict(answer.get("fit", {})),
-        "fit_note": str(answer.get("fit_note", "")),
-        "binned_fit": dict(answer.get("binned_fit", {})),
-        "public_shape": answer.get(PUBLIC_SHAPE),  # was it used? None without public rows
     }
 
 
 def preparation_of(request: ReleaseRequest) -> str:
     """Say what becomes of missing cells, of values beyond bounds and of levels, but not of how many."""
-    table, columns = request.table, request.config.columns
+    table, columns = request.table, request.columns
     if table is None:
         return "No row is left out: a file with a missing cell is refused. Columns are used as they stand."
-    used = table.needed(each for each in table.columns if each.name in {*columns.x, columns.y})
+    used = table.needed(each for each in table.columns if each.name in columns.xy)
     drops = table.missing == "drop" and columns.y and not columns.user_id
     return " ".join([_missing_cells(used, drops=bool(drops)), *_values(table, used)])
 

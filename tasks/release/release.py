@@ -5,36 +5,71 @@ the charge is on the disk before noise is drawn; the answer is in the ledger bef
 """
 
 import logging
+import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+import dpalgos
 from data.errors import DataError
-from data.ledger import Account, Charge, Ledger
-from data.tables.reading import Source
-from dpalgos.api import Result
-from dpalgos.coefficients import covered
+from data.formats.canonical import MISSING as BUILT_IN
+from data.ledger import Account, Charge, Ledger, PrivacyCost, Question
+from data.tables.reading import PartitionedTable, Source, StreamedTable
+from dpalgos import Sample
+from dpalgos.accounting.events import Event
+from dpalgos.accounting.risk import risk_of_events
 from dpalgos.goodness import binned, in_units
-from dpalgos.hardened_release import draw_release
+from dpalgos.hardened_release import ReleasePlan, check_data, draw_release, rehearse_release
 from dpalgos.intervals.half_widths import why_none
+from dpalgos.params import Params
+from dpalgos.result import Result
+from dpalgos.rows.blocks import StreamedRows, StreamRefused
+from dpalgos.rows.partitions import PartitionedRows
 from dpalgos.typing import FloatArray
-from tasks.problems.file_units import AT_CENTERS
+from tasks.errors import SpecError
 from tasks.problems.public_rows import PUBLIC_SHAPE
-from tasks.release.plan import PlannedRelease, event_entries, plan_release
 from tasks.release.request import ReleaseRequest
-from tasks.release.rows import read_rows
+from tasks.release.rows import ReleaseRows, columns_read, read_rows
 from tasks.release.spending import room_in
 from tasks.run.threads import one_blas_thread
+from tasks.study.panel import INTERCEPT, OFFSET, check_offset, structure_of
+from tasks.workers import map_on_workers
+
+# Parameters that the budget, the rows or the structure of the model decide.
+_ELSEWHERE = ("epsilon", "delta", "calibration", "public_X", INTERCEPT, OFFSET)
 
 _log = logging.getLogger(__name__)
+
+# What is stored of events with equal numbers; another version may have stored more.
+EVENT_FIELDS = ("label", "mechanism", "count", "noise_multiplier", "epsilon", "delta", "sensitivity")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlannedRelease:
+    """A release that can be charged and drawn."""
+
+    request: ReleaseRequest
+    rows: ReleaseRows
+    drawing: ReleasePlan
+    sample: Sample
+    question: Question
+    cost: PrivacyCost
+
+    @property
+    def params(self) -> Params:
+        """All keywords of the estimator, defaults included."""
+        return self.drawing.params
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Release:
-    """A release: what was planned, its charge, the stored answer, and the state of the budget since."""
+    """A release: what was asked of which rows, its charge, the stored answer, and the budget since."""
 
+    request: ReleaseRequest
+    rows: ReleaseRows
     plan: PlannedRelease
     charge: Charge
     answer: Mapping[str, Any]
@@ -48,8 +83,8 @@ class Release:
     @property
     def estimate(self) -> dict[str, float]:
         """The numbers by column and class, in the order of the request: the ledger keeps names sorted."""
-        names, stored = self.plan.units.shown, self.answer["estimate"]
-        rank = {name: (j, 0) for j, name in enumerate(names)}
+        units, stored = self.rows.units, self.answer["estimate"]
+        rank = {name: (j, 0) for j, name in enumerate(units.shown)}
 
         def order(name: str) -> tuple[int, int]:
             column, _, k = name.rpartition(", class ")
@@ -63,38 +98,11 @@ class Release:
         return dict(self.answer.get("interval", {}))
 
     @property
-    def center(self) -> dict[str, float]:
-        """The centers of the intervals, of columns that have one: what tables print as the estimate."""
-        known = {name: (low, high) for name, (low, high) in self.interval.items()}
-        return {
-            name: (low + high) / 2
-            for name, (low, high) in known.items()
-            if low is not None and high is not None
-        }
-
-    @property
-    def covers(self) -> str:
-        """Which coefficients the intervals cover, in a sentence; "" without any."""
-        target = str(getattr(self.plan.params, "interval_target", ""))
-        if self.level is None or not target:
-            return ""
-        return covered(target, self.plan.family)
-
-    @property
-    def level(self) -> float | None:
-        return self.plan.keywords.get("interval")
-
-    @property
     def facts(self) -> dict[str, Any]:
         """What is said of the answer, as it was stored with the charge."""
         # A charge of a version that did not store them has today's, without the software of then.
-        plan, charge = self.plan, self.charge
-        return {**plan.cost.facts, "software": {}, **charge.cost.facts}
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        """What was drawn: the plan has the same costs, but sensitivities of made-up rows."""
-        return list(self.answer.get("events", self.facts["events"]))  # an earlier version stored the plan's
+        planned, charged = self.plan.cost, self.charge.cost
+        return {**planned.facts, "software": {}, **charged.facts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,25 +133,183 @@ def release(
     number of rows read so far.
     """
     one_blas_thread()
+    others = {"allow_new_content": charging.allow_new_content}
     account = ledger.account(request.dataset)
-    rows = read_rows(ledger, data, request, progress, allow_new_content=charging.allow_new_content)
+    reader = ledger.fingerprinter(account.contents, request.dataset, read=columns_read(request), **others)
+    rows = read_rows(reader, data, request, progress)
     plan = plan_release(request, rows)
     known = {each.question.id for each in account.charges}
     asked = {each.id for each in (plan.question, plan.question.former) if each}
     if charging.before_charge and not asked & known:
         charging.before_charge(plan)
-    with ledger.answering(
-        plan.question,
-        plan.cost,
-        room_in(account.budget),
-        again=charging.again,
-        allow_new_content=charging.allow_new_content,
-    ) as charge:
+    room = room_in(account.budget)
+    with ledger.answering(plan.question, plan.cost, room, again=charging.again, **others) as (
+        charge,
+        account,
+    ):
         answer = charge.answer or ledger.store(charge, draw_answer(plan))
     if not charge.question.exact:
         _log.warning("the stored answer is of version 1.1, which compared numbers in single precision only")
-    account = ledger.account(request.dataset)
-    return Release(plan=plan, charge=charge, answer=answer, account=account)
+    return Release(request=request, rows=rows, plan=plan, charge=charge, answer=answer, account=account)
+
+
+def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
+    """Check everything, and return what will be asked, what it costs, and how it is drawn."""
+    name = request.estimator.name
+    keywords = {**request.keywords, "epsilon": request.epsilon, "delta": request.delta}
+    if request.offset_bounds:
+        check_offset(name, rows.columns[0])
+    if rows.has_intercept:
+        keywords = {**structure_of(name, request.offset_bounds), **keywords}
+    if rows.public:
+        _log.warning("%s", rows.public.sentence)
+        keywords["public_X"] = rows.public_X
+    drawing, sample = _drawing(name, keywords, rows)
+    _check_plan(drawing, request)
+    _warn_of_large_delta(request.delta, rows)
+    check_data(drawing.estimator, drawing.params, sample)
+    return PlannedRelease(
+        request=request,
+        rows=rows,
+        drawing=drawing,
+        sample=sample,
+        question=_question(request, rows, drawing.params),
+        cost=PrivacyCost(**vars(drawing.cost), unit=request.unit, facts=_facts(drawing, request.delta, rows)),
+    )
+
+
+def _question(request: ReleaseRequest, rows: ReleaseRows, params: Params) -> Question:
+    """Return all that decides the answer, and how 1.1 stated it where the ledger has charges of 1.1."""
+    columns = request.columns
+    stated = {
+        "x": list(columns.x),
+        "y": columns.y,
+        **({"user_id": columns.user_id} if columns.user_id else {}),
+        **rows.units.declared,
+        **({OFFSET: request.offset_bounds} if request.offset_bounds else {}),
+        **({"public": {"sha256": rows.public.sha256, "rows": rows.public.n_rows}} if rows.public else {}),
+    }
+    question = Question(
+        dataset=request.dataset,
+        content=rows.content,
+        estimator=request.estimator.name,
+        parameters=_canonical(stated, params, rows.columns),
+        epsilon=request.epsilon,
+        delta=request.delta,
+        exact=rows.exact,
+    )
+    if not rows.former_content:
+        return question
+    as_of_1_1 = {**stated, **request.bounds, **request.params}
+    former = replace(question, content=rows.former_content, parameters=as_of_1_1, exact="")
+    return replace(question, former=former)
+
+
+def _canonical(stated: dict[str, Any], params: Params, columns: Sequence[str]) -> dict[str, Any]:
+    """Return one form for all ways to state a question: an order, a default and a repetition do not count."""
+    asked, settings = dict(stated), {}
+    for item in fields(params):
+        value = getattr(params, item.name)
+        if item.name not in _ELSEWHERE and not (item.default is not MISSING and value == item.default):
+            if item.metadata.get("per_column"):
+                value = value[0] if len(set(value)) == 1 else dict(zip(columns, value, strict=True))
+            settings[item.name] = value
+    asked["settings"] = settings
+    if OFFSET in stated:
+        asked[OFFSET] = [columns[0], *stated[OFFSET]]
+    for name in ("x", "terms", "levels_before_markers"):
+        if name in asked:
+            asked[name] = sorted(asked[name])
+    if "formula" in asked:
+        asked["formula"] = {**asked["formula"], "terms": sorted(asked["formula"]["terms"])}
+    if levels := asked.get("categories"):
+        asked["categories"] = {name: _levels(each, name == stated["y"]) for name, each in levels.items()}
+    markers = {
+        name: sorted({each.strip() for each in words if each.strip().lower() not in BUILT_IN})
+        for name, words in asked.pop("markers", {}).items()
+    }
+    if used := {name: each for name, each in markers.items() if each}:
+        asked["markers"] = used
+    return asked
+
+
+def _levels(levels: Sequence[str], ordered: bool) -> list[str]:
+    """Return levels with the reference first; those of a response keep their order, which numbers classes."""
+    return list(levels) if ordered else [levels[0], *sorted(levels[1:])]
+
+
+def _drawing(name: str, keywords: dict[str, Any], rows: ReleaseRows) -> tuple[ReleasePlan, Sample]:
+    """Plan the drawing and return its data: streamed where file and estimator allow it, else in memory.
+
+    The partial sums of a folder's files are made by the cluster's workers, if there is a cluster.
+    """
+    shape, table = (rows.n_rows, len(rows.columns)), rows.X
+    if isinstance(table, PartitionedTable | StreamedTable):
+        try:
+            plan = rehearse_release(name, *shape, keywords, streamed=True)
+            if isinstance(table, PartitionedTable):
+                return plan, Sample(PartitionedRows(table.partitions, map_on_workers))
+            return plan, Sample(StreamedRows(table, rows.n_rows))
+        except StreamRefused:
+            if isinstance(table, PartitionedTable):
+                raise SpecError(
+                    f"{name} with these parameters needs all rows in memory, so --data must be one file, "
+                    "got a folder; choose an estimator that passes over the rows, or write them into one file"
+                ) from None
+    plan = rehearse_release(name, *shape, keywords, n_users=rows.n_users)
+    X, y = table.in_memory() if isinstance(table, StreamedTable) else (table, rows.y)
+    return plan, Sample(X, y, user_ids=rows.users, moved=rows.moved)
+
+
+def _check_plan(plan: ReleasePlan, request: ReleaseRequest) -> None:
+    """Stop before the charge if the plan differs from the request, which would be a fault of the program."""
+    budget = request.epsilon, request.delta
+    planned = getattr(plan.params, "epsilon", None), getattr(plan.params, "delta", None)
+    if planned != budget or not plan.cost.epsilon(request.delta) <= request.epsilon:
+        raise AssertionError(f"planned {planned} at {plan.cost.epsilon(request.delta)}, asked {budget}")
+
+
+def _warn_of_large_delta(delta: float, rows: ReleaseRows) -> None:
+    n, units = rows.n_units, "users" if rows.n_users else "rows"
+    if delta * n >= 1:
+        _log.warning(
+            "delta %g is not below 1/%d, one over the number of %s: publishing a whole one of them at random "
+            "would satisfy it; take a delta well below, e.g. %.0e",
+            *(delta, n, units, 1 / n**2),
+        )
+
+
+def _facts(drawing: ReleasePlan, delta: float, rows: ReleaseRows) -> dict[str, Any]:
+    """Return what a later version might say otherwise of a release, to be stored with its charge."""
+    return {
+        "rho": drawing.cost.rho,
+        "events": event_entries(drawing.events),
+        "risk": risk_of_events(drawing.events, delta).to_dict(),
+        "software": {
+            "dpcost": dpalgos.__version__,
+            "opendp": version("opendp"),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        **({"public_rows": rows.public.facts} if rows.public else {}),
+    }
+
+
+def event_entries(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return events as plain data, equal ones counted together."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for event in events:
+        sensitivity = getattr(event, "l2_sensitivity", getattr(event, "sensitivity", None))
+        key = (
+            event.label,
+            type(event).__name__.removesuffix("Event"),
+            *(getattr(event, name, None) for name in ("noise_multiplier", "epsilon", "delta")),
+            None if sensitivity is None else float(np.max(sensitivity)),
+        )
+        counts[key] = counts.get(key, 0) + getattr(event, "count", 1)
+    return [
+        dict(zip(EVENT_FIELDS, (*key[:2], count, *key[2:]), strict=True)) for key, count in counts.items()
+    ]
 
 
 def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
@@ -152,7 +318,7 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     Nothing in here is refused for what the rows hold. A file that is not any more what was planned is
     refused; noise may have been drawn by then, so that the charge stays.
     """
-    units = plan.units
+    units = plan.rows.units
     try:
         drawn = draw_release(plan.drawing, plan.sample)
     except DataError as error:
@@ -166,7 +332,7 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     }
     if PUBLIC_SHAPE in drawn.diagnostics:
         answer[PUBLIC_SHAPE] = bool(drawn.diagnostics[PUBLIC_SHAPE].all())
-    answer |= _fit(plan, drawn)
+    answer |= _fit(plan.rows, drawn)
     if drawn.interval is not None:
         pairs, why = units.ends_of(drawn.interval, drawn.diagnostics)
         ends = [[None if np.isnan(end) else float(end) for end in pair] for pair in pairs]
@@ -176,12 +342,11 @@ def draw_answer(plan: PlannedRelease) -> dict[str, Any]:
     return answer
 
 
-def _fit(plan: PlannedRelease, drawn: Result) -> dict[str, Any]:
+def _fit(rows: ReleaseRows, drawn: Result) -> dict[str, Any]:
     """Return how well the model fits, as far as it was released, in the units of the response."""
-    units = plan.units
-    has_intercept = units.names[-1] == AT_CENTERS
-    unit, center = (units.factor[-1], units.offset[-1]) if has_intercept else (1.0, 0.0)
-    ones = len(units.names) - 1 if has_intercept else None
+    units = rows.units
+    unit, center = (units.factor[-1], units.offset[-1]) if rows.has_intercept else (1.0, 0.0)
+    ones = len(rows.columns) - 1 if rows.has_intercept else None
     released = drawn.goodness(ones, units.reach)
     bins = binned(drawn.diagnostics, float(unit), float(center))
     plain = {name: [None if np.isnan(v) else float(v) for v in values] for name, values in bins.items()}

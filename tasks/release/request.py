@@ -1,6 +1,6 @@
 """The request for a release: the columns, public bounds and settings of a TOML file, read and completed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,11 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from data.errors import numbered
-from dpalgos import InputError, get_estimator
+from dpalgos import InputError
 from dpalgos.catalog import Estimator
 from dpalgos.formula.design import FormulaDesign
-from dpalgos.params import check_settings, describe_keywords
+from dpalgos.hardened_release import releasable
+from dpalgos.params import check_settings
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
 from tasks.problems.analyst_table import AnalystTable
@@ -37,6 +38,11 @@ class ReleaseColumns(Strict):
     y: str | None = None
     user_id: str | None = None
 
+    @property
+    def xy(self) -> tuple[str, ...]:
+        """The covariates, and the response if there is one."""
+        return (*self.x, self.y) if self.y else self.x
+
 
 class ReleaseConfig(Strict):
     """A release's TOML file: the ledger's name for the data, columns, public bounds, settings.
@@ -58,18 +64,34 @@ class ReleaseConfig(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRequest:
-    """What is asked: an estimator, a budget, and a release file that is complete."""
+    """What is asked: an estimator, a budget, and what release file and study declare."""
 
     estimator: Estimator
     epsilon: float
     delta: float
-    config: ReleaseConfig
+    dataset: str  # the ledger's name of the data
+    columns: ReleaseColumns
+    formula: str
+    public: PublicTable | None
+    bounds: Mapping[str, Any]
+    params: Mapping[str, Any]
     study: StudySpec | None
 
     @property
-    def dataset(self) -> str:
-        """The ledger's name of the data."""
-        return self.config.dataset.name
+    def keywords(self) -> dict[str, Any]:
+        """The estimator's, but for the budget."""
+        declared = {**self.bounds, **self.params}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
+
+    @property
+    def family(self) -> str:
+        """That of a generalized linear model, or ""."""
+        return str(self.params.get("family", ""))
+
+    @property
+    def level(self) -> float | None:
+        """The confidence level of intervals."""
+        return self.params.get("interval")
 
     @property
     def table(self) -> AnalystTable | None:
@@ -79,8 +101,8 @@ class ReleaseRequest:
     @property
     def by_formula(self) -> FormulaDesign | None:
         """The formula, if response and covariates are those of one."""
-        design = self.table.formula_of(self.config.columns.x) if self.table else None
-        return design if design and design.covariates == self.config.columns.x else None
+        design = self.table.formula_of(self.columns.x) if self.table else None
+        return design if design and design.covariates == self.columns.x else None
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
@@ -90,14 +112,13 @@ class ReleaseRequest:
     @property
     def named_columns(self) -> tuple[str, ...]:
         """The columns of the file that the answer is made from."""
-        asked = tuple(filter(None, (*self.config.columns.x, self.config.columns.y)))
         uses = {each.name: each.uses for each in self.table.columns} if self.table else {}
-        return tuple(dict.fromkeys(name for each in asked for name in uses.get(each, (each,))))
+        return tuple(dict.fromkeys(name for each in self.columns.xy for name in uses.get(each, (each,))))
 
     @property
     def unit(self) -> str:
         """What one budget protects: a row, or a user by a column."""
-        return f"user by {self.config.columns.user_id}" if self.config.columns.user_id else "row"
+        return f"user by {self.columns.user_id}" if self.columns.user_id else "row"
 
 
 def read_request(
@@ -116,12 +137,25 @@ def read_request(
                 f"params.interval must agree with --interval {interval:g}, got {config.params['interval']!r}"
             )
         config = config.model_copy(update={"params": {**config.params, "interval": interval}})
-    _check_columns(get_estimator(estimator), config.columns)
+    for table, settings in (("bounds", config.bounds), ("params", config.params)):
+        check_settings(table, settings, _BUDGET_INSTEAD)
+    for name in filter(is_bound, config.params):
+        raise SpecError(
+            f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
+            "that does not come from the data"
+        )
+    private = releasable(estimator, config.params)
+    _check_columns(private, config.columns)
     return ReleaseRequest(
-        estimator=get_estimator(estimator),
+        estimator=private,
         epsilon=epsilon,
         delta=delta,
-        config=config,
+        dataset=config.dataset.name,
+        columns=config.columns,
+        formula=config.formula or (study.formula if study else ""),
+        public=config.public,
+        bounds=config.bounds,
+        params=config.params,
         study=study,
     )
 
@@ -168,7 +202,7 @@ def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None,
 def _unknown_columns(columns: ReleaseColumns, study: StudySpec) -> Iterator[str]:
     assert study.analyst_table is not None
     known = [column.name for column in study.analyst_table.columns]
-    for name in filter(None, (*columns.x, columns.y)):
+    for name in columns.xy:
         if name not in known:
             yield f"columns must be among those that the study file declares, got {name!r}"
 
@@ -223,59 +257,17 @@ def _with_public_rows(config: ReleaseConfig, study: StudySpec | None, estimator:
 def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:
     if not columns.x:
         raise SpecError('columns.x must name at least one column, got none; add e.g. x = ["age"]')
-    names = [*columns.x, *filter(None, (columns.y, columns.user_id))]
+    names = [*columns.xy, *filter(None, [columns.user_id])]
     for name in names:
         if names.count(name) > 1:
             raise SpecError(f"columns must name each column once, got {name!r} twice; take one out")
     name = estimator.name
-    if not estimator.private:
-        return  # the plan says so
     if estimator.task == "mean" and columns.y:
         raise InputError(f"columns.y must be left out for {name}, which estimates a mean")
     if columns.user_id and estimator.unit_of_privacy != "user":
         raise InputError(f"columns.user_id must be left out for {name}, whose unit of privacy is a row")
     if estimator.task != "mean" and not columns.y:
         raise InputError(f"columns.y is needed for {name}; name the response's column")
-
-
-def public_keywords(bounds: dict[str, Any], params: dict[str, Any], estimator: str) -> dict[str, Any]:
-    """Return bounds and settings as keywords; a bound must be declared where it counts as public."""
-    for table, settings in (("bounds", bounds), ("params", params)):
-        check_settings(table, settings, _BUDGET_INSTEAD)
-    if faults := list(_keyword_faults(bounds, params, estimator)):
-        raise SpecError("; and ".join(faults))
-    return {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in {**bounds, **params}.items()
-    }
-
-
-def _keyword_faults(bounds: dict[str, Any], params: dict[str, Any], estimator: str) -> Iterator[str]:
-    for name, value in bounds.items():
-        numbers = value if isinstance(value, list) else [value]
-        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
-            yield (
-                f"bounds.{name} must be a number that is public, got {value!r}; a bound read from the data "
-                "would be a release of its own, so declare one from general knowledge"
-            )
-        elif name not in ("lower", "upper", "center") and len(numbers) == 2 and not numbers[0] <= numbers[1]:
-            yield f"bounds.{name} must be [lower, upper] with lower <= upper, got {value}; swap them"
-    for name in filter(is_bound, params):
-        yield (
-            f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
-            "that does not come from the data"
-        )
-    needed = [
-        item["name"] for item in describe_keywords(get_estimator(estimator).parameters) if item["required"]
-    ]
-    missing = [name for name in needed if name not in {*bounds, *params, "epsilon", "delta"}]
-    if undeclared := [f"bounds.{name}" for name in missing if is_bound(name)]:
-        yield (
-            f"{', '.join(undeclared)} must be declared public for {estimator}, got none; add numbers that do "
-            "not come from the data"
-        )
-    if unset := [f"params.{name}" for name in missing if not is_bound(name)]:
-        yield f"{', '.join(unset)} must be set for {estimator}, got none; add them"
 
 
 def is_bound(keyword: str) -> bool:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from data.dataset import Column
 from data.errors import DataError
 from data.formats.canonical import MISSING
-from data.ledger import Ledger
+from data.ledger import Fingerprinter, Ledger
 from data.tables.declared import DeclaredTable, UserIds, read_declared
 from data.tables.reading import (
     PartitionedTable,
@@ -38,7 +38,13 @@ from dpalgos.typing import FloatArray
 from tasks.errors import SpecError
 from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.file_units import AT_CENTERS, FileUnits
-from tasks.problems.public_rows import PublicRows, read_public_numbers, read_public_rows, refuse_private_file
+from tasks.problems.public_rows import (
+    PublicRows,
+    PublicTable,
+    read_public_numbers,
+    read_public_rows,
+    refuse_private_file,
+)
 from tasks.release.request import ReleaseColumns, ReleaseRequest
 
 
@@ -62,8 +68,18 @@ class ReleaseRows:
         """The public rows, if there are any, in the columns of X."""
         if self.public is None:
             return None
-        units = self.units.declared.get("units") or dict.fromkeys(self.units.names, (0.0, 1.0))
-        return self.public.design(units, intercept=len(self.units.names) > len(units))
+        units = self.units.declared.get("units") or dict.fromkeys(self.columns, (0.0, 1.0))
+        return self.public.design(units, intercept=self.has_intercept)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of X by name."""
+        return self.units.names
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether the last column of X is 1: the answer where all covariates are at their centers."""
+        return self.columns[-1] == AT_CENTERS
 
     @property
     def n_units(self) -> int:
@@ -90,16 +106,12 @@ def table_as_declared(
     """
     x, y, user_id = asked.x, asked.y, asked.user_id
     known = {column.name: column for column in analyst_table.columns}
-    wanted = [*x, *([y] if y else [])]
-    for name in wanted:
-        if name not in known:
-            raise SpecError(f"columns must be among those that the study file declares, got {name!r}")
     if (user_id or "") != analyst_table.user_id:
         raise SpecError(
             f"columns.user_id must be the study file's, {analyst_table.user_id or 'none'!r}, got "
             f"{user_id or 'none'!r}; correct it"
         )
-    used = analyst_table.needed(known[name] for name in wanted)
+    used = analyst_table.needed(known[name] for name in asked.xy)
     declaration = analyst_table.declaration(used)
     if user_id:
         declaration = replace(declaration, n_rows=None)  # how many rows users have is private
@@ -199,25 +211,20 @@ def _single(columns: Sequence[str], name: str) -> str:
 
 
 def read_rows(
-    ledger: Ledger,
+    reader: Fingerprinter,
     data: Source,
     request: ReleaseRequest,
-    progress: Callable[[int], None] | None,
-    *,
-    allow_new_content: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> ReleaseRows:
     """Read and check the file once; of a Parquet file without users keep no number."""
-    config, analyst_table = request.config, request.table
-    x, y, user_id = config.columns.x, config.columns.y, config.columns.user_id
+    columns, analyst_table = request.columns, request.table
+    x, y, user_id = columns.x, columns.y, columns.user_id
     if is_folder(data) and (user_id or analyst_table):
         raise SpecError(
             "--data must be one file where users are protected or a study file declares the columns, got "
             f"the folder {data}; write its rows into one"
         )
     ids = UserIds(Path(data), user_id) if user_id and not analyst_table else None
-    reader = ledger.fingerprinter(
-        config.dataset.name, read=_columns_read(request), allow_new_content=allow_new_content
-    )
     reader.expect(n_rows_stated(data))
 
     def watch(batch: pa.RecordBatch) -> None:
@@ -228,8 +235,7 @@ def read_rows(
             progress(reader.n_rows)
 
     if analyst_table:
-        family = str(config.params.get("family", ""))
-        rows = table_as_declared(Path(data), analyst_table, config.columns, family=family, watch=watch)
+        rows = table_as_declared(Path(data), analyst_table, columns, family=request.family, watch=watch)
         if request.by_formula:
             rows = replace(rows, units=rows.units.by_formula(request.by_formula))
     elif is_folder(data) or (str(data).lower().endswith(".parquet") and Path(data).is_file() and not user_id):
@@ -237,14 +243,14 @@ def read_rows(
         stream.check(watch)
         rows = ReleaseRows(X=stream, units=FileUnits.unchanged(x))
     else:
-        numbers = load_numbers(data, [*x, *([y] if y else [])], watch=watch)
+        numbers = load_numbers(data, columns.xy, watch=watch)
         rows = ReleaseRows(
             X=numbers[list(x)].to_numpy(),
             y=numbers[y].to_numpy() if y else None,
             users=ids.codes() if ids else None,
             units=FileUnits.unchanged(x),
         )
-    public = _public_rows(request, data) if config.public else None
+    public = _public_rows(request.public, request, data) if request.public else None
     return replace(
         rows,
         content=reader.fingerprint(),
@@ -255,10 +261,10 @@ def read_rows(
     )
 
 
-def _columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
+def columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
     """Return the columns of the file that decide the answer, with the levels that are declared of each."""
-    columns, analyst_table = request.config.columns, request.table
-    wanted = {*columns.x, *filter(None, (columns.y, columns.user_id))}
+    columns, analyst_table = request.columns, request.table
+    wanted = {*columns.xy, *filter(None, [columns.user_id])}
     levels: dict[str, tuple[str, ...]] = dict.fromkeys(wanted, ())
     if analyst_table:
         used = analyst_table.needed(each for each in analyst_table.columns if each.name in wanted)
@@ -266,15 +272,14 @@ def _columns_read(request: ReleaseRequest) -> dict[str, tuple[str, ...]]:
     return levels
 
 
-def _public_rows(request: ReleaseRequest, data: Source) -> PublicRows:
+def _public_rows(public: PublicTable, request: ReleaseRequest, data: Source) -> PublicRows:
     """Read the public rows, in the columns of the private ones; refuse the private file."""
-    public, analyst_table, columns = request.config.public, request.table, request.config.columns
-    assert public is not None
+    analyst_table, columns = request.table, request.columns
     files = files_of(data) if is_folder(data) else [data]
     refuse_private_file(public, [each for each in files if isinstance(each, Path)])
     if not analyst_table:
         return read_public_numbers(public, columns.x)
-    used = [column for column in analyst_table.columns if column.name in {*columns.x, columns.y}]
+    used = [column for column in analyst_table.columns if column.name in columns.xy]
     response = analyst_table.ingested(columns.y) if columns.y else ()
     return read_public_rows(public, analyst_table, used, unused=response)
 
@@ -284,7 +289,7 @@ def known_as(ledger: Ledger, data: Source) -> str:
     known = ledger.contents()
     if not known:
         return ""
-    reader = ledger.fingerprinter()
+    reader = ledger.fingerprinter(known)
     of_all_files = alike(reader.add)
     for file in files_of(data) if is_folder(data) else [data]:
         with opened_table(file) as (_, batches):

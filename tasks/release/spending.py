@@ -32,9 +32,9 @@ def spent_of(account: Account) -> dict[str, Any]:
     """Return what was spent of a budget, as it is shown."""
     budget, charges = account.budget, account.charges
     return {
-        "spent_epsilon": spent_epsilon(charges, budget.delta),
-        "budget_epsilon": budget.epsilon,
-        "budget_delta": budget.delta,
+        "epsilon_spent": spent_epsilon(charges, budget.delta),
+        "epsilon_budget": budget.epsilon,
+        "delta_budget": budget.delta,
         "spent_note": why_another(charges, budget.delta),
     }
 

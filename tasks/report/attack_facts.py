@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import scipy
 
-from dpalgos.accounting.events import GaussianEvent
+from dpalgos.accounting.composition import exact_mu
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, clopper_pearson, gaussian_auc, gaussian_tpr_ceiling, tpr_ceiling
-from reports.analysis.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from reports.page import AttackFacts, Guide
+from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
 from tasks.problems.problem import HasCandidates
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
@@ -101,8 +101,7 @@ def _gaussian_estimators(spec: StudySpec, panel: Panel) -> set[tuple[str, str]]:
     return {
         (item.name, item.form)
         for item in spec.estimators_of(panel)
-        if item.calibrations
-        and all(isinstance(event, GaussianEvent) for event in released_events(spec, panel, item))
+        if item.calibrations and exact_mu(released_events(spec, panel, item)) is not None
     }
 
 

@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
-from dpalgos.audit.deletion_shifts import two_point_bound
-from reports.analysis.results import DELETION_SHIFT
-from reports.analysis.series import nearest_value
 from reports.page import (
     Assumption,
     Axis,
@@ -20,9 +17,9 @@ from reports.page import (
     Finding,
     Guide,
     PrintedRow,
-    Provenance,
     StudyPage,
 )
+from reports.series import nearest_value
 from reports.writing import num, with_form
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource, HasRates, RowSource
@@ -49,6 +46,8 @@ def build_page(
         DataCard(spec.about(one["name"]), one, one["data_source"] != "stand-in" and not spec.analyst_table)
         for one in manifest["data"]
     )
+    known = {card.dataset.name: str(card.read["data_source"]) for card in cards}
+    sources = {panel.name: known.get(panel.problem.source, "simulated") for panel in spec.panels}
     settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
     for item in estimators:
         if item.params:
@@ -57,7 +56,6 @@ def build_page(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        dataset=_provenance(spec, manifest, cards),
         estimators=tuple(map(dpalgos.get_estimator, settings)),
         settings={name: tuple(lines) for name, lines in settings.items()},
         sparse=frozenset(item.name for item in estimators if "sparsity" in item.params),
@@ -80,7 +78,7 @@ def build_page(
             BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
             for part in manifest["budgets"]
         ),
-        findings=(*_findings(spec, results), *_finding_of_labels(exhibits)),
+        findings=tuple(_finding_of_labels(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
         unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
@@ -97,6 +95,8 @@ def build_page(
         warning=manifest.get("warning", ""),
         measured=traits.measured,
         data_cards=cards,
+        simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
+        panel_sources=sources,
         risk=_risk(_as_ran(spec, results)),
         kind=spec.task,
         about=head.about,
@@ -147,41 +147,6 @@ def _settings(item: EstimatorSpec) -> str:
     return f"{item.form}: {keywords}" if item.form else keywords
 
 
-def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataCard]) -> Provenance:
-    """Return where the rows come from; what differs among several datasets is listed, each once."""
-    problems = {panel.name: panel.problem for panel in spec.panels}
-    if not cards:
-        models = ", ".join(dict.fromkeys(problem.source for problem in problems.values()))
-        return Provenance(dataset=models, title=spec.data, data_source="simulated")
-    sources = {card.dataset.name: str(card.read["data_source"]) for card in cards}
-    simulated = any(problem.source not in sources for problem in problems.values())
-
-    def listed(field: str, between: str) -> str:
-        every = (getattr(card.dataset, field, None) or card.read.get(field) for card in cards)
-        return between.join(dict.fromkeys(filter(None, every)))
-
-    return Provenance(
-        dataset=listed("name", ", "),
-        title=listed("title", " — and "),
-        data_source="stand-in" if "stand-in" in sources.values() else "real",
-        n_rows=sum(card.read["n_rows"] for card in cards),
-        rows_read=sum(card.read["rows_read"] for card in cards),
-        repairs=tuple(each for card in cards for each in card.repairs),
-        source_url=listed("source_url", " "),
-        source_sha256=listed("source_sha256", " "),
-        license=listed("license", "; "),
-        citation=listed("citation", " "),
-        origin=listed("origin", ", "),
-        privacy_unit=listed("privacy_unit", "; "),
-        reasons=tuple(dict.fromkeys(reason for one in manifest["data"] for reason in one["reasons"])),
-        simulated_too=spec.data if simulated else "",
-        earlier=tuple(
-            (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
-        ),
-        of_panels=tuple((name, sources.get(each.source, "simulated")) for name, each in problems.items()),
-    )
-
-
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     """Yield the theory's lines at every ε and δ; they are of the size, and flat along steps."""
     grid, problem = spec.grid_of(panel), panel.problem
@@ -226,23 +191,3 @@ def _finding_of_labels(exhibits: Mapping[str, Any]) -> Iterator[Finding]:
         rate = min(counts) / sum(counts)
         text = f"Predicting the more frequent label for every row is wrong for {rate:.3f} of the rows."
         yield Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x")
-
-
-def _findings(spec: StudySpec, results: pd.DataFrame) -> Iterator[Finding]:
-    """Yield how far deleting influential rows moves an answer, and what follows for private ones."""
-    epsilon, table = spec.headline.epsilon, results[results["metric"] == DELETION_SHIFT]
-    table = table[table["cell"].str.endswith(":deleted=1")]
-    for row in table.itertuples():
-        shift = cast(float, row.value)
-        bound = two_point_bound(shift, epsilon)
-        answer = "full-sample least squares" if row.estimator == "ols" else "the difference among everybody"
-        yield Finding(
-            label="deleting the most influential row",
-            value=shift,
-            text=f"Deleting the most influential row of {row.n:,} moves {answer} by {num(shift)}, so that no "
-            f"answer which is private at ε = {epsilon:g} (and δ = 0) can be closer than {num(bound)} on "
-            "average, both on these data and on those with another row there that agrees with the others.",
-            drawn=str(row.panel) == spec.headline.panel,
-            panel=str(row.panel) if table["panel"].nunique() > 1 else "",
-            floor=bound,
-        )

@@ -18,7 +18,7 @@ from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
-from reports.charts.picture import can_draw
+from reports.charts.drawing import can_draw
 from tasks.cache import CachedFile, digest, facts_of
 from tasks.problems.registered_table import RegisteredTable
 from tasks.run.tables import Tables, earlier_contents

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import dpalgos
 from data.store.references import DatasetRef
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell
 from tasks.errors import guarded

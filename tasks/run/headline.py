@@ -1,60 +1,18 @@
-"""What a study computes at its headline in addition to its cells: exhibits, deletions of rows, audits."""
+"""What a study computes at its headline in addition to its cells: exhibits and audits."""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from data.store.references import DatasetRef
-from reports.analysis.results import COLUMNS, DELETION_SHIFT, validate_results
 from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import Block, DeletesRows, HeadlineRun, ShowsMore
-from tasks.run.block import load_prepared, table_with_facts
+from tasks.problems.problem import Block, HeadlineRun, ShowsMore
 from tasks.run.threads import one_blas_thread
-
-_WITHOUT_PRIVACY = {
-    **dict.fromkeys(COLUMNS, np.nan),
-    **dict.fromkeys(("form", "delta_rule", "message"), ""),
-    **dict.fromkeys(("calibration", "privacy_model"), "none"),
-    "replicate": 0,
-    "status": "ok",
-    "metric": DELETION_SHIFT,
-}
-
-
-@guarded
-def write_limit(result: CachedFile, block: Block, design: CachedFile, n_deleted: Sequence[int]) -> None:
-    """Write how far deleting the most influential rows moves the non-private answer."""
-    one_blas_thread()
-    rows = validate_results(deletion_limit(block, load_prepared(block.problem, design), n_deleted))
-    result.write(table_with_facts(rows.assign(seconds=np.nan), {}))
-
-
-def deletion_limit(block: Block, prepared: Any, n_deleted: Sequence[int]) -> pd.DataFrame:
-    """Return how far deleting the most influential rows moves the answer from all rows, without privacy."""
-    problem, replicates = block.problem, block.replicates
-    assert isinstance(problem, DeletesRows)  # checked when the study file was read
-    estimator, shifts = problem.deletion_shifts(prepared, n_deleted)
-    same = {
-        **_WITHOUT_PRIVACY,
-        "study": replicates.study,
-        "panel": replicates.panel,
-        "dataset": problem.source,
-        "data_source": block.data_source,
-        "estimator": estimator,
-        "n": prepared.X.shape[0],
-        "d": prepared.X.shape[1],
-    }
-    cell = f"{estimator}:{replicates.panel}:deleted"
-    return pd.DataFrame(
-        [{**same, "cell": f"{cell}={deleted}", "value": shift} for deleted, shift in shifts.items()]
-    )
 
 
 @guarded

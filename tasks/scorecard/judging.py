@@ -11,10 +11,10 @@ import pandas as pd
 
 import dpalgos
 from data.store.folders import atomic_write
-from reports.analysis.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
-from reports.words.tables import summary_csv
+from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
+from reports.table import summary_csv
 from tasks.errors import guarded
 from tasks.run.collect import read_results
 from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Evidence, Judgment, Scorecard
@@ -69,7 +69,6 @@ def scorecard_page(
         data_source="real and simulated data",
         when=context["started"],
         seconds=None,
-        figure_svg="",
         href=f"{SCORECARD}/report.html",
         profile=context["profile"],
     )

@@ -1,6 +1,6 @@
 """What of a study is computed: its blocks, and the ones that its headline needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from data.store.references import DatasetRef
@@ -17,14 +17,6 @@ def expand(spec: StudySpec, options: RunOptions, tables: Mapping[str, DatasetRef
         seed=options.seed,
         data_sources={dataset: table.data_source for dataset, table in tables.items()},
     )
-
-
-def limited_blocks(spec: StudySpec, blocks: Sequence[Block]) -> list[Block]:
-    """Return a block of each dataset whose rows are to be deleted, of the headline's panel if it can be."""
-    chosen: dict[str, Block] = {}
-    for block in sorted(blocks, key=lambda block: block.replicates.panel != spec.headline.panel):
-        chosen.setdefault(block.problem.source, block)
-    return [*chosen.values()] if spec.deleted_rows else []
 
 
 def headline_block(spec: StudySpec, blocks: list[Block]) -> Block:

@@ -11,7 +11,7 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings, describe_keywords
-from reports.analysis.results import PUBLIC_ALONE
+from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Strict
 from tasks.problems.kinds import AnyProblem

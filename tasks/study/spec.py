@@ -17,13 +17,12 @@ from tasks.file_schema import Strict
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import measure_of, modules_of
-from tasks.problems.problem import Block, DatasetSource, DeletesRows, RowSource
+from tasks.problems.problem import Block, DatasetSource, RowSource
 from tasks.problems.public_rows import PublicRows, PublicTable
 from tasks.problems.registered_table import RegisteredTable
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.panel import (
     Count,
-    Counts,
     DeltaRule,
     EstimatorSpec,
     Grid,
@@ -100,7 +99,6 @@ class StudySpec(Strict):
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str
     metric_label: str
-    deleted_rows: Counts = ()
     grid: Grid | None = None
     replicates: dict[Profile, Annotated[Count, Field(le=MAX_REPLICATES)]]
     replicates_rule: str = ""  # why so many, decided before the run
@@ -186,10 +184,6 @@ class StudySpec(Strict):
             raise ValueError(f"task must be one of the estimators', got 'several', where {where} names none")
         if self.task not in ("tracing", "several") and task not in (None, self.task):
             raise ValueError(f"task must be {task} for {where}, got {self.task!r}")
-        if self.deleted_rows and not (isinstance(problem, DeletesRows) and problem.can_delete_rows):
-            raise ValueError(
-                f"deleted_rows must be empty but for estimates from a dataset, got {list(self.deleted_rows)}"
-            )
         estimators = [item.name for item in self.estimators_of(panel)]
         for n in sizes:
             try:
@@ -205,12 +199,6 @@ class StudySpec(Strict):
                 raise
             except ValueError as error:
                 raise SpecError(f"{self.name}: {error}") from None
-            deleted = max(self.deleted_rows, default=0)
-            if deleted and deleted > (there := problem.about.n_rows):
-                raise SpecError(
-                    f"{self.name}: deleted_rows must be at most the {there:,} rows of "
-                    f"{problem.source}, got {deleted}; take the larger ones out"
-                )
 
     def _check_estimators(self, panel: Panel) -> None:
         estimators = self.estimators_of(panel)

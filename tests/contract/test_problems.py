@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study, study_names
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cells import Replicates
 from tasks.problems.kinds import kinds, measure_of
 from tasks.problems.problem import ALL, Block, DatasetSource, Draw

@@ -15,7 +15,6 @@ from dpalgos.accounting.composition import (
     certified_epsilon,
     common_relation,
     renyi_epsilon,
-    sketch_renyi,
     spending,
 )
 from dpalgos.accounting.events import (
@@ -111,7 +110,8 @@ def test_the_divergence_of_a_sketch_is_that_of_its_worst_rows():
     for kappa in (0.9, 1.1):
         log_density = order * norm.logpdf(grid, scale=np.sqrt(kappa)) + (1 - order) * norm.logpdf(grid)
         total += np.log(np.exp(log_density).sum() * (grid[1] - grid[0])) / (order - 1)
-    assert sketch_renyi(7, 0.1, np.array([order]))[0] == pytest.approx(7 * total, rel=1e-5)
+    sketch = GaussianSketchEvent(label="", n_rows=7, row_bound_squared=0.1, ridge=1.0)
+    assert sketch.renyi(np.array([order]))[0] == pytest.approx(7 * total, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ import dpalgos
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.audit.deletion_shifts import deletion_shifts, difference_deletion_shifts, two_point_bound
 from dpalgos.comparators.sheffet_ols import least_ridge
 from dpalgos.mechanisms.column_counts import MEDIANS
 from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, private_origin
@@ -159,52 +158,6 @@ def test_james_stein_only_shrinks():
         for shrinkage in (None, "james_stein")
     ]
     assert np.linalg.norm(answers[1]) < np.linalg.norm(answers[0])
-
-
-def test_deletion_shifts_are_exact():
-    X, y = problem(40, 2)
-    shifts = deletion_shifts(X, y, np.eye(2), [1, 3])
-    full = np.linalg.lstsq(X, y)[0]
-    by_hand = max(
-        np.linalg.norm(np.linalg.lstsq(np.delete(X, i, 0), np.delete(y, i))[0] - full) for i in range(len(y))
-    )
-    assert shifts[1] == pytest.approx(by_hand)
-    assert shifts[3] > shifts[1]
-    assert two_point_bound(0.051, 0.5) == pytest.approx(0.0193, abs=1e-4)
-    with pytest.raises(dpalgos.InputError, match="n_deleted must lie between"):
-        deletion_shifts(X, y, np.eye(2), [0])
-
-
-def test_deletions_are_known_where_a_column_is_constant_or_empty():
-    rng = np.random.default_rng(7)
-    X = np.column_stack([rng.normal(size=(60, 2)), np.ones(60)])
-    y = X[:, 0] + rng.normal(size=60)
-    known = deletion_shifts(X, y, np.eye(3)[:2], (1, 3))
-    with_more = np.column_stack([X, np.full(60, 2.0), np.zeros(60)])
-    assert deletion_shifts(with_more, y, np.eye(5)[:2], (1, 3)) == pytest.approx(known)
-    single = np.column_stack([X, np.arange(60) == 7])
-    assert max(deletion_shifts(single, y, np.eye(4), (1,)).values()) < 1
-
-
-def test_deletion_shifts_of_a_difference_are_exact():
-    rng = np.random.default_rng(1)
-    first, second = rng.integers(0, 3, (7, 4)), rng.integers(0, 3, (9, 4))
-    start = first.mean(axis=0) - second.mean(axis=0)
-
-    def shift(gone_first, gone_second):
-        left = np.delete(first, gone_first, 0).mean(axis=0) - np.delete(second, gone_second, 0).mean(axis=0)
-        return np.linalg.norm(left - start)
-
-    shifts = difference_deletion_shifts(first, second, [1, 2])
-    assert shifts[1] == pytest.approx(
-        max([shift([i], []) for i in range(7)] + [shift([], [i]) for i in range(9)])
-    )
-    pairs = [shift(list(p), []) for p in combinations(range(7), 2)]
-    pairs += [shift([], list(p)) for p in combinations(range(9), 2)]
-    pairs += [shift([i], [j]) for i in range(7) for j in range(9)]
-    assert shifts[1] < shifts[2] <= max(pairs) + 1e-12
-    with pytest.raises(dpalgos.InputError, match="n_deleted must"):
-        difference_deletion_shifts(first, second, [7])
 
 
 def few_rows(n, epsilon, **keywords):

@@ -186,8 +186,7 @@ def test_units_by_name_are_those_by_position():
     ("units", "named"),
     [
         ({"bounds": {"age": (18, 90)}}, "'visits'"),
-        ({"center": {"age": 50, "visits": 10, "height": 1}}, "'height'"),
-        ({"scale": {"age": 15}}, "'visits'"),
+        ({"bounds": {"age": (18, 90), "visits": (0, 20), "height": (1, 2)}}, "'height'"),
     ],
 )
 def test_units_by_name_must_name_every_column(units, named):
@@ -217,14 +216,6 @@ def test_declared_levels_are_those_of_columns_of_0_and_1():
             DPLinearRegression(bounds=bounds, levels=wrong, **options).fit(mixed, y)
     with pytest.raises(InputError, match="data frame"):
         named.predict(mixed.to_numpy())
-
-
-def test_weights_are_refused_with_the_reason():
-    X, y = frame_of_people(100)
-    with pytest.raises(InputError, match=r"class_weight .* noise"):
-        DPLogisticRegression(**ASKED, class_weight="balanced")
-    with pytest.raises(InputError, match=r"sample_weight .* noise"):
-        DPLogisticRegression(**ASKED).fit(X, y > 0, sample_weight=np.ones(100))
 
 
 def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():

@@ -27,7 +27,6 @@ question = "Does the pipeline hold?"
 task = "linear_regression"
 size_label = "subsample size m"
 metric_label = "error"
-deleted_rows = [1]
 grid = { n = [100, 5000, 20000], epsilon = [0.5], delta = ["1/n^2"] }
 replicates = { smoke = 2, standard = 4, paper = 200 }
 headline = { n = 20000, epsilon = 0.5, delta = "1/n^2", panel = "public" }

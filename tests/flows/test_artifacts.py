@@ -8,7 +8,7 @@ import pytest
 from flows import artifacts
 from flows.artifacts import attach_report, last_results, show_drift, spent_budget, summary_markdown
 from flows.studies.find_study import find_study
-from reports.analysis.results import to_parquet_bytes
+from reports.results import to_parquet_bytes
 from tasks.report.manifest import budget_split
 from tests.tasks.blocks import results_table
 

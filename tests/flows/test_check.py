@@ -129,7 +129,8 @@ def test_other_spellings_are_another_question(tmp_path, home):
 
     def declared():
         request = read_request(tmp_path / "mine-release.toml", "preconditioned_regression", **budget)
-        return read_rows(open_ledger(home), tmp_path / "table.csv", request, None).units.declared
+        reader = open_ledger(home).fingerprinter({})
+        return read_rows(reader, tmp_path / "table.csv", request).units.declared
 
     before = declared()
     edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
@@ -151,20 +152,6 @@ def test_a_codebook_with_other_separators_is_refused_with_all_its_lines(tmp_path
     said = refusal(with_codebook, tmp_path, text)
     for words in ("line 2: upper must be a number", "line 3: levels", '";"', "'male|female'"):
         assert words in said
-
-
-def test_a_corrected_codebook_wins_over_what_was_written_before(tmp_path):
-    first = "name,lower,upper,levels\nage,0,99,\nsex,,,male;woman\ncost,,,low;high\n"
-    file = with_codebook(tmp_path, first)
-    edited(file, 'privacy_unit = "one row, a person"', 'privacy_unit = "one row, a guest"')
-    second = "name,lower,upper,levels\nage,,120,\nsex,,,female;male\ncost,0,5000,\n"
-    spec = find_study(str(with_codebook(tmp_path, second, force=True)))
-    age, sex, cost = spec.analyst_table.columns
-    assert (age.lower, age.upper, sex.categories, cost.lower, cost.upper) == (
-        *(0, 120, ("female", "male")),
-        *(0, 5000),
-    )
-    assert spec.analyst_table.privacy_unit == "one row, a guest"
 
 
 def test_a_question_mark_may_stand_for_a_missing_cell(tmp_path, home, command_line):

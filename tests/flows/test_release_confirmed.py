@@ -20,12 +20,13 @@ def plan():
         estimator=SimpleNamespace(name="adassp"),
         epsilon=1.0,
         delta=1e-6,
-        config=SimpleNamespace(columns=columns),
+        columns=columns,
+        keywords={"interval": 0.95},
+        level=0.95,
+        family="",
     )
-    rows = SimpleNamespace(n_rows=100, units=FileUnits.unchanged(("a", "b")))
-    return SimpleNamespace(
-        keywords={"interval": 0.95}, request=request, rows=rows, drawing=SimpleNamespace(params=None)
-    )
+    rows = SimpleNamespace(n_rows=100, columns=("a", "b"), units=FileUnits.unchanged(("a", "b")))
+    return SimpleNamespace(request=request, rows=rows, params=None)
 
 
 @pytest.mark.parametrize(

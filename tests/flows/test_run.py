@@ -91,9 +91,7 @@ def test_neither_workers_nor_engine_nor_folder_compute_anything_again(ran):
     assert (ran.folder / "elsewhere" / "small" / "report.html").exists()
 
 
-@pytest.mark.parametrize(
-    "task", ["fetch", "parquet", "prepare", "collect", "render", "data_limit", "run_block"]
-)
+@pytest.mark.parametrize("task", ["fetch", "parquet", "prepare", "collect", "render", "run_block"])
 def test_one_task_is_run_again_and_nothing_else(ran, task):
     before, written = ran.results, ran.computed()
     report = (ran.out / "small" / "report.html").stat().st_mtime_ns
@@ -101,7 +99,7 @@ def test_one_task_is_run_again_and_nothing_else(ran, task):
     fetched = raw and raw.stat().st_mtime_ns
     ran.dpcost("rerun", ran.study, "--task", task, "--out", ran.out, "--offline")
     assert before.equals(ran.results)
-    kinds = {"run_block": "block-", "data_limit": "limit-", "prepare": "design-"}
+    kinds = {"run_block": "block-", "prepare": "design-"}
     changed = {name.partition("-")[0] + "-" for name, when in ran.computed().items() if when != written[name]}
     assert changed == ({kinds[task]} if task in kinds else set())
     # The numbers are the same again.

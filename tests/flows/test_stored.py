@@ -59,7 +59,7 @@ def run_again(ran):
     return run_plainly(ran.study, ran.options)[1]
 
 
-N_RESULTS = 2 + 4 + 1 + 1 + 1 + 1  # designs, blocks, limit, table, exhibits, page
+N_RESULTS = 2 + 4 + 1 + 1 + 1  # designs, blocks, table, exhibits, page
 
 
 def test_it_is_found_and_every_task_of_a_server_of_ones_own_finds_its_result(ran, monkeypatch):
@@ -91,7 +91,6 @@ def one(folder, pattern):
 IN_CACHE = {
     "a block": "cache/blocks/block-*",
     "a design": "cache/designs/*",
-    "a limit": "cache/limits/*",
     "exhibits": "cache/exhibits/*",
 }
 OF_REPORT = {
@@ -113,7 +112,7 @@ def spoil(path, damage):
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "half", "flipped"])
-@pytest.mark.parametrize("what", ["a block", "a design", "a limit"])
+@pytest.mark.parametrize("what", ["a block", "a design"])
 def test_a_file_of_the_cache_that_is_gone_or_does_not_read_is_made_again(ran, what, damage):
     path = one(ran.project.home, IN_CACHE[what])
     results = (ran.project.out / "small" / "results.parquet").read_bytes()
@@ -228,7 +227,6 @@ def test_what_is_asked_anew_is_computed(ran, options):
         ("prepare", None, 2),
         ("run_block", None, 4),
         ("run_block", "ols:public:n=100", 1),
-        ("data_limit", None, 1),
         ("collect", None, 1),
         ("render", None, 1),
     ],

@@ -9,6 +9,7 @@ import dpalgos
 import tasks.run.block
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.events import (
+    ApproximateEvent,
     BoundedRangeEvent,
     DiscreteGaussianEvent,
     FailureEvent,
@@ -125,6 +126,9 @@ def sampled(z, rate, count):
         [gaussian(8.0), FailureEvent(label="", delta=2e-5)],
         [GaussianSketchEvent(label="", n_rows=20, row_bound_squared=1.0, ridge=400.0)],
         [DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0), selection(0.1, 3)],
+        [DiscreteGaussianEvent(label="", noise_multiplier=8.0, l2_sensitivity=1.0, count=2)],
+        [ApproximateEvent(label="", epsilon=0.2, delta=1e-6), gaussian(9.0)],
+        [gaussian(9.0, group=0), gaussian(5.0, group=1), pure(0.1)],
     ],
 )
 def test_both_accountants_agree(events):

@@ -31,6 +31,11 @@ def release(ledger, estimator, data, config, *, epsilon, delta, interval=None, p
     )
 
 
+def numbers_of(record):
+    """Return the numbers of a release by column, as they were drawn."""
+    return {each["name"]: each["shrunk"] for each in record["release"]["answer"]}
+
+
 def init_study(name, data, *, folder, **options):
     """Run ``dpcost init`` in a folder, and return what it says."""
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as said:

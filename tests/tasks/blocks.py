@@ -7,7 +7,7 @@ import pytest
 import dpalgos
 from data.store.code_digest import code_digest
 from flows.studies.find_study import STUDIES, find_study
-from reports.analysis.results import COLUMNS
+from reports.results import COLUMNS
 from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
 from tasks.problems.kinds import kinds, measure_of
@@ -48,7 +48,7 @@ def metrics_of(problem, measured):
 
 
 def made_answer(estimate):
-    return dpalgos.api.Result(
+    return dpalgos.Result(
         estimate=np.asarray(estimate), certified_epsilon=1.0, delta=1e-5, events=(), diagnostics={}
     )
 

@@ -89,7 +89,7 @@ dpalgos/comparators/adassp.py | housing adassp | housing ols
 dpalgos/release/transcript.py | housing ols, swarm dp_sparse_glm | housing table
 dpalgos/models/families/logistic.py | swarm iht_glm, glm_lowdim dp_glm | housing table
 dpalgos/theory.py | housing page, glm_lowdim page | housing ols, glm_lowdim dp_glm
-reports/analysis/results.py | housing ols, results, housing page | housing table
+reports/results.py | housing ols, results, housing page | housing table
 reports/exhibits/genome.py | snp page | snp zero
 reports/templates/style.css | housing page, scorecard page | housing ols, results
 tasks/scorecard/judging.py | scorecard page | housing ols
@@ -169,7 +169,7 @@ def test_every_library_computes_shows_or_does_neither():
 def test_a_name_holds_every_input():
     made = [
         result("block", [BLOCK], {"n": 100}, "sha"),
-        result("limit", [BLOCK], {"n": 100}, "sha"),
+        result("design", [BLOCK], {"n": 100}, "sha"),
         result("block", [BLOCK], {"n": 101}, "sha"),
         result("block", [BLOCK], {"n": 100}, "another"),
         result("block", [COLLECT], {"n": 100}, "sha"),

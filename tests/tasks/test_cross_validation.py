@@ -132,7 +132,7 @@ def test_the_page_counts_the_tables_on_which_an_estimator_is_better():
             estimator = staticmethod(lambda name: Info(name.upper()))
 
     (section,) = printed_errors.draw(View, summary, {"metric": OVER_PRINTED})
-    assert [row[:3] for row in section.rows] == [("B", "2 of 2", "0.85"), ("A", "1 of 2", "0.87")]
+    assert [row[:3] for row in section.table.rows] == [("B", "2 of 2", "0.85"), ("A", "1 of 2", "0.87")]
     assert "on 2 of 2 tables" in section.text
     (nothing,) = printed_errors.draw(View, summary.iloc[:0], {"metric": OVER_PRINTED})
     assert "README" in nothing.text

@@ -67,7 +67,7 @@ def test_other_losses_and_frames_are_refused():
 
 class Page:
     estimators = tuple(dpalgos.get_estimator(name) for name in ("adassp", "sheffet_ols"))
-    dataset = type("Data", (), {"data_source": "real"})
+    data_source = "real"
 
     def estimator(self, name):
         return dpalgos.get_estimator(name)

@@ -12,7 +12,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, gaussian_auc
 from flows.studies.find_study import STUDIES, find_study
 from flows.studies.results import headline_of
-from reports.analysis.results import TRUE_POSITIVE_RATES
+from reports.results import TRUE_POSITIVE_RATES
 from tasks.report.attack_facts import attack_facts
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_problem, refused_study, written_report

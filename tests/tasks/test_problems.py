@@ -11,7 +11,7 @@ import dpalgos
 from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cells import derive_seed
 from tasks.problems.problem import DatasetSource
 from tasks.problems.sources.genotypes import groups_bytes
@@ -91,7 +91,6 @@ WRONG = {
     ),
     "setting": ("settings = { sparsity", "settings = { sparse", "settings must be of the model's (sparsity"),
     "rule without s": ("s = 20, settings", "settings", "'s' has no value here"),
-    "deleted rows": ("[replicates]", "deleted_rows = [1]\n[replicates]", "deleted_rows must be empty but"),
 }
 
 

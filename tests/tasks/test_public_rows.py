@@ -8,11 +8,11 @@ import dpalgos
 from data.ledger import open_ledger
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
-from reports.analysis.results import PUBLIC_ALONE
+from reports.results import PUBLIC_ALONE
 from tasks.errors import SpecError
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import ReferenceAnswer, partial_draw
-from tasks.release.record import record_of, shown_of
+from tasks.release.record import record_of
 from tasks.study.panel import EstimatorSpec, with_public_rows
 from tests.flows.small_project import STUDY as SMALL_STUDY
 from tests.tasks.analyst_tables import computed, edited, refusal, release, reported, study_of
@@ -196,27 +196,24 @@ def test_a_study_runs_the_estimator_with_and_without_public_rows(tmp_path):
 
 def test_a_release_takes_public_rows_and_its_record_names_them(tmp_path, ledger, public_rows_of_releases):
     file = study(tmp_path)
-    assert shown_of(asked(tmp_path, ledger))["public_shape"] is None
+    assert record_of(asked(tmp_path, ledger))["release"]["public_shape"] is None
     assert public_rows_of_releases.pop() is None
     people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
     config = tmp_path / "mine-release.toml"
     edited(config, "[columns]", PUBLIC + "[columns]")
     first = asked(tmp_path, ledger)
     assert not first.replayed
-    assert shown_of(first)["public_shape"] in (True, False)
+    is_used = record_of(first)["release"]["public_shape"]
+    assert is_used in (True, False)
     (given,) = public_rows_of_releases
     of_study = find_study(str(with_public(file))).head_panel.problem.public_X
     np.testing.assert_array_equal(given[np.lexsort(given.T)], of_study[np.lexsort(of_study.T)])
     (fact,) = [fact for fact in record_of(first)["release"]["public"] if fact["what"] == "public rows"]
     assert fact["value"].startswith("200 of public.csv, sha256 ")
     assert fact["source"] == "volunteers, none of them in the table"
-    assert record_of(first)["release"]["public_shape"] == shown_of(first)["public_shape"]
     again = asked(tmp_path, ledger)
     assert again.replayed
-    assert (again.estimate, shown_of(again)["public_shape"]) == (
-        first.estimate,
-        shown_of(first)["public_shape"],
-    )
+    assert (again.estimate, record_of(again)["release"]["public_shape"]) == (first.estimate, is_used)
 
 
 def test_another_public_table_is_another_question_and_the_same_one_is_not(tmp_path, ledger):

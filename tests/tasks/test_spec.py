@@ -92,8 +92,6 @@ WRONG = {
         "estimators (dp_linear_regression): response_bound must be made of",
     ),
     "no grid": (f"[grid]\n{SIZES}\n{EPSILON}\n{DELTA}\n", "", "panels (public) needs a grid"),
-    "deleted rows": ("[1, 5, 10, 20]", "[0]", "deleted_rows.0 must be at least 1, got 0"),
-    "all rows deleted": ("[1, 5, 10, 20]", "[99999]", "deleted_rows must be at most the 20,640 rows"),
     "no replicates": ("smoke = 3", "smoke = 0", "replicates.smoke must be at least 1, got 0"),
     "replicates without end": ("smoke = 3", "smoke = 100_001", "replicates.smoke must be at most 100000"),
     "a profile less": ("smoke = 3\n", "", "replicates.smoke is missing; add e.g. smoke = 3"),

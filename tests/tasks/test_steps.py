@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from reports.analysis.results import summarize, validate_results
-from reports.analysis.series import View
+from reports.results import summarize, validate_results
+from reports.series import View
 from tasks.report.build_page import _risk, build_page
 from tasks.report.manifest import budget_split
 from tasks.run.block import compute_block

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pandas as pd
@@ -13,13 +14,13 @@ from data.errors import StoreError, Unreachable
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from reports.analysis.results import validate_results
 from reports.pages.index import Card
+from reports.results import validate_results
 from tasks.cache import facts_of, result
 from tasks.report.manifest import StudyResults, build_manifest
 from tasks.report.write import write_index
 from tasks.run.block import write_block, write_design
-from tasks.run.headline import write_audit, write_limit
+from tasks.run.headline import write_audit
 from tasks.run.tables import fetch, parquet
 from tests.tasks.blocks import made_results, result_at, run_of
 
@@ -64,12 +65,6 @@ def made_block(block, design, path):
     return part
 
 
-def made_limit(block, design, path, deleted=(1,)):
-    limit = result_at(path, "tasks.run.headline")
-    write_limit(limit, block, design, deleted)
-    return limit
-
-
 def test_the_file_of_a_block_says_what_ran_where_and_when(ready, block, tmp_path):
     part = made_block(block, ready, tmp_path / "block.parquet")
     facts, rows = facts_of(part.path), pd.read_parquet(part.path)
@@ -101,8 +96,7 @@ def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(rea
     digests = set()
     for home in ("one", "two"):
         part = made_block(block, ready, tmp_path / home / "block.parquet")
-        limit = made_limit(block, ready, tmp_path / home / "limit.parquet")
-        digests.add(made_results([part, limit], tmp_path / home).sha256)
+        digests.add(made_results([part], tmp_path / home).sha256)
     assert len(digests) == 1
     times = pd.read_parquet(tmp_path / "one" / "timings.parquet")
     assert list(times) == ["study", "cell", "replicate", "seconds"]
@@ -111,11 +105,12 @@ def test_measured_times_are_kept_apart_so_that_two_runs_write_the_same_table(rea
 
 
 def test_collecting_keeps_the_order_of_the_parts(ready, block, tmp_path):
-    part = made_block(block, ready, tmp_path / "block.parquet")
-    limit = made_limit(block, ready, tmp_path / "limit.parquet", [1, 10])
-    rows = pd.read_parquet(made_results([limit, part], tmp_path / "out").path)
-    assert list(rows["metric"].unique()) == ["deletion_shift", "l2_error", "signs_right"]
-    stored = [pd.read_parquet(part.path) for part in (limit, part)]
+    first, *others = block.cells
+    halves = [replace(block, cells=(first,)), replace(block, cells=tuple(others))]
+    parts = [made_block(half, ready, tmp_path / f"{len(half.cells)}.parquet") for half in halves]
+    rows = pd.read_parquet(made_results(parts[::-1], tmp_path / "out").path)
+    assert list(rows["cell"].unique()) == [cell.key for cell in (*others, first)]
+    stored = [pd.read_parquet(part.path) for part in parts[::-1]]
     assert len(rows) == sum(map(len, stored))
     assert rows["value"].tolist() == [value for table in stored for value in table["value"]]
 

@@ -11,7 +11,7 @@ import pytest
 
 from data.prepare.table_design import PreparedTable
 from flows.studies.find_study import STUDIES, find_study
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.problems.measures.prediction import CLASSIFICATION, MISCLASSIFICATION, classification
 from tasks.problems.problem import Draw
 from tasks.problems.sources.table_splits import BATCH

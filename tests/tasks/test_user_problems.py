@@ -128,8 +128,8 @@ def test_the_page_tells_how_far_users_lie_apart(prepared):
     )
     (shown,) = user_spread.draw(None, None, content["user_spread"])
     assert shown.text.startswith("3 users, cells of 1.00° with enough rows.")
-    assert [row[0] for row in shown.rows] == ["1", "2", "5"]
-    assert float(shown.rows[-1][3]) > 1.5  # dealt at random they lie nearer to each other
+    assert [row[0] for row in shown.table.rows] == ["1", "2", "5"]
+    assert float(shown.table.rows[-1][3]) > 1.5  # dealt at random they lie nearer to each other
 
 
 def test_settings_that_cannot_be_are_refused():
@@ -162,7 +162,7 @@ def test_which_rule_of_selection_is_better_is_said_where_repetitions_can_tell():
     )
     (shown,) = selection_rules.draw(None, summary, {"metric": "excess_loss"})
     assert "random stopping loses less from m = 1,000 on" in shown.text
-    assert [row[2] for row in shown.rows] == ["10", "100", "1,000"]
+    assert [row[2] for row in shown.table.rows] == ["10", "100", "1,000"]
     (shown,) = selection_rules.draw(None, summary.assign(se=1.0), {"metric": "excess_loss"})
     assert "at no m up to 1,000" in shown.text
     assert selection_rules.draw(None, summary.assign(calibration="paper"), {"metric": "excess_loss"}) == ()

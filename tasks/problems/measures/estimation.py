@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import dpalgos
-from reports.analysis.results import SIGNS
+from reports.results import SIGNS
 from tasks.problems.problem import Draw, HeadlineRun, Measure, Measured, Traits
 
 SUP_ERROR, SUPPORT_RECALL = "sup_error", "support_recall"

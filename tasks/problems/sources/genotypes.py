@@ -3,7 +3,7 @@
 import io
 import json
 from abc import ABC
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -25,7 +25,6 @@ from data.prepare.genotype_groups import (
     person_mask,
 )
 from data.store.references import DatasetRef, GenotypeRef
-from dpalgos.audit.deletion_shifts import difference_deletion_shifts
 from tasks.cells import Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, HeadlineRun, Kind, Traits
@@ -61,8 +60,6 @@ class GenotypeGroups(GenotypeSource):
     s: Annotated[int, Field(strict=True, ge=1)]
     selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
     unit: Literal["person", "pair"]
-
-    can_delete_rows: ClassVar[bool] = True
 
     @property
     def traits(self) -> Traits:
@@ -119,13 +116,6 @@ class GenotypeGroups(GenotypeSource):
         for r, replicate in enumerate(replicates.numbers):
             sample = dpalgos.Sample(paired_rows(prepared.X, drawn, r))
             yield Draw(sample=sample, first=replicate, target=prepared.target, s=self.s)
-
-    def deletion_shifts(
-        self, prepared: GroupDifference, n_deleted: Sequence[int]
-    ) -> tuple[str, dict[int, float]]:
-        counts = prepared.X / 2  # undoes the coding of the rows, ±2(g − 1)
-        first = prepared.sizes[0]
-        return "sample_mean", difference_deletion_shifts(counts[:first], -counts[first:], n_deleted)
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         """Return a map of the genome: the truth, and one release of every cell in the first repetition."""

@@ -1,6 +1,6 @@
 """Random rows or users of a table; the truth is the non-private answer of all its rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,10 +8,9 @@ import numpy as np
 
 import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
-from dpalgos.audit.deletion_shifts import deletion_shifts
 from dpalgos.formula.design import INTERCEPT
 from dpalgos.theory import dense_rates
-from reports.analysis.results import SIGNS
+from reports.results import SIGNS
 from tasks.cells import Cell, Replicates
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
@@ -143,17 +142,6 @@ class TableSubsamples(RegisteredTable):
         if not self.analyst_table or run.design is None:
             return {}
         return {"own_table": own_coefficients(self, self.load(run.design), run)}
-
-    @property
-    def can_delete_rows(self) -> bool:
-        """Whether the answer is least squares, whose rows can be deleted by formula."""
-        return self.task == "linear_regression" and not self.user_id
-
-    def deletion_shifts(
-        self, prepared: PreparedTable, n_deleted: Sequence[int]
-    ) -> tuple[str, dict[int, float]]:
-        assert prepared.y is not None
-        return "ols", deletion_shifts(prepared.X, prepared.y, prepared.to_standard, n_deleted)
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
         """Return the paper's rates of a mean or a regression, in z-scores; none where users are protected."""

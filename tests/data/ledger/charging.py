@@ -20,7 +20,7 @@ COST = PrivacyCost(rho=0.001, unit="row", facts={"events": [1.5]})
 
 def charged(ledger, question, cost, fits, **options):
     """Return the charge of a question, which nobody answers now if there is no answer yet."""
-    with ledger.answering(question, cost, fits, **options) as charge:
+    with ledger.answering(question, cost, fits, **options) as (charge, _):
         return charge
 
 
@@ -44,7 +44,7 @@ def main(home, url, notes, budget, wanted):
         note(step="wanted", question=question)
         for again in (False, True):
             try:
-                with ledger.answering(request, COST, fits, again=again) as charge:
+                with ledger.answering(request, COST, fits, again=again) as (charge, _):
                     note(step="charged", question=question, charge=charge.id)
                     answer = charge.answer
                     if answer is None:

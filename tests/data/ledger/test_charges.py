@@ -116,7 +116,8 @@ def test_a_lost_answer_is_paid_again_only_on_demand(ledger, fits, ask):
 def test_who_asks_while_an_answer_is_drawn_waits_for_it(place, ledger, fits, ask):
     found = []
     waiting = threading.Thread(target=lambda: found.append(charged(place.ledger(), ask(), COST, fits)))
-    with ledger.answering(ask(), COST, fits) as charge:
+    with ledger.answering(ask(), COST, fits) as (charge, account):
+        assert account.charges == [charge]
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive()
@@ -128,8 +129,14 @@ def test_who_asks_while_an_answer_is_drawn_waits_for_it(place, ledger, fits, ask
 
 def test_answers_about_other_data_do_not_wait(place, ledger, fits, ask):
     ledger.open_dataset("others", 1.0, 1e-5)
+    found = []
+    other = threading.Thread(
+        target=lambda: found.append(charged(place.ledger(), ask("b", "others"), COST, fits)), daemon=True
+    )
     with ledger.answering(ask(), COST, fits):
-        assert charged(place.ledger(), ask("b", "others"), COST, fits).answer is None
+        other.start()
+        other.join(20)
+        assert [charge.answer for charge in found] == [None]
 
 
 def test_an_answer_that_ends_in_an_error_stays_charged_and_lets_others_in(place, ledger, fits, ask):

@@ -176,7 +176,7 @@ def test_values_that_look_alike_are_told_apart():
 def test_without_the_key_a_guess_cannot_be_tested(tmp_path):
     def known(home):
         Ledger(home).open_dataset("patients", 1.0, 1e-5)
-        reader = Ledger(home).fingerprinter()
+        reader = Ledger(home).fingerprinter({})
         reader.add(pa.record_batch({"x": [1.0]}))
         return reader.fingerprint()
 

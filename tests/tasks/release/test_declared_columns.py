@@ -15,7 +15,7 @@ from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
 from tasks.errors import SpecError
 from tasks.problems.file_units import AT_CENTERS
-from tasks.release.record import record_of, shown_of
+from tasks.release.record import record_of
 from tasks.release.request import ReleaseColumns
 from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
@@ -332,7 +332,7 @@ def test_a_release_its_record_and_its_table_say_what_happens_to_missing_cells(
     edited(file, "upper = 120", f"upper = 120{constant}")
     found = asked(tmp_path, ledger)
     record = record_of(found)
-    shown = "\n".join(_lines(shown_of(found), None))
+    shown = "\n".join(_lines(record))
     page = render_release(record).decode()
     for text in (shown, record["release"]["model"]["preparation"], text_of([record]), page):
         assert told in " ".join(text.split())
@@ -349,7 +349,7 @@ def test_a_level_that_spells_a_marker_is_released_as_a_level(tmp_path, ledger):
     edited(file, 'missing = "refuse"', 'missing = "drop"')
     found = asked(tmp_path, ledger)
     assert "smoker=none" in found.estimate
-    assert found.plan.rows.units.declared["levels_before_markers"] == ["smoker"]
+    assert found.rows.units.declared["levels_before_markers"] == ["smoker"]
     table = find_study(str(file)).analyst_table
     read = table_as_declared(tmp_path / "table.csv", table, COST, family="", watch=lambda batch: None)
     assert (read.X[:, -1] == 1).all()

@@ -47,10 +47,10 @@ def ask(home, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "exception", "argument", "value"),
     [
-        ({"bounds": ""}, SpecError, "bounds.value_bound", "none"),
-        ({"bounds": 'value_bound = "auto"'}, SpecError, "bounds.value_bound", "'auto'"),
-        ({"bounds": "value_bound = true"}, SpecError, "bounds.value_bound", "True"),
-        ({"bounds": "value_bound = [2.0, 1.0]"}, SpecError, "bounds.value_bound", "[2.0, 1.0]"),
+        ({"bounds": ""}, InputError, "value_bound", "none"),
+        ({"bounds": 'value_bound = "auto"'}, InputError, "value_bound", "'auto'"),
+        ({"bounds": "value_bound = true"}, InputError, "value_bound", "True"),
+        ({"bounds": "value_bound = [2.0, 1.0]"}, InputError, "value_bound", "(2.0, 1.0)"),
         ({"bounds": "value_bound = -1.0"}, InputError, "value_bound", "-1"),
         ({"bounds": "", "params": "value_bound = 1.0"}, SpecError, "params.value_bound", "[bounds]"),
         ({"params": "shrinkag = 1"}, InputError, "shrinkag", "'shrinkage'"),

@@ -68,36 +68,39 @@ def opened(dpcost, epsilon=1.0, delta=1e-5):
 def test_a_release_is_charged_once_and_replayed(dpcost, data, config):
     opened(dpcost)
     answers = [json.loads(ask(dpcost, data, config(), "--json")[1]) for _ in range(2)]
-    assert answers[0]["estimate"] == answers[1]["estimate"]
-    assert [answer["replayed"] for answer in answers] == [False, True]
-    assert answers[0]["spent_epsilon"] == answers[1]["spent_epsilon"] <= 0.5
+    assert answers[0]["release"]["answer"] == answers[1]["release"]["answer"]
+    ledgers = [answer["release"]["ledger"] for answer in answers]
+    assert [each["replayed"] for each in ledgers] == [False, True]
+    assert ledgers[0]["epsilon_spent"] == ledgers[1]["epsilon_spent"] <= 0.5
     shown = json.loads(dpcost("ledger", "show", "--json")[1])
     assert len(shown[0]["charges"]) == 1
-    assert shown[0]["epsilon_spent"] == answers[0]["spent_epsilon"]
+    assert shown[0]["epsilon_spent"] == ledgers[0]["epsilon_spent"]
     assert json.loads(dpcost("ledger", "verify", "--json")[1])["ok"]
 
 
 def test_an_interval_is_paid_for_by_the_same_epsilon_and_stored_with_the_answer(dpcost, data, config):
     opened(dpcost)
     answers = [json.loads(ask(dpcost, data, config(), "--json", "--interval", 0.95)[1]) for _ in range(2)]
-    assert answers[0]["interval"] == answers[1]["interval"]
-    assert answers[0]["spent_epsilon"] == answers[1]["spent_epsilon"] <= 0.5
-    for column, (low, high) in answers[0]["interval"].items():
+    first, second = (answer["release"] for answer in answers)
+    assert first["answer"] == second["answer"]
+    assert first["ledger"]["epsilon_spent"] == second["ledger"]["epsilon_spent"] <= 0.5
+    for each in first["answer"]:
         # Noise that nobody seeded now and then hides how little was cut, so that there is no interval.
-        assert (low is None) == (high is None)
-        assert low is None or low < answers[0]["estimate"][column] < high
+        assert (each["lower"] is None) == (each["upper"] is None)
+        assert each["lower"] is None or each["lower"] < each["shrunk"] < each["upper"]
     shown = ask(dpcost, data, config(), "--interval", 0.95)[1]
     head, *lines = shown.splitlines()
     assert head.split() == ["estimate", "95", "%", "from", "to"]
     assert len(lines[0].split()) == 4
-    other = json.loads(ask(dpcost, data, config(), "--json")[1])  # another question
-    assert (other["replayed"], other["interval"]) == (False, {})
+    other = json.loads(ask(dpcost, data, config(), "--json")[1])["release"]  # another question
+    assert (other["ledger"]["replayed"], other["level"]) == (False, None)
 
 
 def test_a_coordinate_without_an_honest_interval_is_told(dpcost, data, config):
     opened(dpcost, epsilon=60.0)
     asked = (dpcost, data, config(bounds="value_bound = 0.1"), "--interval", 0.95)
-    assert json.loads(ask(*asked, "--json", epsilon=50)[1])["interval"]["age"] == [None, None]
+    first = json.loads(ask(*asked, "--json", epsilon=50)[1])["release"]["answer"][0]
+    assert (first["name"], first["lower"], first["upper"]) == ("age", None, None)
     assert "clipping may have moved it" in ask(*asked, epsilon=50)[1]
 
 
@@ -161,9 +164,9 @@ def test_a_pure_answer_next_to_a_gaussian_one_is_said_to_cost_more_than_both(dpc
     asked = {"params": 'noise = "cubes"', "bounds": "lower = -1.0\nupper = 1.0"}
     status, out, _ = ask(dpcost, data, config(**asked), "--json", estimator="box_mean", epsilon=0.4)
     assert status == 0
-    assert not json.loads(out)["spent_note"]
-    found = json.loads(ask(dpcost, data, config(), "--json", epsilon=0.1)[1])
-    assert found["spent_epsilon"] > 0.5
+    assert not json.loads(out)["release"]["ledger"]["spent_note"]
+    found = json.loads(ask(dpcost, data, config(), "--json", epsilon=0.1)[1])["release"]["ledger"]
+    assert found["epsilon_spent"] > 0.5
     assert "0.5" in found["spent_note"]
     assert found["spent_note"] in dpcost("ledger", "show")[1]
     err = sentence(ask(dpcost, data, config(**asked), estimator="box_mean", epsilon=1.4))
@@ -183,9 +186,10 @@ def test_classes_are_released_under_their_names(dpcost, tmp_path, config):
     )
     answers = [json.loads(ask(dpcost, path, settings, "--json", estimator="dp_glm")[1]) for _ in range(2)]
     named = [f"{column}, class {k}" for column in ("age", "weight") for k in range(3)]
-    assert list(answers[0]["estimate"]) == named
-    assert answers[1]["replayed"]
-    assert answers[1]["estimate"] == answers[0]["estimate"]
+    first, second = (answer["release"] for answer in answers)
+    assert [each["name"] for each in first["answer"]] == named
+    assert second["ledger"]["replayed"]
+    assert second["answer"] == first["answer"]
 
 
 def test_a_delta_of_one_over_the_rows_draws_a_note(dpcost, data, config):
@@ -227,12 +231,12 @@ def test_a_plan_that_is_not_what_was_asked_is_never_charged(dpcost, data, config
     def dearer(name, n_rows, n_features, keywords, **others):
         return plan(name, n_rows, n_features, {**keywords, "epsilon": 0.9}, **others)
 
-    plan = tasks.release.plan.rehearse_release
+    plan = tasks.release.release.rehearse_release
     opened(dpcost)
-    monkeypatch.setattr(tasks.release.plan, "rehearse_release", dearer)
+    monkeypatch.setattr(tasks.release.release, "rehearse_release", dearer)
     status, out, err = ask(dpcost, data, config())
     assert status == 1
-    assert "internal error, AssertionError in tasks/release/plan.py" in err
+    assert "internal error, AssertionError in tasks/release/release.py" in err
     assert not out
     assert not json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]
 

@@ -8,6 +8,7 @@ import pytest
 
 import tasks.release.release
 from tests.flows.small_project import sentence
+from tests.tasks.analyst_tables import numbers_of
 
 MEAN = """
 [dataset]
@@ -60,12 +61,12 @@ def ask(
 def test_a_mean_over_users_is_released_and_replayed(dpcost, visits, tmp_path):
     status, out, err = ask(dpcost, visits, tmp_path)
     assert status == 0, err
-    answer = json.loads(out)
-    assert abs(answer["estimate"]["hours"] - 7) < 0.3  # the one with half of all rows has no more weight
-    assert abs(answer["estimate"]["steps"] + 3) < 0.3
+    answer = numbers_of(json.loads(out))
+    assert abs(answer["hours"] - 7) < 0.3  # the one with half of all rows has no more weight
+    assert abs(answer["steps"] + 3) < 0.3
     again = json.loads(ask(dpcost, visits, tmp_path)[1])
-    assert again["replayed"]
-    assert again["estimate"] == answer["estimate"]
+    assert again["release"]["ledger"]["replayed"]
+    assert numbers_of(again) == answer
     (shown,) = json.loads(dpcost("ledger", "show", "--json")[1])
     assert shown["unit"] == "user by person"
     assert "protects each user by person" in dpcost("ledger", "show")[1]
@@ -76,7 +77,7 @@ def test_how_many_rows_a_user_has_cannot_be_asked(dpcost, visits, tmp_path):
     for n_charges, most in enumerate((5, 9000), start=1):
         status, out, err = ask(dpcost, visits, tmp_path, bounds=BOUNDS + f"\nsamples_per_user = {most}")
         assert (status, err) == (0, "")
-        assert abs(json.loads(out)["estimate"]["hours"] - 7) < 0.3
+        assert abs(numbers_of(json.loads(out))["hours"] - 7) < 0.3
         assert len(json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"]) == n_charges
 
 
@@ -126,7 +127,7 @@ def test_bad_input_costs_nothing(dpcost, visits, tmp_path):
     for data, change, message in (
         (visits, {"columns": ""}, "user_ids is required by user_level_mean"),
         (visits, {"columns": 'user_id = "nobody"'}, "no column 'nobody'"),
-        (visits, {"bounds": "value_bound = 100.0"}, "bounds.concentration_radius must be declared public"),
+        (visits, {"bounds": "value_bound = 100.0"}, "user_level_mean needs the keyword"),
         (visits, {"epsilon": 0.01}, "from 3000 users: about"),
         (one, {}, "at least two users"),
         (blank, {}, "has rows without an id"),

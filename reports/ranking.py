@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from reports.analysis.series import Point, Series, Setting, View
+from reports.series import Point, Series, Setting, View
 from reports.writing import error_bar, render_sentence
 
 _STRONGEST_FIRST = ("local", "user", "central")

@@ -7,9 +7,9 @@ errors.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from reports.analysis.ranking import (
+from reports.ranking import (
     Point3,
     Ranking,
     clearly_below,
@@ -20,14 +20,14 @@ from reports.analysis.ranking import (
     privacy_part,
     rank,
 )
-from reports.analysis.series import Point, Series, Setting, View
-from reports.analysis.signs import SignVerdict, sign_verdict
+from reports.results import SIGNS
+from reports.series import Point, Series, Setting, View
 from reports.writing import render_sentence
 
 SHARES = ("misclassification",)  # metrics that are shares of rows, which people compare as they are
-PREDICTIONS = (*SHARES, "auc", "mean_squared_error", "mean_deviance")  # metrics that judge predictions
 LOGARITHMS = {"log_squared_error": 2.0}  # metrics that are logarithms of a power of an error
 _BEYOND = 16.0  # how far beyond the largest size errors are followed
+_LOST = 0.05  # signs on average, which is next to none
 _SAMPLING = 0.5  # errors that chance alone causes fall with the root of the rows, and all others come to that
 
 
@@ -47,7 +47,9 @@ class CostOfPrivacy:
     factor: float
     rows: float
     worth: float
-    signs: SignVerdict = field(default_factory=SignVerdict)
+    signs: int | None = (
+        None  # coefficients that keep the sign that they have without privacy; None: not counted
+    )
     deviation: float = 0.0
 
     @property
@@ -73,17 +75,6 @@ class CostOfPrivacy:
         """Whether even the answer without privacy is better than zero."""
         return not self.without >= self.ranking.zero
 
-    @property
-    def good_for(self) -> str:
-        """What the best private answer is good for: "nothing", "rough" or "answer".
-
-        An answer is more than rough where its error is at most half of zero's.
-        """
-        assert self.ranking.best is not None
-        if not self.beats_zero:
-            return "nothing"
-        return "rough" if self.ranking.best[1].mean > self.ranking.zero / 2 else "answer"
-
 
 def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
     """Return what privacy costs at a setting and a size."""
@@ -105,8 +96,16 @@ def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
     worth = x / factor**2 if _falls_with_the_root(view, ranking) and factor > 1 else math.nan
     if worth < 2 * view.page.n_coefficients:  # of so few rows errors do not fall with the root
         worth = math.nan
-    signs = sign_verdict(view, point.cell)
-    return CostOfPrivacy(ranking, error, without, factor, x, worth, signs, deviation)
+    return CostOfPrivacy(ranking, error, without, factor, x, worth, _kept_signs(view, point.cell), deviation)
+
+
+def _kept_signs(view: View, cell: str) -> int | None:
+    """Return how many coefficients keep their signs, on average; all only where next to none is lost."""
+    rows, of = view.others, view.page.n_coefficients
+    right = rows.loc[(rows["metric"] == SIGNS) & (rows["cell"] == cell), "mean"]
+    if of < 2 or right.empty:
+        return None
+    return of if of - float(right.iloc[0]) <= _LOST else min(round(float(right.iloc[0])), of - 1)
 
 
 def _deviation_of_logarithms(ranking: Ranking) -> float:
@@ -143,18 +142,6 @@ def rows_for_the_same(view: View) -> str:
         ratio=tuple(each / m for each in needed),
         beyond=_BEYOND,
     )
-
-
-def useful_elsewhere(view: View, where: Setting) -> str:
-    """Return another panel in which a private answer at the same ε is clearly better than zero; else ""."""
-    for other in view.settings:
-        x = view.size_at(other)
-        if other.panel == where.panel or other.epsilon != where.epsilon or x is None:
-            continue
-        cost = cost_at(view, other, x)
-        if cost.beats_zero and math.isfinite(cost.ranking.zero):
-            return other.panel
-    return ""
 
 
 def _falls_with_the_root(view: View, ranking: Ranking) -> bool:
