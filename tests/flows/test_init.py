@@ -199,7 +199,6 @@ def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is
     page = build_page(spec, every, manifest_of(spec, ref, results), shown)
     markdown = render_study(every, page)["report.md"].decode()
     for text in (
-        "Good for",
         "NOT FOR PUBLICATION: the exact answer",
         "flat",
     ):

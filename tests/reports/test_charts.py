@@ -15,7 +15,7 @@ from reports import palette
 from reports.charts.drawing import specification
 from reports.charts.lines import Axes, Line, guide, line_chart, names_in_legend
 from reports.charts.study import StudyChart, certified_picture, draw_study
-from reports.ranking import first_lines
+from reports.cost import first_lines
 from reports.results import summarize
 from reports.series import View
 
