@@ -13,7 +13,6 @@ from dpalgos.audit.deletion_shifts import two_point_bound
 from reports.page import (
     Assumption,
     Axis,
-    BudgetPart,
     DataCard,
     Finding,
     Guide,
@@ -76,10 +75,6 @@ def build_page(
         },
         guides=tuple(guide for panel in spec.panels for guide in _guides(spec, panel)),
         assumptions=_assumptions(spec),
-        budgets=tuple(
-            BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
-            for part in manifest["budgets"]
-        ),
         findings=(*_findings(spec, results), *_finding_of_labels(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
