@@ -95,7 +95,7 @@ def test_menus_offer_what_varies_and_begin_at_the_headline(results, page):
     offered = {name: each["bind"]["options"] for name, each in params.items() if "bind" in each}
     assert offered["at_epsilon"] == [0.2, 0.5, 1.0, 2.0]
     assert offered["axis"] == ["n", "epsilon"]
-    assert set(offered) == {"at_panel", "at_epsilon", "at_delta_rule", "at_n", "axis"}
+    assert set(offered) == {"at_panel", "at_epsilon", "at_delta_rule", "at_n", "axis", "lines"}
     begun = {name: params[name]["value"] for name in ("at_panel", "at_epsilon", "at_n", "axis")}
     assert begun == {"at_panel": "public", "at_epsilon": 0.5, "at_n": 20_000, "axis": "n"}
     rows = list(csv.DictReader(io.StringIO(live["data"]["values"])))
