@@ -11,18 +11,16 @@ import numpy as np
 from reports.cost import (
     SHARES,
     CostOfPrivacy,
-    cost_at,
-)
-from reports.page import Guide, StudyPage
-from reports.ranking import (
     PopulationError,
     Ranking,
     clearly_above,
     clearly_below,
+    cost_at,
     population_error,
     rank,
     tied_with_best,
 )
+from reports.page import Guide, StudyPage
 from reports.series import Point, Series, Setting, View
 from reports.writing import (
     between,

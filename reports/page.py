@@ -38,15 +38,6 @@ class Assumption:
 
 
 @dataclass(frozen=True)
-class BudgetPart:
-    """How one estimator splits its budget: (label, share) pairs; `form` "" where it has one only."""
-
-    estimator: str
-    form: str
-    parts: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
 class DataCard:
     """A dataset's public record, and what the manifest says of the table that a study read."""
 
@@ -172,7 +163,6 @@ class StudyPage:
     panels_and_forms: Mapping[str, str] = field(default_factory=dict)  # name → its explanation
     guides: tuple[Guide, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
-    budgets: tuple[BudgetPart, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)

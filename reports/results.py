@@ -10,12 +10,11 @@ import io
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-
-from reports.two_means import THREE_ERRORS, Mean, p_value
+from scipy import stats
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -115,6 +114,8 @@ _RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
     ),
 )
 _KEYS = ["study", "cell", "metric"]
+# The p-values of so many standard errors where repetitions are many.
+TWO_ERRORS, THREE_ERRORS = (2 * float(stats.norm.sf(z)) for z in (2, 3))
 
 
 class ResultsError(ValueError):
@@ -292,3 +293,34 @@ def _chance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 
 def _number(value: float) -> float | None:
     return float(f"{value:.4g}") if np.isfinite(value) else None
+
+
+class Mean(NamedTuple):
+    """A mean, its standard error (NaN: unknown) and the number of repetitions."""
+
+    value: float
+    error: float
+    repetitions: int
+
+
+def p_value(first: Mean, second: Mean) -> float:
+    """Return the p-value of Welch's test that two means are one; NaN where an error is unknown.
+
+    It counts that errors of few repetitions are themselves uncertain. Means without errors are compared as
+    they are.
+    """
+    if math.isnan(first.error) or math.isnan(second.error):
+        return math.nan
+    if first.error == second.error == 0:
+        return float(math.isclose(first.value, second.value, rel_tol=1e-12))
+    spreads = [each.error * math.sqrt(each.repetitions) for each in (first, second)]
+    found = stats.ttest_ind_from_stats(
+        first.value,
+        spreads[0],
+        first.repetitions,
+        second.value,
+        spreads[1],
+        second.repetitions,
+        equal_var=False,
+    )
+    return float(found.pvalue)

@@ -10,8 +10,8 @@ import pandas as pd
 
 from reports import palette
 from reports.charts.drawing import Picture
+from reports.cost import best_or_tied, clearly_below, rank
 from reports.headline import NOISE_LIMITS, NoiseComparison, condition
-from reports.ranking import best_or_tied, clearly_below, rank
 from reports.series import CALIBRATION_WORDS, Series, Setting, View, place
 from reports.writing import count_of, error_bar, num, setting, short, span, words
 

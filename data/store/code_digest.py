@@ -23,7 +23,7 @@ PLUGINS = (
     *("tasks/problems", "tasks/problems/sources", "tasks/problems/measures"),
 )
 TABLES = ("data",)
-NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/results.py", "reports/two_means.py")
+NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/results.py")
 PAGES = (*NUMBERS, "reports", "flows/claims.toml")
 # What of these neither computes a number nor shows it.
 _ELSEWHERE = ("data/ledger", "tasks/release", "dpalgos/sklearn")

@@ -11,8 +11,8 @@ import pandas as pd
 
 from reports.charts.drawing import NO_SPACE, can_draw, specification
 from reports.charts.study import SIZES, StudyChart
+from reports.cost import first_lines
 from reports.page import StudyPage
-from reports.ranking import first_lines
 from reports.results import summarize
 from reports.series import Setting, View, nearest_value
 from reports.writing import spreadsheet_text

@@ -124,8 +124,8 @@ def chart_of_rows(
     params.append({"name": "is_log", "expr": is_log})
     transform = list[Chart]()
     if choices:
-        params += choices.params
-        transform += [*choices.transform, {"filter": {"param": "shown"}}]
+        params += [*choices.params, _EVERY_LINE]
+        transform += [*choices.transform, {"filter": {"or": [{"param": "shown"}, "lines == 'all'"]}}]
     return {
         "data": dict(data),
         "params": params,
@@ -136,6 +136,18 @@ def chart_of_rows(
         "height": axes.height,
         "autosize": {"type": "fit-x", "contains": "padding"},
     }
+
+
+_EVERY_LINE: Chart = {
+    "name": "lines",
+    "value": "some",
+    "bind": {
+        "input": "select",
+        "name": "Lines",
+        "options": ["some", "all"],
+        "labels": ["chosen in the legend", "all"],
+    },
+}
 
 
 def _styles(looks: Mapping[str, Look]) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from reports import palette
 from reports.charts.drawing import HALO, Chart, Picture, banner, can_draw, draw_chart, marks
 from reports.charts.drawing import field as encode
 from reports.charts.lines import NARROW, Axes, Choices, chart_of_rows, names_in_legend
+from reports.cost import first_lines, population_error, rank
 from reports.headline import condition
 from reports.page import StudyPage
 from reports.palette import Look, guide_look
-from reports.ranking import first_lines, population_error, rank
 from reports.series import Series, Setting, View, nearest_value, with_roles
 from reports.writing import num, render_sentence, rule_text, setting, span
 
@@ -144,7 +144,7 @@ class StudyChart:
         sizes = {
             name: nearest_value(here[name].dropna(), wanted.get(name, 1.0)) for name in axes if name in SIZES
         }
-        guides, series = _guides(view), _series(view, cells)
+        guides, series = _guides(view), lines_of(view, cells)
         looks = {one.brief: one.look for one in reversed(series)}
         looks = dict(reversed(looks.items()))
         looks |= {name: guide_look(dash) for name, dash in zip(guides["line"], guides["dash"], strict=True)}
@@ -276,7 +276,7 @@ def _axis_words(page: StudyPage, axis: str) -> str:
     return page.axis.label if axis == page.axis.column else _SIZE_WORDS[axis]
 
 
-def _series(view: View, cells: pd.DataFrame) -> list[Series]:
+def lines_of(view: View, cells: pd.DataFrame) -> list[Series]:
     """Return the lines of all cells in the order of the catalog."""
     keys = dict.fromkeys(
         cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None)

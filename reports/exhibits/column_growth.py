@@ -9,8 +9,8 @@ import pandas as pd
 
 from reports.charts.drawing import Picture
 from reports.charts.lines import Axes, Line, line_picture
+from reports.cost import fitted_slope
 from reports.palette import look
-from reports.ranking import fitted_slope
 from reports.series import View
 from reports.table import PageTable, Section
 from reports.writing import num, render_sentence, slope_text

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from reports.cost import rows_for_the_same
-from reports.ranking import enough_epsilon
+from reports.cost import enough_epsilon, rows_for_the_same
 from reports.series import View
 from reports.table import PageTable, Section
 from reports.writing import num, num_in, render_sentence

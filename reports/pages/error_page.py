@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from reports.charts.study import Pictures, draw_study
-from reports.cost import rows_for_the_same
+from reports.cost import enough_epsilon, fitted_slope, rows_for_the_same
 from reports.exhibits import draw_exhibits
 from reports.headline import PageHeadline, build_headline, guides_of
 from reports.page import StudyPage
-from reports.ranking import enough_epsilon, fitted_slope
 from reports.series import Series, View
 from reports.table import PageTable, Section, TableCell, error_table, setting_title
 from reports.writing import render_sentence, slope_text

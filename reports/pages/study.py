@@ -15,7 +15,7 @@ from dpalgos.plugins import outside_plugins
 from reports.charts.drawing import banner, packed_chart, packed_library
 from reports.charts.study import Pictures
 from reports.headline import noise_comparisons
-from reports.page import BudgetPart, StudyPage
+from reports.page import StudyPage
 from reports.pages import attack_page, error_page
 from reports.pages.data_card import render_data_card
 from reports.pages.index import Card
@@ -108,8 +108,7 @@ def _trust(results: pd.DataFrame, view: View, pictures: Pictures) -> Section:
         caption = f"Mean error at {page.axis.symbol} = {setting(size)}, {setting_title(view, head)}"
         title = "Printed noise against the least noise that can be proved enough"
         parts.append(Section(title, table=comparison_table(comparisons, caption), folded=True))
-    if page.budgets:
-        split = [(budget_name(page, part), budget_words(part)) for part in page.budgets]
+    if split := budget_split(page):
         title = "How the privacy budget is split"
         parts.append(Section(title, table=PageTable(("Estimator", "Parts"), split, title, 2), folded=True))
     if page.assumptions:
@@ -234,7 +233,7 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         steps.append(("Raw file", [dataset.title, f"read from {read['origin']}", digest, dataset.license]))
         rows = f"{count_of(read['rows_read'], 'row')} read, {read['n_rows']:,} used"
         checks = f"{count_of(len(card.checks), 'check')} passed" if card.checks else ""
-        steps.append(("PageTable", [rows, mended, checks]))
+        steps.append(("Table", [rows, mended, checks]))
     if not page.data_cards:
         steps.append(("Simulated rows", [page.simulated, "anew in every repetition"]))
     panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]
@@ -278,16 +277,15 @@ def guarantees(page: StudyPage) -> list[dict[str, Any]]:
     ]
 
 
-def budget_name(page: StudyPage, part: BudgetPart) -> str:
-    return with_form(page.estimator(part.estimator).title, part.form)
-
-
-def budget_words(part: BudgetPart) -> str:
-    """Write the parts of an estimator's budget with their shares."""
-    if len(part.parts) == 1:
-        return f"all of it on one kind of release ({part.parts[0][0]})"
-    total = sum(share for _, share in part.parts) or 1.0
-    return ", ".join(f"{label} {percent(share / total)}" for label, share in part.parts)
+def budget_split(page: StudyPage) -> list[tuple[str, str]]:
+    """Return how each estimator splits its budget: its name, and the parts with their shares."""
+    found = []
+    for one in page.manifest.get("budgets", ()):
+        name, shares = with_form(page.estimator(one["estimator"]).title, one["form"]), one["shares"]
+        total = sum(shares.values()) or 1.0
+        parts = [f"{label} {percent(share / total)}" for label, share in shares.items()]
+        found.append((name, ", ".join(parts)))
+    return found
 
 
 def _run_line(view: View) -> str:

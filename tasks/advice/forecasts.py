@@ -17,8 +17,8 @@ import pandas as pd
 import scipy
 
 from dpalgos import InputError, get_estimator
+from reports.cost import first_below
 from reports.page import ZERO
-from reports.ranking import first_below
 from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell
 from tasks.errors import SpecError

@@ -12,7 +12,6 @@ from dpalgos.accounting.risk import risk_of_events
 from reports.page import (
     Assumption,
     Axis,
-    BudgetPart,
     DataCard,
     Finding,
     Guide,
@@ -74,10 +73,6 @@ def build_page(
         },
         guides=tuple(guide for panel in spec.panels for guide in _guides(spec, panel)),
         assumptions=_assumptions(spec),
-        budgets=tuple(
-            BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
-            for part in manifest["budgets"]
-        ),
         findings=tuple(_finding_of_labels(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,

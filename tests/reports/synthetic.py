@@ -11,7 +11,7 @@ import pandas as pd
 
 from data.datasets import get_dataset
 from dpalgos.catalog import Estimator, get_estimator
-from reports.page import Assumption, Axis, BudgetPart, DataCard, Finding, Guide, StudyPage
+from reports.page import Assumption, Axis, DataCard, Finding, Guide, StudyPage
 from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
@@ -176,15 +176,6 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
             Assumption("row norm ‖x‖₂", "3", "the registry's public units"),
             Assumption("house value", "0 to 500,001 dollars", "the census caps it there"),
         ),
-        budgets=(
-            BudgetPart("sheffet_ols", "", (("sketch", 1.0),)),
-            BudgetPart("adassp", "", (("smallest eigenvalue", 1 / 3), ("XᵀX", 1 / 3), ("Xᵀy", 1 / 3))),
-            BudgetPart(
-                "preconditioned_regression",
-                "",
-                (("clip levels", 0.1), ("covariance", 0.2), ("five steps", 0.7)),
-            ),
-        ),
         findings=(
             Finding(
                 "the more frequent label",
@@ -204,6 +195,10 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
             "command": "dpcost run housing --profile standard --seed 20240501",
             "commit": "745a704",
             "seed": 20240501,
+            "budgets": [
+                {"estimator": "sheffet_ols", "form": "", "shares": {"sketch": 1.0}},
+                {"estimator": "adassp", "form": "", "shares": {"XᵀX": 0.5, "Xᵀy": 0.5}},
+            ],
             "blocks": {"computed": 3, "stored": 9},
             "study_file": {"path": "flows/studies/housing.toml", "sha256": "0" * 64},
             "packages": {"numpy": "2.4.0", "pandas": "3.1.1"},

@@ -15,7 +15,7 @@ from reports import palette
 from reports.charts.drawing import specification
 from reports.charts.lines import Axes, Line, guide, line_chart, names_in_legend
 from reports.charts.study import StudyChart, certified_picture, draw_study
-from reports.ranking import first_lines
+from reports.cost import first_lines
 from reports.results import summarize
 from reports.series import View
 
@@ -95,7 +95,7 @@ def test_menus_offer_what_varies_and_begin_at_the_headline(results, page):
     offered = {name: each["bind"]["options"] for name, each in params.items() if "bind" in each}
     assert offered["at_epsilon"] == [0.2, 0.5, 1.0, 2.0]
     assert offered["axis"] == ["n", "epsilon"]
-    assert set(offered) == {"at_panel", "at_epsilon", "at_delta_rule", "at_n", "axis"}
+    assert set(offered) == {"at_panel", "at_epsilon", "at_delta_rule", "at_n", "axis", "lines"}
     begun = {name: params[name]["value"] for name in ("at_panel", "at_epsilon", "at_n", "axis")}
     assert begun == {"at_panel": "public", "at_epsilon": 0.5, "at_n": 20_000, "axis": "n"}
     rows = list(csv.DictReader(io.StringIO(live["data"]["values"])))

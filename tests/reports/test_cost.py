@@ -12,11 +12,10 @@ from data.datasets.housing import parse_cal_housing_tgz
 from data.fetch.raw import EMBEDDED
 from dpalgos.accounting.events import Relation
 from reports.charts.study import has_one_size
-from reports.cost import cost_at
+from reports.cost import MOST_LINES, cost_at, enough_epsilon, first_lines, population_error
 from reports.headline import build_headline
 from reports.page import Axis
 from reports.pages.index import relative_errors
-from reports.ranking import MOST_LINES, enough_epsilon, first_lines, population_error
 from reports.results import SIGNS, summarize
 from reports.series import View
 from reports.writing import num, times

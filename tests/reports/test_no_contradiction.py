@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from reports.cost import population_error
 from reports.headline import build_headline
-from reports.ranking import population_error
 from reports.results import summarize
 from reports.series import View
 from reports.writing import error_bar, num, setting, times

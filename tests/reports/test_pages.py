@@ -13,11 +13,11 @@ import pytest
 
 from dpalgos.catalog import get_estimator
 from reports import palette
+from reports.cost import rank
 from reports.pages import error_page
 from reports.pages import text as page_text
 from reports.pages.index import Card, render_index
 from reports.pages.study import guarantees, render_study
-from reports.ranking import rank
 from reports.results import summarize
 from reports.series import View
 from reports.table import Section, certified_table, error_table

@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.cost import cost_at, rows_for_the_same
+from reports.cost import cost_at, enough_epsilon, first_below, fitted_slope, rows_for_the_same
 from reports.pages.error_page import slope_table
-from reports.ranking import enough_epsilon, first_below, fitted_slope
 from reports.results import summarize
 from reports.series import View
 from reports.writing import between, num, rows

@@ -11,10 +11,10 @@ import pytest
 import reports
 from dpalgos.accounting.events import Relation
 from reports import writing
+from reports.cost import rank
 from reports.headline import NoiseComparison, build_headline, guide_at, noise_sentence
 from reports.page import Guide
 from reports.pages.text import manifest_rows
-from reports.ranking import rank
 from reports.results import summarize
 from reports.series import View
 from reports.table import error_table, failure_table
