@@ -104,7 +104,7 @@ class IntervalFromStart(RegressionInterval):
             self.note_too_few(transcript, sample)
             return
         family = get_family(self.start_family)
-        levels = GLMLevels(sample, "private", family, budget, transcript)
+        levels = GLMLevels(sample, family, budget, transcript)
         white = private_whitening(
             transcript,
             sample,
@@ -114,7 +114,7 @@ class IntervalFromStart(RegressionInterval):
         )
         scores = WhitenedScores(sample, family, white.matrix)
         theta = np.linalg.solve(white.matrix, start.T[..., None])[..., 0].T
-        steps, _ = scored_steps(transcript, budget, scores, levels, white.mean_row, theta, _N_STEPS)
+        steps = scored_steps(transcript, budget, scores, white, levels, theta, _N_STEPS).steps
         middle = (white.mean_row * steps.end).sum(axis=0)
         self.note_interval(transcript, budget, scores, white, steps, middle)
 

@@ -315,7 +315,7 @@ def center_of(curvature: ScoreCurvature, steps: ReleasedSteps) -> Center:
     weights = combination_weights(steps, _WHITE + (UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2)
     step = np.einsum("rt,tjr->jr", weights, moved)
     theta = np.einsum("rt,tjr->jr", weights, steps.points) + step
-    return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.noise_stds**2)))
+    return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)))
 
 
 def error_of(
