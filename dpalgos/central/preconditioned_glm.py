@@ -22,8 +22,7 @@ below leave:
     mean logarithm                        to 10.4/n    of ε      private_constant    few rows and poisson
     values above a candidate center       √(d − 1)     to .08    released_medians    many rows
     second moments                        √2 C_A²/n    .12 left  private_whitening   all
-    score or moments of whitened rows     2C/n, √2 C²/n  the rest  scored_steps      all
-    preconditioned score                  2C/n         the rest  scored_steps        all
+    preconditioned score                  2C/n, √2 C²/n  the rest  scored_steps      all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
     those of intervals.regression         its own      .152      note_interval       interval and not least
     those of intervals.regression         its own      .567      note_interval       least squares
@@ -98,7 +97,7 @@ from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
 from dpalgos.mechanisms.column_counts import MEDIANS
-from dpalgos.mechanisms.preconditioned.scored_steps import EITHER, SCORE, scored_steps
+from dpalgos.mechanisms.preconditioned.scored_steps import SCORE, scored_steps
 from dpalgos.mechanisms.private_constant import (
     CONSTANT,
     EXPOSURE,
@@ -157,7 +156,6 @@ def witnesses(
         LOGARITHM: (first, label, first, zero),
         "scores above a level": (row, label, 0 * row, label),
         SCORE: (row, label, -row, label),
-        EITHER: (row, label, -row, label),
         **params.shared_witnesses(d),
         BINNED_FIT: (first, label, -first, label),
     }

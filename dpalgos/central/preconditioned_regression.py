@@ -11,19 +11,18 @@ accuracy only. The response needs none where nμ ≥ 140; with ``intercept`` no 
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
 ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
-and the shrinkage use released quantities only. The plain form makes the first five releases; each of the
+and the shrinkage use released quantities only. The plain form makes the first four releases; each of the
 others belongs to the forms in its row, described below:
 
     quantity                              sensitivity  share       made in             forms
     rows above a level                    1            .0175 left  search_level        all
     second moments                        √2 C_A²/n    .18 left    private_whitening   all
     gradients above a level               1            .0525 left  search_level        all
-    gradient or moments of whitened rows  2C/n, √2 C²/n  the rest  gradient_steps      all
-    preconditioned gradient               2C/n         the rest    gradient_steps      all
-    values above a candidate center       1, √d        to .08      released_medians    intercept
+    preconditioned gradient               2C/n, √2 C²/n  the rest  gradient_steps      all
+    values above a candidate center       1, √d        to .08      released_medians    many rows
     values by power of two                √2           to .03      released_response_unit  many rows
-    rows far from centers                 1            .008        search_level        intercept
-    means about centers                   2R/n         to .06      _means              intercept
+    rows far from centers                 1            .008        search_level        many rows
+    means about centers                   2R/n         to .06      _means              many rows
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
     those of intervals.regression         its own      .152        note_interval       interval and not least
     those of intervals.regression         its own      .567        note_interval       least squares
@@ -90,7 +89,6 @@ from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
 from dpalgos.mechanisms.column_counts import MEDIANS, UNITS
 from dpalgos.mechanisms.preconditioned.gradient_steps import (
-    EITHER,
     GRADIENT,
     Schedule,
     gradient_steps,
@@ -137,7 +135,6 @@ def witnesses(
         "second moments": (first, zero, 0 * first, 1e9 * large),
         "gradients above a level": (first, 1e9 * large, 0 * first, zero),
         GRADIENT: (first, 1e9 * large, first, -1e9 * large),
-        EITHER: (first, 1e9 * large, first, -1e9 * large),
         **params.shared_witnesses(d),
     }
 

@@ -13,7 +13,7 @@ shares, of what the interval takes in all, which is .5 of μ² (or of ε, where 
     preconditioned score           2C/n         .42    scored_steps       all
     those of intervals.regression  its own      .25    note_interval      all
 
-Rows are [x, 1]; levels are searched by four counts of rows, and twice of scores; steps are three.
+Rows are [x, 1]; levels are searched by four counts of rows, and by counts of scores at each of three steps.
 
 References
 ----------
@@ -104,7 +104,7 @@ class IntervalFromStart(RegressionInterval):
             self.note_too_few(transcript, sample)
             return
         family = get_family(self.start_family)
-        levels = GLMLevels(sample, family, budget, transcript)
+        levels = GLMLevels(sample, family, budget, transcript, _N_STEPS)
         white = private_whitening(
             transcript,
             sample,

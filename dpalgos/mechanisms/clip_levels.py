@@ -244,7 +244,7 @@ class GLMLevels(_Levels):
     """The clip levels of `dpalgos.central.preconditioned_glm`, and the size of responses.
 
     Each count is released with the noise of its part of the budget: "rows", "scores" (the searches at the
-    first three steps together), "start".
+    first ``n_searches`` steps together), "start".
     """
 
     def __init__(
@@ -253,8 +253,10 @@ class GLMLevels(_Levels):
         family: Family,
         budget: SplitBudget,
         transcript: Transcript,
+        n_searches: int = N_SCORE_SEARCHES,
     ) -> None:
         super().__init__(sample, gaussian_mu(budget.epsilon, budget.delta), transcript)
+        self._n_searches = n_searches
         self._family, self._budget = family, budget
 
     def rows(self, coordinates: FloatArray | None = None) -> FloatArray:
@@ -276,7 +278,7 @@ class GLMLevels(_Levels):
 
         A level that is known is searched again nearby.
         """
-        if step >= N_SCORE_SEARCHES:
+        if step >= self._n_searches:
             return self._step_level
         family, root = self._family, self._root
         bound = family.residual_bound
@@ -288,7 +290,7 @@ class GLMLevels(_Levels):
         candidates = np.where(whitens, of_rows[:, None], candidates)
         n_coordinates = self._sample.n_features * int(np.prod(family.classes))
         wanted = np.minimum(16 * np.sqrt(n_coordinates) / self.mu, 0.25 * self._sample.n_rows)
-        in_all = N_SCORE_SEARCHES * counts_needed(len(first))
+        in_all = self._n_searches * counts_needed(len(first))
         norms = at.norms(whitens)
         found = self._searched(candidates, wanted, norms, "scores", "scores above a level", in_all)
         self._step_level = np.where(whitens, self._step_level, found)

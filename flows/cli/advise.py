@@ -105,9 +105,7 @@ def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: in
 def _choices(
     spec: "StudySpec", best: "dict[float, Forecast]", risks: "dict[float, AttackRisk]"
 ) -> Iterator[str]:
-    """Yield which estimator to take at each ε, what it lets an attacker learn, and whose units matter."""
-    from tasks.advice.units import units_of_advice
-
+    """Yield which estimator to take at each ε, and what it lets an attacker learn."""
     symbol = spec.head_panel.problem.size_symbol
     for epsilon, each in best.items():
         text = f"at {symbol} = {each.n:,} and ε = {epsilon:g} take {each.name}: error {_range(each)}"
@@ -118,8 +116,6 @@ def _choices(
             text += f", of ± {each.half_width:.3g} on average"
         yield text
         yield f"  {risks[epsilon].sentence}"
-        if units := units_of_advice(spec, each):
-            yield f"  {units}"
     sparse = {item.name for item in spec.estimators_of(spec.head_panel) if "sparsity" in item.params}
     if sparse and best and sparse.isdisjoint(each.estimator for each in best.values()):
         yield "dense is better here: no estimator that keeps few columns is expected to be nearer"

@@ -170,8 +170,6 @@ def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns
             f"the ledger knows these rows as {known!r}: releases are charged to that name, and need no "
             "budget of their own"
         )
-    if units := _units(facts):
-        yield f"at epsilon {_EPSILON:g} {units}"
     yield f'{files[0]}: say what is public wherever "?" stands, then: dpcost check {files[0]}'
     yield f"what privacy costs on these rows, for you alone: dpcost run {files[0]}"
     yield f"{files[1]}: for publication, with dpcost release {facts['release']}; its head says how"
@@ -336,24 +334,6 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
         if is_given:
             return f"{prefix} {chosen}"
     return chosen
-
-
-def _units(facts: Mapping[str, Any]) -> str:
-    """Say whose units matter at the headline's ε; of categories, not known yet, a column counts once."""
-    from dpalgos import get_estimator
-    from dpalgos.api import build_params
-    from tasks.advice.units import units_sentence
-
-    if facts["release"] not in ("preconditioned_regression", "preconditioned_glm"):
-        return ""
-    rows, family = facts["rows"], facts["family"]
-    keywords = {"epsilon": _EPSILON, "delta": 1 / rows**2, "intercept": True}
-    keywords |= {"family": family} if family else {}
-    keywords |= {"n_classes": 2} if family == "multinomial" else {}
-    params = build_params(get_estimator(facts["release"]), keywords)
-    numbers = [name for name in map(from_toml, facts["numbers"]) if name not in facts["offset"]]
-    response = from_toml(facts["response"]) if facts["response"] and not family else ""
-    return units_sentence(params, rows, len(facts["covariates"]) + 1, numbers, response)
 
 
 def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:

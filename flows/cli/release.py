@@ -159,17 +159,8 @@ def _leave_release(sentence: str) -> NoReturn:
 
 
 def _before_charge(yes: bool, none_expected: bool, plan: "PlannedRelease") -> None:
-    """Say from public declarations whose units matter; with intervals, which to expect, and ask."""
-    from flows.progress import say
-    from tasks.advice.units import numbers_of, units_sentence
-
-    request = plan.request
-    if request.study is None:
-        return
-    names = numbers_of(request.study, request.config.columns.x)
-    if units := units_sentence(plan.drawing.params, plan.rows.n_rows, len(plan.rows.units.names), *names):
-        say(units)
-    if plan.keywords.get("interval"):
+    """With a study file and intervals say from public declarations which to expect, and ask."""
+    if plan.request.study is not None and plan.keywords.get("interval"):
         _confirm_intervals(yes, none_expected, plan)
 
 

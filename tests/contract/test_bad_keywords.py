@@ -70,7 +70,6 @@ BAD = [
     ("dp_sparse_glm", {"sparsity": 9}, "sparsity must be a whole number from 1 to 3"),
     ("screened_sparse_glm", {"n_averaged": 9}, "n_averaged must be at most n_iterations"),
     ("screened_sparse_glm", {"selection_share": 1.0}, "selection_share must lie strictly between"),
-    ("preconditioned_glm", {"shrinkage": "ridge"}, "shrinkage must be one of"),
     ("preconditioned_glm", {"family": "poisson", "response_bound": 3.0}, "response_bound"),
     # Local privacy
     ("ldp_nldp", {"response_bound": None}, "response_moment must be given"),

@@ -5,9 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpalgos import get_estimator
-from dpalgos.api import build_params
-from flows.cli.release import _before_charge, _confirm_intervals
+from flows.cli.release import _confirm_intervals
 from tasks.advice.releases import ReleaseForecast
 from tasks.errors import SpecError
 from tasks.problems.file_units import FileUnits
@@ -59,25 +57,6 @@ def test_a_release_is_refused_where_it_is_likely_that_no_coefficient_has_an_inte
     assert said.count("no interval") == int(np.isnan(half_widths).sum())
     assert f"{max(chance, float(np.isnan(half_widths).all())):.0%}" in said
     return _confirm_intervals(True, True, plan)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "n_rows", "says"),
-    [
-        ("preconditioned_regression", 50, True),
-        ("preconditioned_regression", 10**6, False),
-        ("adassp", 10**6, True),
-    ],
-)
-def test_a_release_without_an_interval_says_whose_units_matter(
-    monkeypatch, capsys, plan, estimator, n_rows, says
-):
-    entry = get_estimator(estimator)
-    plan.keywords = {**(entry.example or {"intercept": True}), "epsilon": 1.0, "delta": 1e-6}
-    plan.drawing.params, plan.rows.n_rows = build_params(entry, plan.keywords), n_rows
-    monkeypatch.setattr("tasks.advice.units.numbers_of", lambda *_: (("a", "b"), "y"))
-    _before_charge(False, False, plan)
-    assert ("units matter of a, b, y" in capsys.readouterr().err) == says
 
 
 def test_only_what_helps_is_suggested_where_little_is_learned(monkeypatch, capsys, plan):

@@ -32,7 +32,7 @@ from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
-GRADIENT, EITHER = "preconditioned gradient", "gradient or moments of whitened rows"
+GRADIENT = "preconditioned gradient"  # or moments of whitened rows in its place
 _FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
 _WANTED = WantedRows(rows=120, gradients=20, n_searched_steps=5)
 
@@ -137,7 +137,7 @@ def gradient_steps(
             value,
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
-            label=EITHER if may_whiten else GRADIENT,
+            label=GRADIENT,
         )
         std = transcript.noise_std(sensitivity, multiplier, len(released))
         gradient = np.where(whitens, 0.0, released[:d])

@@ -20,7 +20,7 @@ from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
-SCORE, EITHER = "preconditioned score", "score or moments of whitened rows"
+SCORE = "preconditioned score"  # or moments of whitened rows in its place
 
 
 class ScoredSteps(NamedTuple):
@@ -71,7 +71,7 @@ def scored_steps(
             mean_of_step(scores, at, level, whitens) if may_whiten else _flat(at.clipped_mean(level)),
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
-            label=EITHER if may_whiten else SCORE,
+            label=SCORE,
         )
         noise_std, std = (
             multiplier * sensitivity,
