@@ -105,6 +105,7 @@ from dpalgos.steps.denoising import combined_steps, shrunk_directions, signal_sh
 from dpalgos.typing import FloatArray
 
 _REACH = 5.0  # times √d: white rows beyond are weighed down
+_SHRINKAGE = 1.5  # times the James–Stein factor of slopes next to a constant, which is what is left of them
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
 _ENTRY_VARIANCE, _OF_FEW_ROWS = 1 / 200, 3.0  # the whitening is right to 7 %, and less where nμ is small
@@ -206,10 +207,12 @@ def preconditioned_regression(
         start_variance,
         entry_variance=_ENTRY_VARIANCE + _OF_FEW_ROWS / (mu * sample.n_rows),
     )
-    along = np.einsum("rij,ir->jr", white.directions, theta)
-    shrunk = shrunk_directions(along, variance, known)
+    one = white.one / np.linalg.norm(white.one, axis=0)
+    constant = one * (one * theta).sum(axis=0) if params.intercept else np.zeros_like(theta)
+    along = np.einsum("rij,ir->jr", white.directions, theta - constant)
+    shrunk = shrunk_directions(along, variance, known, _SHRINKAGE if params.intercept else 1.0)
     # In C order: what follows rounds by the order in memory.
-    theta = np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
+    theta = constant + np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
     few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
     theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
     if params.diagnostics is not None:

@@ -373,3 +373,11 @@ def test_intervals_and_the_explained_part_do_not_move_with_the_origin():
     assert fits[0]["residual_std"] == pytest.approx(1, rel=0.05)
     assert "fit_note" in fits[1]  # its bounds are too wide
     assert "fit_note" in near.goodness(3)  # no bounds
+
+
+def test_an_answer_about_columns_without_signal_is_hardly_worse_than_a_constant():
+    rng = np.random.default_rng(14)
+    X = np.column_stack([rng.standard_normal((8192, 33)), np.ones(8192)])
+    y = 0.02 * X[:, 0] + rng.standard_normal(8192)
+    explained = (y.var() - (y - X @ np.linalg.lstsq(X, y)[0]).var()) / y.var()
+    assert excess_of(X, y, epsilon=0.5) < 1.5 * explained
