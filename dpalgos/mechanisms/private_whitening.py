@@ -127,6 +127,11 @@ class Whitening:
         return np.moveaxis(np.linalg.solve(self.matrix, np.moveaxis(flat, 2, 0)), 0, 2).reshape(coef.shape)
 
     @property
+    def noise_doubt(self) -> FloatArray:
+        """The doubt that noise has left, without that for clipping."""
+        return np.asarray(np.maximum(self.doubt - _CLIPPED, 0))
+
+    @property
     def mean_row(self) -> FloatArray:
         """The mean of the white rows of z = [x, 1], at most 1 long as their second moments say, (d, R)."""
         mean = self.moments[:, :-1, -1:]
