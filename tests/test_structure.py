@@ -158,7 +158,6 @@ NEEDED_FROM_CALLERS = {
     "n_batches": "how often DP-SGD draws is tuned to one's own table",
     "n_epochs": "the same",
     "n_models": "parts of a table need a few rows per column each",
-    "n_whitenings": "a test of what two whitenings release on few rows",
     "regularization": "paper D prints one, and a known smoothness allows another",
     "row_bound": "paper C, where rows are known to be shorter than their box allows",
     "response_moment": "paper C's bound of responses with heavy tails",
