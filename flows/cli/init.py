@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from data.store.output_files import check_outputs
-from flows.cli.declarations import (
-    combined,
-    corrected,
-    declared_before,
-    from_codebook,
-    from_toml,
-    of_a_label,
-    toml,
-)
-from flows.cli.options import whole_number
+from flows.cli.declarations import toml
+from flows.cli.options import Force, whole_number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,7 +19,6 @@ FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
 _TEMPLATES = Path(__file__).parent / "templates"
-_WIDE = 10  # an upper bound beyond it leaves room for a long tail, of costs and times, say
 _EPSILON = 0.5  # the headline's in the template
 
 
@@ -81,22 +72,11 @@ def init(
         str,
         typer.Option(help='"cost ~ age + C(region) + age:smoker": stands for --response and the covariates.'),
     ] = "",
-    codebook: Annotated[
-        Path | None,
-        typer.Option(
-            help="Public CSV file: name, lower, upper, levels (male;female); fills the declarations."
-        ),
-    ] = None,
     decimal: Annotated[str, typer.Option(help="The decimal mark of numbers in a CSV file: . or ,")] = "",
     thousands: Annotated[
         str, typer.Option(help="The mark between thousands in a CSV file: . , ' or a blank.")
     ] = "",
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Write the files anew; what was filled in stays, but what --codebook says."
-        ),
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
     from data.dataset import Marks
@@ -124,14 +104,12 @@ def init(
         if number is not None and number < FEWEST_ROWS:
             raise SpecError(f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
     used = _columns(data, schema, response, user_id, formula)
-    before, of_data = declared_before(files[0], response) if force else ({}, {})
-    label = of_a_label(response) if _is_label(schema, response, family) else {}
-    declared = combined(label, corrected(before, from_codebook(codebook) if codebook else {}))
+    is_label = family == "logistic" and schema.get(response) in ("number", "whole number")
     known = known_as(open_ledger(home()), data)
     reading = read_formula(formula, schema) if formula else None
     facts = {
-        **_facts_of_model(chosen, rows, users, sum(column != response for column in used)),
-        **_facts_of_columns(schema, used, declared, response),
+        **_facts_of_model(chosen, rows, users),
+        **_facts_of_columns(schema, used, response),
         "name": name,
         "file": data.name,
         "path": str(data),
@@ -139,25 +117,17 @@ def init(
         "sparsity": sparsity,
         "formula": toml(formula) if formula else "",
         "offset": reading.names.used(reading.offset) if reading else (),
-        "of_data": of_data,
+        "label": toml(response) if is_label else "",
         "ledger_name": known or name,
-        "may_be_skewed": _may_be_skewed(declared.get(response, {}))
+        "may_be_skewed": chosen == "linear"
         and (reading is None or reading.response in reading.names.columns),  # not its logarithm
         "decimal": decimal,
         "thousands": thousands,
         "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
-    check_outputs(files, inputs=[data, *([codebook] if codebook else [])], force=force)
+    check_outputs(files, inputs=[data], force=force)
     _write(files, facts)
     typer.echo("\n".join(_told(facts, files, known, len(schema))))
-
-
-def _may_be_skewed(declared: Mapping[str, str]) -> bool:
-    """Whether a response may have a long tail: as far as is declared it begins at zero and reaches far."""
-    if "transform" in declared:
-        return False
-    lower, upper = (from_toml(declared[key]) if key in declared else None for key in ("lower", "upper"))
-    return lower in (None, 0) and (upper is None or upper > _WIDE)
 
 
 def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns: int) -> Iterator[str]:
@@ -190,7 +160,7 @@ def _files(name: str, *, force: bool) -> list[Path]:
         )
     for file in files:
         if file.exists() and not force:
-            raise SpecError(f"{file} is there already; --force writes it anew and keeps what was filled in")
+            raise SpecError(f"{file} is there already; --force writes it anew")
     return files
 
 
@@ -208,7 +178,7 @@ def _columns(
     return used
 
 
-def _facts_of_model(chosen: str, rows: int, users: int | None, n_covariates: int) -> dict[str, Any]:
+def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]:
     from dpalgos import get_estimator
     from tasks.study.study_file import STUDY_FILE_VERSION
 
@@ -221,35 +191,19 @@ def _facts_of_model(chosen: str, rows: int, users: int | None, n_covariates: int
         "users": users,
         "units": "rows" if users is None else "users",
         "sizes": sorted({max(FEWEST_ROWS - 1, share) for share in (n // 16, n // 4, n - n // 10)}),
-        "many_users": users is not None and _winsorized_fits(model.release, users, n_covariates),
         "form": "clipped per user",
         "has_interval": get_estimator(model.release).has_interval and model.family != "multinomial",
     }
 
 
-def _facts_of_columns(
-    schema: Mapping[str, str],
-    used: Mapping[str, str],
-    declared: Mapping[str, Any],
-    response: str,
-) -> dict[str, Any]:
-    from data.dataset import DeclaredColumn
-    from data.tables.declared import cut_codes
+def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], response: str) -> dict[str, Any]:
     from tasks.problems.file_units import AT_CENTERS
 
-    codes = {
-        toml(name): cut_codes(
-            DeclaredColumn(name=name, lower=from_toml(known["lower"]), upper=from_toml(known["upper"]))
-        )
-        for name, known in declared.items()
-        if {"lower", "upper"} <= set(known) and "missing" not in known
-    }
     covariates = {toml(column): kind for column, kind in used.items() if column != response}
     return {
         "response": toml(response) if response else "",
         "empty": [toml(column) for column, kind in schema.items() if kind == "empty"],
-        "columns": [(toml(column), kind, declared.get(column, {})) for column, kind in used.items()],
-        "codes": codes,
+        "columns": [(toml(column), kind) for column, kind in used.items()],
         "covariates": list(covariates),
         "numbers": [column for column, kind in covariates.items() if kind != "text"],
         "texts": [column for column, kind in covariates.items() if kind == "text"],
@@ -274,10 +228,6 @@ def _templates() -> "Environment":
     )
     environment.filters["toml"] = toml
     return environment
-
-
-def _is_label(schema: Mapping[str, str], response: str, family: str) -> bool:
-    return family == "logistic" and schema.get(response) in ("number", "whole number")
 
 
 def _of_formula(
@@ -334,26 +284,3 @@ def _model(schema: Mapping[str, str], response: str, family: str, user_id: str, 
         if is_given:
             return f"{prefix} {chosen}"
     return chosen
-
-
-def _winsorized_fits(estimator: str, n_users: int, d: int) -> bool:
-    """Whether so many users suffice to find ranges at the headline's ε, which is public arithmetic."""
-    from dpalgos import InputError
-    from dpalgos.hardened_release import rehearse_release
-
-    settings: dict[str, Any] = {
-        "epsilon": _EPSILON,
-        "delta": 1 / n_users**2,
-        "concentration_radius": 2 * d**0.5,
-    }
-    if estimator == "user_level_mean":
-        settings |= {"value_bound": 2.0}
-    else:
-        bound, d = (d + 1) ** 0.5, d + 1
-        settings |= {"gradient_bound": bound / 2, "concentration_radius": bound, "radius": 2.0}
-        settings |= {"loss": "squared", "n_iterations": 10, "step_size": 2 / d}
-    try:
-        rehearse_release(estimator, n_users, d, settings, n_users=n_users)
-    except InputError:
-        return False
-    return True

@@ -211,16 +211,6 @@ def test_settings_of_the_release_file_replace_the_studys(tmp_path):
     assert "dataset.form" in refusal(read_request, file, "user_level_mean", **BUDGET)
 
 
-def test_no_form_is_offered_that_the_number_of_users_rules_out(tmp_path):
-    few = find_study(str(study(tmp_path)))
-    assert [item.form for item in few.estimators if item.calibrations] == ["clipped per user"]
-    (tmp_path / "many").mkdir()
-    table = pd.DataFrame({"patient": np.arange(20_000), "dose": np.linspace(-1, 1, 20_000)})
-    table["weight"] = -table["dose"]
-    many = find_study(str(study(tmp_path / "many", table)))
-    assert [item.form for item in many.estimators if item.calibrations] == ["clipped per user", "winsorized"]
-
-
 def test_all_open_lines_of_a_release_are_named_at_once(tmp_path, home):
     file = tmp_path / "release.toml"
     file.write_text('[dataset]\nname = "?"\n[columns]\nx = ["a"]\ny = "b"\n[bounds]\nradius = "?"\n')
