@@ -73,7 +73,7 @@ $(DOCS_STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $(RUNTIME_STAMP) $@
 
 clean:
-	rm -rf $(VENV) reports/out docs/_build docs/generated build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) reports/out docs/_build docs/generated docs/api/modules build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # The home goes too, unless it holds a ledger: without it, budgets that are spent would count as untouched.
 clean-home: clean

@@ -13,19 +13,14 @@ sys.path.insert(0, str(HERE))
 # Tutorials leave the project's home alone, and find the commands of this environment.
 PROFILE = HERE / "_build" / "ipython" / "profile_default"  # kernels log errors, no warnings
 PROFILE.mkdir(parents=True, exist_ok=True)
-(PROFILE / "ipython_kernel_config.py").write_text(f"""
-import sys
-sys.path.append({str(HERE)!r})
-c.IPKernelApp.log_level = 40
-c.InteractiveShellApp.extensions = ["generate.commands"]
-""")
+(PROFILE / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n")
 os.environ["IPYTHONDIR"] = str(PROFILE.parent)
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # kernels warn of frozen modules at every start
 os.environ["DPCOST_HOME"] = str(HERE / "_build" / "home")
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 from docutils import nodes
-from generate.docstrings import escaped, to_rst
+from generate.docstrings import escaped, preformatted
 from generate.write import digest_of_code, write_pages
 
 import dpalgos
@@ -35,9 +30,15 @@ project = "dpcost"
 author = "the authors of dpcost"
 project_copyright = "2026, the authors of dpcost"
 version = release = dpalgos.__version__
-extensions = ["myst_nb", "sphinx.ext.napoleon", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+]
 exclude_patterns = ["_build", "changes"]
-templates_path: list[str] = []
+templates_path = ["_templates"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -77,7 +78,7 @@ html_sidebars = {name: [] for name in ("index", "getting_started", "operations",
 
 
 def _plain_text(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    lines[:] = [*to_rst("\n".join(lines)).splitlines(), ""] if what == "module" else map(escaped, lines)
+    lines[:] = preformatted(lines) if what == "module" else map(escaped, lines)
 
 
 FACTS = facts()

@@ -2,35 +2,27 @@
 
 import os
 import re
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
 from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any, ParamSpec
-from uuid import UUID
 
 import pandas as pd
-from prefect.artifacts import (
-    create_markdown_artifact,
-    create_progress_artifact,
-    create_table_artifact,
-    update_progress_artifact,
-)
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
 
 from data.store.folders import REPORTS, read_json
 from flows.local_server import from_server
 from flows.progress import say
-from reports.analysis.results import compare_results
+from reports.results import compare_results
 from tasks.cells import Cell
 from tasks.errors import SpecError
 from tasks.run.collect import read_results
 from tasks.study.spec import StudySpec
 
 REPORTS_URL = "DPCOST_REPORTS_URL"  # tells runs where the reports are shown
-SECONDS_BETWEEN_UPDATES = 2.0
 MAX_ROWS = 200
 MAX_CELLS = 20
 
@@ -48,32 +40,6 @@ def _best_effort(function: Callable[P, None]) -> Callable[P, None]:
             say(f"note: the server did not take an artifact of this run ({type(error).__name__})")
 
     return call
-
-
-class ProgressArtifact:
-    """How many of a run's blocks are finished, as a bar on the server's pages."""
-
-    def __init__(self, study: str, n_blocks: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._study, self._n_blocks, self._clock = study, n_blocks, clock
-        self._n_done, self._last = 0, clock()
-        self._id: UUID | None = None
-        self._show()
-
-    def advance(self) -> None:
-        """Count one more finished block, and report every few to the server."""
-        self._n_done += 1
-        if self._n_done == self._n_blocks or self._clock() - self._last >= SECONDS_BETWEEN_UPDATES:
-            self._last = self._clock()
-            self._show()
-
-    @_best_effort
-    def _show(self) -> None:
-        share = 100.0 * self._n_done / max(1, self._n_blocks)
-        description = f"{self._study}: {self._n_done} of {self._n_blocks} blocks"
-        if self._id is None:
-            self._id = UUID(str(create_progress_artifact(share, _key("progress", self._study), description)))
-        else:
-            update_progress_artifact(self._id, share, description)
 
 
 @_best_effort

@@ -16,25 +16,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+import fsspec
+
 from data.errors import StoreError
-from data.store.folders import atomic_write, home, private_folder, read_json, read_small, require_own_home
+from data.store.folders import atomic_write, home, private_folder, read_json, require_own_home
 from data.store.output_files import claim_report
 from data.store.shared import check_shared_store
 from flows.local_server import full_disk, home_tag, leave, prefect_server, wait_until_recorded
 from flows.lock import exclusive_run
 from flows.progress import blocks, say
-from flows.studies.find_study import SCORECARD, find_study, with_evidence
-from flows.studies.results import (
-    finished_report,
-    folder_of_run,
-    reports_of_scorecard,
-    tell,
-    write_scorecard,
-)
+from flows.studies.find_study import find_study
+from flows.studies.results import finished_report, folder_of_run, tell
 from tasks.cache import is_any_again
 from tasks.errors import MENDABLE, SpecError
 from tasks.report.manifest import MANIFEST
-from tasks.report.publish import INDEX_TITLE
+from tasks.report.publish import is_index
 from tasks.report.write import write_index
 from tasks.run.tables import analyst_parquet
 from tasks.run_options import RunOptions
@@ -48,8 +44,6 @@ SPACE_FOR_REPORTS = 5_000_000
 # over .005 is within noise.
 SWITCH_INTERVAL = 5e-4
 GARBAGE = 10_000  # new objects before some are looked at: Prefect's live as long as the run
-
-MAX_INDEX = 50_000_000  # bytes
 
 # Prefect prints tracebacks of failed tasks; the command line says one sentence instead.
 _QUIET = {"PREFECT_LOGGING_LEVEL": "INFO", "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -87,7 +81,7 @@ def check_index(folder: Path) -> None:
     """Refuse a folder of reports whose index page this program did not write."""
     index = folder / "index.html"
     try:
-        foreign = index.exists() and INDEX_TITLE not in read_small(index, MAX_INDEX)
+        foreign = index.exists() and not is_index(fsspec.filesystem("file"), str(index))
     except OSError as error:
         raise SpecError(f"--out holds {index}, which cannot be replaced: {error.strerror}") from None
     if foreign:
@@ -107,13 +101,8 @@ def check_table_is_no_output(table: Path, report: Path) -> None:
 def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local", command: str = "") -> Path:
     """Run studies with the same options; return the path of the index page."""
     check_engine(engine)
-    judged, studies = SCORECARD in studies, with_evidence(list(dict.fromkeys(studies)))
-    names = _distinct_names(studies)
-    if judged:
-        options = options.model_copy(
-            update={"out": reports_of_scorecard(names, options.profile, options.out)}
-        )
-    _prepare_folders(options, [*names, *([SCORECARD] if judged else [])])
+    studies = list(dict.fromkeys(studies))
+    _prepare_folders(options, _distinct_names(studies))
     check_shared_store()
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -124,9 +113,7 @@ def launch(studies: Sequence[str], options: RunOptions, *, engine: str = "local"
             _check_table(study, options)
         if left := _show_stored(studies, options):
             _compute(left, options, command, engine)
-        if judged:
-            tell(write_scorecard(options.reports.resolve()))
-    if folder := _full_disk():
+    if folder := full_disk(home()):
         say(
             f"note: the disk of {folder} is full; the results are whole, but what is kept of this run "
             "may not be; free some space"
@@ -274,16 +261,8 @@ def _full_disk_told() -> Iterator[None]:
     except MENDABLE:
         raise
     except Exception:
-        if folder := _full_disk():
-            raise StoreError(_told(folder)) from None
+        if folder := full_disk(home()):
+            raise StoreError(
+                f"the disk of {folder} is full; free some space and run the same command again"
+            ) from None
         raise
-
-
-def _told(folder: Path) -> str:
-    return f"the disk of {folder} is full; free some space and run the same command again"
-
-
-def _full_disk() -> Path | None:
-    """Return a folder of the home on a disk that is almost full, if there is one."""
-    folders = (home(), home() / "prefect", home() / "cache")  # perhaps disks of their own
-    return next((each for each in folders if full_disk(each)), None)

@@ -26,9 +26,9 @@ from data.errors import StoreError
 from data.store.folders import atomic_write
 from flows import NO_ANALYTICS, ServerError
 from flows.progress import say
+from tasks.run.watch import watched
 
 HOST = "127.0.0.1"
-LOST_AFTER = 60.0  # seconds without an answer, after which a command ends
 START_TIMEOUT = 300.0
 HEARTBEAT = 30  # seconds; Prefect's least
 KEEP_DAYS = "DPCOST_KEEP_DAYS"  # for how long Prefect keeps its history
@@ -102,13 +102,13 @@ def running_server(
     set_client(address, own_authentication(home), host.strip("[]"))
 
     def lives() -> bool:
-        return answers(address) and not full_disk(home / "prefect")
+        return answers(address) and not full_disk(home)
 
     with _in_thread(home, listening, compose):
         meanwhile()
         deadline = time.monotonic() + START_TIMEOUT
         while not answers(address):
-            if full_disk(home / "prefect") or time.monotonic() > deadline:
+            if full_disk(home) or time.monotonic() > deadline:
                 leave(f"the server was not ready within {START_TIMEOUT:.0f} s; see {_log_file(home)}")
             time.sleep(0.05)
         with watched(f"the Prefect server, or its database {_database(home)},", lives, leave):
@@ -166,9 +166,10 @@ def keep_days() -> int:
 
 
 def set_client(address: str, authentication: str, *own: str) -> None:
-    """Make this process, and those it starts, clients of a server; no proxy is asked for this machine."""
+    """Connect this process, and those it starts, to a Prefect server; none uses a proxy for this machine."""
     known = [os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or "", HOST, "localhost", *own]
     direct = ",".join(dict.fromkeys(filter(None, known)))
+    _ignore_unusable_proxies()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
     os.environ |= {
         "PREFECT_API_URL": address,
@@ -180,6 +181,18 @@ def set_client(address: str, authentication: str, *own: str) -> None:
         "no_proxy": direct,
         **NO_ANALYTICS,
     }
+
+
+def _ignore_unusable_proxies() -> None:
+    """Drop proxies that Prefect's client cannot use, since it fails even where it asks none of them."""
+    for name in sorted(os.environ):
+        if name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
+            proxy = os.environ[name] if "://" in os.environ[name] else f"http://{os.environ[name]}"
+            try:
+                httpx.Client(proxy=proxy, trust_env=False, verify=False).close()
+            except (ImportError, ValueError, httpx.InvalidURL):
+                del os.environ[name]
+                say(f"note: {name} is ignored, since Prefect's client cannot use it; give an http:// address")
 
 
 @contextmanager
@@ -220,39 +233,11 @@ def _log_file(home: Path) -> Path:
     return home / "prefect" / "server.log"
 
 
-@contextmanager
-def watched(
-    what: str,
-    lives: Callable[[], bool],
-    when_lost: Callable[[str], object],
-    after: float = LOST_AFTER,
-    every: float = 5.0,
-) -> Iterator[None]:
-    """Call `when_lost`, once and in another thread, if `lives` has not been true for `after` seconds."""
-    over = threading.Event()
-
-    def watch() -> None:
-        last = time.monotonic()
-        while not over.wait(every):
-            if lives():
-                last = time.monotonic()
-            elif time.monotonic() - last > after and not over.is_set():
-                when_lost(f"{what} has not answered for {after:.0f} s")
-                return
-
-    threading.Thread(target=watch, name=f"watch of {what}", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-
-
 def leave(sentence: str) -> NoReturn:
     """Say why, and end this process at once: finished blocks are stored."""
     from data.store.folders import home
 
-    full = next(filter(full_disk, (home() / "prefect", home())), None)
-    if full:
+    if full := full_disk(home()):
         sentence = f"the disk of {full} is full; free some space"
     again = "finished blocks are stored, run the same command again to go on"
     with suppress(OSError):
@@ -260,9 +245,11 @@ def leave(sentence: str) -> NoReturn:
     os._exit(2 if full else 1)
 
 
-def full_disk(folder: Path) -> bool:
-    """Return whether the disk of a folder is as good as full: neither Prefect nor its server says so."""
-    return folder.exists() and shutil.disk_usage(folder).free < _AS_GOOD_AS_FULL
+def full_disk(home: Path) -> Path | None:
+    """Return a folder of a home whose disk is as good as full: neither Prefect nor its server says so."""
+    folders = (home / "prefect", home / "cache", home)  # perhaps disks of their own
+    there = filter(Path.exists, folders)
+    return next((each for each in there if shutil.disk_usage(each).free < _AS_GOOD_AS_FULL), None)
 
 
 def answers(address: str) -> bool:

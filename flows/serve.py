@@ -122,7 +122,7 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
     from prefect.utilities.annotations import freeze
 
     from flows import study as flows
-    from flows.studies.find_study import SCORECARD, find_study, readable_studies
+    from flows.studies.find_study import find_study, readable_studies
 
     def deployment(flow: Any, name: str, cron: str, **about: Any) -> Any:
         try:
@@ -147,7 +147,7 @@ def deployments(tag: str, own: Sequence[Path] = ()) -> list[Any]:
     ]
     others = {
         "ingest": flows.ingest,
-        SCORECARD: flows.scorecard,
+        "scorecard": flows.scorecard,
         "report": flows.report,
         "rerun": flows.rerun,
     }

@@ -19,8 +19,9 @@ from flows.artifacts import attach_budget, attach_report, last_results, show_dri
 from flows.lock import exclusive_run
 from flows.progress import finished, say
 from flows.studies import parameters as given
-from flows.studies.find_study import SCORECARD, find_study
-from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell, write_scorecard
+from flows.studies.find_study import find_study
+from flows.studies.results import headline_of, rebuild_reports, rerun_options, tell
+from flows.studies.scorecard import write_scorecard
 from flows.unfinished import start_again
 from tasks.audit import exhibits_of, run_audits
 from tasks.blocks import run_blocks
@@ -36,7 +37,7 @@ from tasks.reporting import render
 from tasks.run.tables import Tables, dropped_rows, notes_on
 from tasks.run_options import RunOptions, TaskName
 from tasks.study.grid import expand
-from tasks.study.spec import StudySpec
+from tasks.study.spec import SCORECARD, StudySpec
 from tasks.workers import local_workers
 
 THREADS: Any = ThreadPoolTaskRunner(max_workers=os.cpu_count() or 1)  # each waits for one block at a time
@@ -201,8 +202,7 @@ def scorecard(out: given.Folder = None) -> Path:
     Args:
         out: The folder below reports/out that has them; reports/out by default.
     """
-    with exclusive_run(home()):
-        return write_scorecard(given.reports_folder(out, SCORECARD))
+    return write_scorecard(given.reports_folder(out, SCORECARD))
 
 
 @flow(name="ingest")

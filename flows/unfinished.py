@@ -48,41 +48,64 @@ def start_again(flow: Any, flow_run: Any, state: Any) -> None:
 def end_unfinished(tag: str, served: Collection[UUID], *, commands: bool) -> None:
     """Put the history in order when a home begins to serve the deployments `served`; its runs carry the tag.
 
-    Nothing of the home runs now, but perhaps `commands`. Deployments of studies that are gone are deleted,
-    and late runs that a later one replaces are skipped.
+    Nothing of the home runs now, but perhaps `commands`.
     """
     from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        _delete_other_deployments(client, tag, served)
+        _end_dead_runs(client, tag, commands=commands)
+        _skip_late_runs(client, tag)
+        _watch_heartbeats(client, tag)
+
+
+def _delete_other_deployments(client: Any, tag: str, served: Collection[UUID]) -> None:
+    """Delete the deployments of studies that are gone, whose schedules would go on."""
     from prefect.client.schemas.filters import DeploymentFilter
+
+    tagged = DeploymentFilter.model_validate({"tags": {"all_": [tag]}})
+    for deployment in client.read_deployments(deployment_filter=tagged):
+        if deployment.id not in served:
+            client.delete_deployment(deployment.id)
+
+
+def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
+    """Mark runs that have begun, and task runs of ended ones, as crashed; start what is deployed again."""
     from prefect.states import Cancelled, Crashed
 
-    tagged: Any = {"tags": {"all_": [tag]}}
-    with get_client(sync_client=True) as client:
-        for deployment in client.read_deployments(deployment_filter=DeploymentFilter(**tagged)):
-            if deployment.id not in served:
-                client.delete_deployment(deployment.id)
-        _end_task_runs(client, tagged | {"state": {"type": {"any_": ["CRASHED", "FAILED", "CANCELLED"]}}})
-        for run in _flow_runs(client, tag, _BEGUN):
-            if run.deployment_id is None and commands:
-                continue
-            canceled = run.state is not None and run.state.is_cancelling()
-            state: Any = Cancelled(message=_DEAD) if canceled else Crashed(message=_DEAD)
-            client.set_flow_run_state(run.id, state, force=True)
-            say(f"the run {run.name} ended without saying so; it is now marked as {state.name.lower()}")
-            if not canceled:
-                start_again(None, run, state)
-        next_due = dict[Any, Any]()
-        for run in sorted(_flow_runs(client, tag, ["SCHEDULED"]), key=lambda run: run.expected_start_time):
-            if run.auto_scheduled and run.expected_start_time < datetime.now(UTC):
-                if earlier := next_due.get(run.deployment_id):
-                    skipped: Any = Cancelled(message="Skipped: a later run of the same schedule is due.")
-                    client.set_flow_run_state(earlier.id, skipped, force=True)
-                next_due[run.deployment_id] = run
-        if client.find_automation(f"{AUTOMATION} ({tag})") is None:
-            client.create_automation(_automation(tag))
+    ended: Any = {"tags": {"all_": [tag]}, "state": {"type": {"any_": ["CRASHED", "FAILED", "CANCELLED"]}}}
+    _end_task_runs(client, ended)
+    for run in _flow_runs(client, tag, _BEGUN):
+        if run.deployment_id is None and commands:
+            continue
+        canceled = run.state is not None and run.state.is_cancelling()
+        state: Any = Cancelled(message=_DEAD) if canceled else Crashed(message=_DEAD)
+        client.set_flow_run_state(run.id, state, force=True)
+        say(f"the run {run.name} ended without saying so; it is now marked as {state.name.lower()}")
+        if not canceled:
+            start_again(None, run, state)
+
+
+def _skip_late_runs(client: Any, tag: str) -> None:
+    """Cancel the runs of a schedule whose time is past, but for the last one."""
+    from prefect.states import Cancelled
+
+    last = dict[Any, Any]()
+    for run in sorted(_flow_runs(client, tag, ["SCHEDULED"]), key=lambda run: run.expected_start_time):
+        if run.auto_scheduled and run.expected_start_time < datetime.now(UTC):
+            if earlier := last.get(run.deployment_id):
+                skipped: Any = Cancelled(message="Skipped: a later run of the same schedule is due.")
+                client.set_flow_run_state(earlier.id, skipped, force=True)
+            last[run.deployment_id] = run
+
+
+def _watch_heartbeats(client: Any, tag: str) -> None:
+    """Have Prefect's server mark runs whose heartbeats stop as crashed, by its documented automation."""
+    if client.find_automation(f"{AUTOMATION} ({tag})") is None:
+        client.create_automation(_automation(tag))
 
 
 def _automation(tag: str) -> Any:
-    """Return Prefect's documented automation for runs whose heartbeats stop: they are marked as crashed."""
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture

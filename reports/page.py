@@ -38,40 +38,6 @@ class Assumption:
 
 
 @dataclass(frozen=True)
-class BudgetPart:
-    """How one estimator splits its budget: (label, share) pairs; `form` "" where it has one only."""
-
-    estimator: str
-    form: str
-    parts: tuple[tuple[str, float], ...]
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where the data come from; `data_source` is "real", "stand-in" or "simulated"."""
-
-    dataset: str
-    title: str
-    data_source: str
-    n_rows: int = 0
-    rows_read: int = 0
-    repairs: tuple[Mapping[str, Any], ...] = ()  # reason, count, what it counts, and what was done
-    source_url: str = ""
-    source_sha256: str = ""
-    license: str = ""
-    citation: str = ""
-    origin: str = ""
-    privacy_unit: str = "one row"
-    reasons: tuple[str, ...] = ()  # for a stand-in: a sentence per source that could not be reached
-    simulated_too: str = ""  # what other panels simulate, where some have a dataset
-    earlier: tuple[tuple[str, str], ...] = ()  # other contents of a file: sha256, end of the last run with it
-    of_panels: tuple[tuple[str, str], ...] = ()  # panel, its data source
-
-    def source_of(self, panel: str) -> str:
-        return dict(self.of_panels).get(panel, self.data_source)
-
-
-@dataclass(frozen=True)
 class DataCard:
     """A dataset's public record, and what the manifest says of the table that a study read."""
 
@@ -187,7 +153,6 @@ class StudyPage:
     name: str
     title: str
     question: str
-    dataset: Provenance
     estimators: tuple[Estimator, ...]
     headline: Mapping[str, Any]
     axis: Axis
@@ -198,7 +163,6 @@ class StudyPage:
     panels_and_forms: Mapping[str, str] = field(default_factory=dict)  # name → its explanation
     guides: tuple[Guide, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
-    budgets: tuple[BudgetPart, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -213,10 +177,21 @@ class StudyPage:
     warning: str = ""  # stands above everything else
     measured: str = ""  # how an error comes about and what it is, in sentences
     data_cards: tuple[DataCard, ...] = ()
+    simulated: str = ""  # what is simulated, in some panels or in all
+    panel_sources: Mapping[str, str] = field(default_factory=dict)  # panel → its data source
     risk: str = ""  # what the headline's guarantee lets an attacker learn, in a sentence
     kind: str = ""  # what is estimated: "mean", "linear_regression"
     about: str = ""  # the estimator that the page is about, whose line the chart always shows
     n_coefficients: int = 0  # whose signs are counted; 0: of none
+
+    @property
+    def data_source(self) -> str:
+        """Return "stand-in" where any dataset is one, else "real", or "simulated" where there is none."""
+        sources = {str(card.read["data_source"]) for card in self.data_cards}
+        return "stand-in" if "stand-in" in sources else "real" if sources else "simulated"
+
+    def source_of(self, panel: str) -> str:
+        return self.panel_sources.get(panel, self.data_source)
 
     def estimator(self, name: str) -> Estimator:
         """Return an estimator of the catalog; one that is not in it is shown under its own name, last."""

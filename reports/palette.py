@@ -51,7 +51,7 @@ _PLAIN = {
     "axis": ("#9aa1ab", "#5a626d"),
     "paper": ("#ffffff", "#14171b"),
     "nonprivate": ("#050505", "#f7f7f7"),
-    "warn": ("#b45309", "#fbbf57"),
+    "warn": ("#a34a07", "#fbbf57"),
     "warn-fill": ("#fdf0d5", "#3a2b10"),
     "flag": ("#e0a030", "#c98a1e"),
 }
@@ -75,6 +75,7 @@ class Look:
     dash: tuple[int, ...]
     shape: str
     fill: str
+    width: float = 2.0
 
     @property
     def symbol(self) -> str:
@@ -99,6 +100,11 @@ def look(role: str, order: int, form: int = 0, calibration: str = "tight") -> Lo
     if calibration == "paper":
         return Look(SERIES[place], SERIES_TEXT[place], PRINTED_DASH, shape, PAPER)
     return Look(SERIES[place], SERIES_TEXT[place], SOLID, shape, SERIES[place])
+
+
+def guide_look(dash: tuple[int, ...]) -> Look:
+    """Return the look of a line of theory or of a limit: thin and gray."""
+    return Look(GUIDE, MUTED, dash, "", GUIDE, 1.0)
 
 
 def slot(order: int, form: int = 0) -> int:

@@ -13,7 +13,8 @@ import dpalgos
 from data.store.references import DatasetRef
 from tasks.cache import CachedFile, digest, is_again, result
 from tasks.cells import Cell
-from tasks.problems.problem import Block, modules_of
+from tasks.problems.kinds import modules_of
+from tasks.problems.problem import Block
 from tasks.run import headline
 from tasks.run_options import RunOptions
 from tasks.study.grid import headline_block

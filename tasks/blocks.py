@@ -10,7 +10,8 @@ from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
 from tasks.cache import CachedFile, is_again, result
-from tasks.problems.problem import Block, modules_of
+from tasks.problems.kinds import modules_of
+from tasks.problems.problem import Block
 from tasks.run import block as run
 from tasks.workers import ALL_MEMORY, WorkerKilled, compute
 

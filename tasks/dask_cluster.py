@@ -2,8 +2,6 @@
 
 import logging
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +15,7 @@ from data.store.code_digest import code_digest
 from data.store.folders import close_home, home
 from data.store.shared import VARIABLE, check_shared_store, shared_address
 from tasks.errors import SpecError
+from tasks.run.watch import watched
 from tasks.workers import Workers, opened
 
 _distributed: Any = distributed  # without types
@@ -65,28 +64,19 @@ def standing_cluster(scheduler: str, when_lost: Callable[[str], object]) -> Iter
     """
     check_workers(scheduler)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # it prints tracebacks
-    over, lost = threading.Event(), f"the Dask scheduler at {scheduler} is gone"
-
-    def watch() -> None:
-        last_answer = time.monotonic()
-        while not over.wait(5):
-            if _answers(scheduler):
-                last_answer = time.monotonic()
-            elif time.monotonic() - last_answer > _LOST_AFTER:
-                when_lost(lost)
-
-    threading.Thread(target=watch, name="watch of the scheduler", daemon=True).start()
+    what = f"the Dask scheduler at {scheduler}"
     try:
-        with _connected(scheduler) as client:
+        with (
+            watched(what, lambda: _answers(scheduler), when_lost, after=_LOST_AFTER),
+            _connected(scheduler) as client,
+        ):
             count = max(AT_LEAST, 2 * sum(client.nthreads().values()))
             with opened(workers_of(client, count)):
                 yield count
     except Exception:
         if not _answers(scheduler):
-            when_lost(lost)
+            when_lost(f"{what} is gone")
         raise
-    finally:
-        over.set()
 
 
 def workers_of(client: Any, count: int) -> Workers:

@@ -9,7 +9,8 @@ from prefect.states import Completed
 
 from data.store.references import DatasetRef
 from tasks.cache import CachedFile, is_again, result
-from tasks.problems.problem import DatasetSource, modules_of
+from tasks.problems.kinds import modules_of
+from tasks.problems.problem import DatasetSource
 from tasks.run import block
 
 

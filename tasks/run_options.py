@@ -16,7 +16,6 @@ PROFILES: tuple[Profile, ...] = get_args(Profile)
 TaskName = Literal["fetch", "parquet", "prepare", "run_block", "audit", "collect", "render"]
 
 TASKS: tuple[str, ...] = get_args(TaskName)
-OF_LAST_RUN = {"profile", "reps", "seed"}  # what a rerun takes over where it is not given
 
 BELOW_REPORTS = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$(?!\n)"  # what the server's form takes for a folder
 DAYS = 30  # without use, after which a stored result is stale

@@ -19,7 +19,7 @@ NEW = {
     "data/datasets/heights.py",
     "flows/studies/heights.toml",
     "tasks/problems/sources/contaminated_rows.py",
-    "tasks/problems/measures/relative_errors.py",
+    "tasks/problems/sources/relative_errors.py",
     "flows/studies/outliers.toml",
     "reports/exhibits/contamination.py",
     "flows/claims.toml",
@@ -57,13 +57,15 @@ fit = dpalgos.estimate("glm", X, y, family="two_trials", rng=rng)
 assert abs(fit.estimate[0] - 1) < 0.3
 assert {"heights", "outliers"} <= set(study_names())
 settings = {"model": "gaussian_mean", "d": 3}
-problem, absolute = (kinds()[kind](kind=kind, **settings) for kind in ("relative_simulation", "simulation"))
+problem = kinds()["relative_simulation"].source(kind="relative_simulation", **settings)
+relative, absolute = (kinds()[kind].measure.measure for kind in ("relative_simulation", "simulation"))
 assert {"contaminated_mean", "contaminated_intervals"} <= set(kinds())
 n = Replicates(study="mine", panel="one", n=50, first=0, count=1, of=1, n_cells=1, seed=1)
 draw, = problem.draws(n, None)
 answer = dpalgos.estimate("sample_mean", draw.sample, rng=rng)
 length = np.linalg.norm(draw.target)
-np.testing.assert_allclose(length * problem.measure(draw, answer), absolute.measure(draw, answer))
+found = relative(problem.traits, draw, answer)["relative_error"]
+np.testing.assert_allclose(length * found, absolute(problem.traits, draw, answer)["l2_error"])
 assert {"heights", "outliers"} <= {each.name for each in deployments("home")}
 assert "A-guarantee-outliers" in {claim.id for claim in load_scorecard().claims}
 sys.path.append(str(project))

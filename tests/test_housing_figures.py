@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from tasks.ingest import fetch, parquet
 from tasks.run.block import compute_block
+from tasks.run.tables import fetch, parquet
 from tests.tasks.blocks import prepared_data
 
 SEED = 20191112

@@ -26,17 +26,15 @@ def without_keywords(sample, params, transcript):
     return sample.X
 """,
     "tasks/problems/sources/half_a_source.py": """
-from tasks.problems.problem import RowSource
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.problem import Kind, RowSource
 
 class HalfASource(RowSource):
     d: int
 
-KINDS = {
-    "group_differences": ("HalfASource", "Estimation"),
-    "half_a_kind": ("HalfASource", "Judgment"),
-}
+KINDS = {"group_differences": Kind(HalfASource, ESTIMATION), "half_a_kind": Kind(HalfASource, ESTIMATION)}
 """,
-    "tasks/problems/measures/no_names.py": "KINDS = 3\n",
+    "tasks/problems/sources/no_names.py": "KINDS = 3\n",
     "flows/studies/half_a_study.toml": 'title = "?"\ntask = "mean"\nmotto = 3\n',
 }
 ESTIMATORS = """
@@ -98,10 +96,9 @@ NAMED = {
         "flows/studies/half_a_study.toml": ["question", "panels", "motto"],
         "tasks/problems/sources/half_a_source.py": [
             "'group_differences'",
-            "draws, sizes, source",
-            "'Judgment'",
+            "'half_a_kind' must define cost, draws, sizes, source, traits",
         ],
-        "tasks/problems/measures/no_names.py": ["KINDS"],
+        "tasks/problems/sources/no_names.py": ["KINDS"],
     },
 }
 

@@ -30,7 +30,6 @@ def relative(path):
 PLUGINS = {"dpalgos/central", "dpalgos/comparators", "dpalgos/nonprivate", "dpalgos/local"} | {
     "dpalgos/user_level",
     "tasks/problems/sources",
-    "tasks/problems/measures",
     "data/datasets",
     "reports/exhibits",
 }
@@ -115,12 +114,8 @@ def test_no_two_classes_share_a_name():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def parts_of_kinds():
-    return {part for kind in kinds().values() for part in kind.__bases__}
-
-
 def kind_words():
-    names = {each.__name__ for each in parts_of_kinds()}
+    names = {kind.source.__name__ for kind in kinds().values()}
     return re.compile(
         rf"isinstance\([^)]*\b({'|'.join(sorted(names))})\b|problem\.kind ==|problem\[\"kind\"\]|kind in \("
     )
@@ -144,7 +139,11 @@ def test_the_search_for_branches_finds_one(line):
 
 
 def test_nobody_outside_imports_a_source_or_a_measure():
-    modules = {each.__module__ for each in parts_of_kinds()}
+    modules = {
+        module
+        for kind in kinds().values()
+        for module in (kind.source.__module__, kind.measure.measure.__module__)
+    }
     found = [
         (relative(path), module)
         for path in FILES
@@ -159,7 +158,6 @@ NEEDED_FROM_CALLERS = {
     "n_batches": "how often DP-SGD draws is tuned to one's own table",
     "n_epochs": "the same",
     "n_models": "parts of a table need a few rows per column each",
-    "n_whitenings": "a test of what two whitenings release on few rows",
     "regularization": "paper D prints one, and a known smoothness allows another",
     "row_bound": "paper C, where rows are known to be shorter than their box allows",
     "response_moment": "paper C's bound of responses with heavy tails",

@@ -19,10 +19,11 @@ from data.store.folders import PROJECT_ROOT
 
 PLUGINS = (
     *("dpalgos/central", "dpalgos/comparators", "dpalgos/local", "dpalgos/nonprivate", "dpalgos/user_level"),
-    *("data/datasets", "data/simulations", "tasks/problems"),
+    *("data/datasets", "data/simulations"),
+    *("tasks/problems", "tasks/problems/sources", "tasks/problems/measures"),
 )
 TABLES = ("data",)
-NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/analysis")
+NUMBERS = (*TABLES, "dpalgos", "tasks", "reports/results.py")
 PAGES = (*NUMBERS, "reports", "flows/claims.toml")
 # What of these neither computes a number nor shows it.
 _ELSEWHERE = ("data/ledger", "tasks/release", "dpalgos/sklearn")
@@ -32,7 +33,7 @@ LIBRARIES = (
     *("opendp", "dp-accounting"),
 )
 OF_PAGES = ("vl-convert-python", "jinja2")
-_SUFFIXES = {".py", ".toml", ".html", ".css", ".js", ".json", ".md"}
+_SUFFIXES = {".py", ".toml", ".jinja", ".css", ".js", ".json", ".md"}
 
 
 def code_digest(modules: Iterable[str], *, of_page: bool = False) -> str:

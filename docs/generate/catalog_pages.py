@@ -10,8 +10,7 @@ from pathlib import Path
 import dpalgos
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
-from generate.charts import CAPTION, error_chart
-from generate.docstrings import escaped, to_rst
+from generate.docstrings import escaped
 
 PROJECT = Path(__file__).resolve().parents[2]
 _COLUMNS = ("keyword", "default", "meaning")
@@ -33,7 +32,6 @@ def pages() -> dict[str, str]:
     for entry in dpalgos.catalog():
         written[f"api/{entry.name}.rst"] = api_page(entry)
         written[f"theory/{entry.name}.rst"] = theory_page(entry)
-        written[f"theory/{entry.name}.svg"] = error_chart(entry)
     return written
 
 
@@ -133,23 +131,10 @@ def call(entry: Estimator) -> str:
 
 
 def theory_page(entry: Estimator) -> str:
+    """Return the page of an estimator's formula and proof: the docstring of its file."""
     module = sys.modules[entry.function.__module__]
-    first, _, rest = inspect.cleandoc(module.__doc__ or "").partition("\n\n")
     place = Path(inspect.getfile(module)).relative_to(PROJECT)
+    source = f"Source: ``{place.as_posix()}``. How it is called: :doc:`/generated/api/{entry.name}`."
     return "\n".join(
-        [
-            heading(entry.name),
-            to_rst(first),
-            "",
-            to_rst(rest),
-            "",
-            heading("Its error", "-"),
-            f".. figure:: {entry.name}.svg",
-            f"   :alt: Error of {entry.name} against the number of rows",
-            "",
-            f"   {CAPTION}",
-            "",
-            f"Source: ``{place.as_posix()}``. How it is called: :doc:`/generated/api/{entry.name}`.",
-            "",
-        ]
+        [heading(entry.name), f".. automodule:: {module.__name__}", "   :no-index:", "", source, ""]
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.evidence import table
-from reports.analysis.league import comparisons
+from reports.league import comparisons
 from reports.pages.league import NAME, QUESTION, Extent, render_league
 
 FILE = Path(__file__).resolve().parents[1] / "league.json"

@@ -2,11 +2,11 @@
 
     W = M_xx^(−1/2),  M = the released second moments of clipped rows z = [x, 1]     (whitening)
     θ ← θ + η (H(θ) + λ I)⁻¹ ( mean_i clip(u_i (y_i − ψ'(u_i'θ))', C) + noise ),  u_i = W x_i   (T steps)
-    β̂ = W θ̄,  θ̄ a combination of the last four steps, shrunk by James–Stein
+    β̂ = W θ̄,  θ̄ a combination of the last six steps, shrunk by James–Stein
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
-coefficients: a row counts by its score, clipped to a level that is public or itself released. What should be
-public are *units* of columns of order one, for accuracy; with ``intercept`` below nμ = 300 √d alone.
+coefficients: a row counts by its score, clipped to a level that is public or itself released. Columns should
+be in public units in which they are of order one, as a quarter of the width of their bounds is.
 
 Why it is private. Everything is Gaussian but for few rows, so that with μ = μ(ε, δ) a release with share f of
 μ² and ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, H, θ,
@@ -14,16 +14,15 @@ the levels and the shrinkage use released quantities only. All releases, with th
 below leave:
 
     quantity                              sensitivity  share     made in             forms
-    rows above a level                    1            .02 left  search_level        not levels
-    scores above a level                  1            .04 left  search_level        not levels
+    rows above a level                    1            .015 left  search_level       all
+    scores above a level                  1            .07 left  search_level        all
     responses above a level               1            .02 left  search_level        poisson
     mean response                         c/n, √2/n    to .6     private_constant    constant and poisson
     mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
     mean logarithm                        to 10.4/n    of ε      private_constant    few rows and poisson
-    values above a candidate center       √(d − 1)     to .08    released_medians    private units
-    values by power of two                √(2 d − 2)   to .03    released_units      private units
-    second moments                        √2 C_A²/n    .2 left   private_whitening   all
-    preconditioned score                  2C/n         the rest  scored_steps        all
+    values above a candidate center       √(d − 1)     to .08    released_medians    many rows
+    second moments                        √2 C_A²/n    .12 left  private_whitening   all
+    preconditioned score                  2C/n, √2 C²/n  the rest  scored_steps      all
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
     those of intervals.regression         its own      .152      note_interval       interval and not least
     those of intervals.regression         its own      .567      note_interval       least squares
@@ -31,10 +30,14 @@ below leave:
     binned fit                            √10          named     release_binned_fit  diagnostics
 
 Z'Z/n, of rows clipped to C_A: orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones
-of norm C, of shares that grow by 1.4 from each step to the next. A level is searched by counts of equal
-shares. Responses: in [0, c], or indicators of classes. Second moments of bounded responses take .15 left,
-scores above a level .1 left of Gaussian ones, and .4/d of responses without a bound if that is more: among 64
-candidates a count that is mistaken makes noise ten times as large. An interval takes .067 in logistic models.
+of norm C; shares grow by 1.4 from each step to the next, but among the first five. Each of the first four may
+whiten the rows again in its place, as released moments decide: moments of rows u = W x clipped to a released
+C, orthogonal rows of that norm, with the same noise for a sensitivity of 1
+(:mod:`dpalgos.mechanisms.preconditioned.gradient_steps`). A level is searched by counts of equal shares, at
+each of the first five steps. Responses: in [0, c], or indicators of classes. Second moments of bounded
+responses take .1 left, scores above a level .1 left of Gaussian ones, and .4/d of responses without a bound
+if that is more: among 64 candidates a count that is mistaken makes noise ten times as large. An interval
+takes .067 in logistic models.
 
 What follows is heuristics, and affects accuracy only. H(θ) is the curvature of the loss if rows were normal
 with the released moments (`dpalgos.models.normal_curvature`), corrected where released scores say otherwise
@@ -43,30 +46,26 @@ counts with an intercept and ½ in other models, lest noise throw θ far; 0 for 
 events step to the end, η = 1, others .85 of the way, and with unbounded ψ'' (Poisson) at most 1 far. There
 the first θ predicts about the lower end of the power of two in which the released upper quartile of the
 responses lies, by a ridge regression of 1 on x. The combination (`dpalgos.steps.denoising.combined_steps`) is
-of what the last four steps would lead to, the one whose released scores are small. T is 6, and 8 in logistic
-models, one more with each doubling of nμ over 1,000 √d, up to 12: fewer end too early where events are rare.
-From nμ = 400 √d on, with an intercept and no interval, these clip only what is orthogonal to the constant in
-a score, to C in all, lest the rate of few events suffer; H is then the mean of both ends of a step.
+of what the last six steps would lead to, the one whose released scores are small. T is 8, and 10 in
+logistic models, one more with each doubling of nμ over 1,000 √d, up to 14: fewer end too early where events
+are rare. From nμ = 400 √d on, with an intercept and no interval, these clip only what is orthogonal to the
+constant in a score, to C in all, lest the rate of few events suffer; H is then the mean of both ends of a
+step.
 
-With ``intercept`` columns are taken in released units about released centers where nμ ≥ 300 √d, of what the
-constant leaves, as :mod:`dpalgos.mechanisms.private_origin` has it for linear models; the answer is for the
-columns as given. ``units="private"`` asks at any nμ, ``"declared"`` never; nor do public rows.
+With ``intercept`` columns are taken about released centers where nμ ≥ 100 √d, of what the constant leaves, as
+:mod:`dpalgos.mechanisms.private_origin` has it for linear models; the answer is for the columns as given.
 
 With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by 1.5 times its factor.
 Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_constant`), with more of μ² the
 fewer rows there are, and take eight shorter steps from 1.6 times that. Steps that moved far count less, in
-other models, too. Where nμ < 15 √d (25 √d for counts) and levels are private the answer is the constant
+other models, too. Where nμ < 15 √d (25 √d for counts) the answer is the constant
 alone, in all families: its one to three numbers have Laplace noise and share ε, not μ², in the ratio of .6
 (mean response, c/n or 2/n) to .4 (mean logarithm, of counts) to .25 (mean exposure, if there is an offset).
 
-The clip levels
-    ``"private"`` (default): about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows,
-    but at least four times the noise of their count, and 16 √D/μ for the scores of D = d (or d K)
-    coordinates: a row beyond the level biases the mean by about C/n, noise moves it by 2C√D/(nμ). Each is
-    found by a binary search of noisy counts, the scores' at the first step and, more finely, at the second.
-    ``"rule"``: C_A = 2 √(d + 1), C = 1.5 √(d v) (nμ/489)^(1/4), v the variance of a response at θ = 0: for
-    columns and responses of order one.
-    a pair ``(C_A, C)`` of public levels.
+Clip levels: about k norms lie above the level, k = 100 (√d/μ) (nμ/489)^(−.9) for the rows, but at least four
+times the noise of their count, and 16 √D/μ for the scores of D = d (or d K) coordinates: a row beyond the
+level biases the mean by about C/n, noise moves it by 2C√D/(nμ). Each is found by a binary search of noisy
+counts.
 
 ``offset_bounds``: the first column of X is an offset, for rates: cut to public bounds and added to x'β. It is
 no covariate, but a part of the row like y: a score (y − ψ'(o + u'θ)) u is clipped whatever o is, and so are
@@ -97,8 +96,8 @@ from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
-from dpalgos.mechanisms.column_counts import MEDIANS, UNITS
-from dpalgos.mechanisms.preconditioned.scored_steps import scored_steps
+from dpalgos.mechanisms.column_counts import MEDIANS
+from dpalgos.mechanisms.preconditioned.scored_steps import SCORE, scored_steps
 from dpalgos.mechanisms.private_constant import (
     CONSTANT,
     EXPOSURE,
@@ -117,7 +116,8 @@ from dpalgos.rows.sample import Sample
 from dpalgos.steps.denoising import ReleasedSteps, combined_steps, james_stein, shrunk_slopes
 from dpalgos.typing import FloatArray
 
-_PART_STEP, _N_COMBINED = 0.85, 4
+_PART_STEP, _N_COMBINED = 0.85, 6
+N_WHITENINGS = 4  # that may stand in the place of first steps
 _N_CENTERED = 3  # steps at which an interval is centered
 _ABOVE_MEAN, _LEAST_START = 1.6, 0.6  # of counts, where steps start
 _RIDGE, _EVENTS_RIDGE, _COUNTS_RIDGE = 0.5, 0.75, 1.5
@@ -144,20 +144,18 @@ def witnesses(
         }
         return {**apart, EXPOSURE: (1e6 * np.eye(1, d) + constant, zero, 0 * constant, zero)}
     first, second, zero = 1e6 * np.eye(1, d), 1e6 * np.eye(2, d)[1:], np.zeros(1)
-    wide, narrow = np.full((1, d), 1e20), np.ones((1, d))  # the last entry is the constant
-    wide[:, -1] = narrow[:, -1] = 1e-6
+    wide = np.full((1, d), 1e20)
     unbounded = not np.isfinite(params.made().residual_bound)
     row, label = (1e-5 * first, np.full(1, 1e30)) if unbounded else (first, np.ones(1))
     return {
         MEDIANS: (wide, zero, -wide, zero),
-        UNITS: (wide, zero, narrow, zero),
         "rows above a level": (first, zero, 0 * first, zero),
         "second moments": (first, zero, second, zero),
         RESPONSES_ABOVE: (first, label, first, zero),
         CONSTANT: (first, label, first, zero),
         LOGARITHM: (first, label, first, zero),
         "scores above a level": (row, label, 0 * row, label),
-        "preconditioned score": (row, label, -row, label),
+        SCORE: (row, label, -row, label),
         **params.shared_witnesses(d),
         BINNED_FIT: (first, label, -first, label),
     }
@@ -174,11 +172,7 @@ def witnesses(
     witnesses=witnesses,
     check_data=check_labels,
     forms={
-        "public levels": Form(keywords={"clip": (2.0, 3.0)}),
         "constant": Form(keywords={"intercept": True}),
-        "constant, private units": Form(keywords={"intercept": True, "units": "private"}),
-        "constant, public levels": Form(keywords={"intercept": True, "clip": (2.0, 3.0)}),
-        "levels by rule": Form(keywords={"clip": "rule"}),
         "constant, offset": Form(keywords={"intercept": True, "offset_bounds": (-1.0, 0.5)}),
         "interval": Form(keywords={"interval": 0.95}),
         "interval, offset": Form(keywords={"interval": 0.95, "offset_bounds": (-1.0, 0.5)}),
@@ -213,7 +207,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
             params.note_too_few(transcript, sample)
             params.note_known_interval(transcript)
         return family.identified(params.coefficients(origin))
-    levels = GLMLevels(sample, params.clip, family, budget, transcript)
+    levels = GLMLevels(sample, family, budget, transcript)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     coordinates = private_columns(transcript, sample, budget).before(coordinates)
     whitening = private_whitening(
@@ -224,11 +218,9 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
         noise_multiplier=budget.gaussian_multiplier("moments"),
         coordinates=coordinates,
     )
-    transcript.note("unresolved_directions", whitening.unresolved)
-    center = whitening.mean_row
 
     scores = WhitenedScores(sample, family, whitening.matrix, origin, offset)
-    theta, one = np.zeros(scores.shape), np.linalg.inv(whitening.matrix)[:, :, -1].T
+    theta, one = np.zeros(scores.shape), whitening.one
     if params.keeps_constant(mu * n_rows, d):
         scores.keep_constant(one)
     if params.starts_at_mean:
@@ -243,16 +235,21 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     if params.takes_full_steps:
         ridge, step_size = _EVENTS_RIDGE, 1.0
     n_steps = params.n_steps(mu * n_rows, d)
-    steps, full = scored_steps(transcript, budget, scores, levels, center, theta, n_steps, step_size, ridge)
+    made = scored_steps(
+        transcript, budget, scores, whitening, levels, theta, n_steps, step_size, ridge, N_WHITENINGS
+    )
+    steps, full, scores, whitening = made
+    transcript.note("unresolved_directions", whitening.unresolved)
+    one = whitening.one
     if params.interval is not None:
-        middle = (center * steps.end).sum(axis=0) + origin[-1] + offset
+        middle = (whitening.mean_row * steps.end).sum(axis=0) + origin[-1] + offset
         params.note_interval(transcript, budget, scores, whitening, steps.last(_N_CENTERED), middle)
         params.note_known_interval(transcript)
     lost = ridge * np.sqrt(d) * (params.intercept and not family.is_linear)
     combined, variance = _combined(full, family, step_size, lost, own)
-    if params.shrinkage == "james_stein" and params.intercept and not family.classes:
+    if params.intercept and not family.classes:
         combined = shrunk_slopes(combined, variance[0], one)
-    elif params.shrinkage == "james_stein":
+    else:
         combined = james_stein(combined, variance[0])
     answer: FloatArray = combined.reshape(scores.shape)
     if params.diagnostics is not None:
@@ -268,10 +265,11 @@ def _combined(
     A step goes the part h/(h + λ) of the way, 1 − ``lost`` times its noise: of noise in earlier ones the rest
     stays.
     """
-    known = np.maximum(1 - lost * full.noise_stds, _LEAST_PART)
+    taken = np.isfinite(full.noise_stds)
+    known = np.maximum(1 - lost * np.sqrt(full.variances), _LEAST_PART) * taken
     before = np.zeros(known.shape[1])
-    for part, std in zip(known[:-_N_COMBINED], full.noise_stds, strict=False):
-        before = (1 - step_size * part) ** 2 * before + (step_size * std) ** 2
+    for part, variance in zip(known[:-_N_COMBINED], full.variances, strict=False):
+        before = (1 - step_size * part) ** 2 * before + step_size**2 * variance
     return combined_steps(
         full.last(_N_COMBINED),
         _PART_STEP if family.is_linear or family.classes else 1.0,

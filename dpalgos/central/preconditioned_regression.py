@@ -5,9 +5,9 @@
     β̂ = W θ̄,  θ̄ a combination of the steps, shrunk by James–Stein
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Needs no bound on rows, responses or
-coefficients: every released quantity is clipped to a level that is public or itself released. What
-should be public are *units* in which columns and response are of order one; they affect accuracy only. Where
-nμ ≥ 140 the response needs none, nor columns where nμ ≥ 300 √d; with ``intercept`` no origin matters.
+coefficients: every released quantity is clipped to a level that is public or itself released. Columns should
+be in public units in which they are of order one, as a quarter of the width of their bounds is: this affects
+accuracy only. The response needs none where nμ ≥ 140; with ``intercept`` no origin matters.
 
 Why it is private. Everything is Gaussian, so that with μ = μ(ε, δ) a release with share f of μ² and
 ℓ2 sensitivity Δ gets noise Δ / (μ √f), and shares that sum to 1 compose to exactly (ε, δ). W, θ, the levels
@@ -15,16 +15,14 @@ and the shrinkage use released quantities only. The plain form makes the first f
 others belongs to the forms in its row, described below:
 
     quantity                              sensitivity  share       made in             forms
-    rows above a level                    1            .0175 left  search_level        not public levels
-    second moments                        √2 C_A²/n    .2 left     private_whitening   all
-    gradients above a level               1            .0525 left  search_level        not public levels
-    preconditioned gradient               2C/n         the rest    gradient_steps      all
-    values above a candidate center       1, √d        to .08      released_medians    intercept
-    values by power of two                √(2 d), √(2 d + 2)  to .05  released_units   private units
-    rows far from centers                 1            .008        search_level        intercept
-    means about centers                   2R/n         to .06      _means              intercept
-    whitened rows above a level           1            .017        search_level        whitened twice
-    second moments of whitened rows       √2 C_B²/n    .12         private_whitening   whitened twice
+    rows above a level                    1            .0175 left  search_level        all
+    second moments                        √2 C_A²/n    .18 left    private_whitening   all
+    gradients above a level               1            .0525 left  search_level        all
+    preconditioned gradient               2C/n, √2 C²/n  the rest  gradient_steps      all
+    values above a candidate center       1, √d        to .08      released_medians    many rows
+    values by power of two                √2           to .03      released_response_unit  many rows
+    rows far from centers                 1            .008        search_level        many rows
+    means about centers                   2R/n         to .06      _means              many rows
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
     those of intervals.regression         its own      .152        note_interval       interval and not least
     those of intervals.regression         its own      .567        note_interval       least squares
@@ -36,39 +34,34 @@ clipped to C_A: orthogonal rows of that norm. Gradients are means of clip(u_i r_
 C. A level is searched by four counts, of equal shares, for gradients at each of the first three steps, and
 rises by one candidate from step to step at most.
 
+Each of the first two steps may whiten the rows again in its place
+(:mod:`dpalgos.mechanisms.preconditioned.gradient_steps`): moments of rows u = W x clipped to a released C,
+orthogonal rows of that norm, with the same noise for a sensitivity of 1. Released moments decide, so that a
+neighbor decides the same, given the same releases.
+
 What follows is heuristics, and affects accuracy only. The steps start from the ridge regression of the
 released Z'Z, with a ridge of three times the floor below which its eigenvalues are noise. Shares, steps and
 the levels of few rows follow from nμ (:mod:`dpalgos.mechanisms.preconditioned.gradient_steps`). The
 lengths of steps (:mod:`dpalgos.mechanisms.preconditioned.step_lengths`) and their combination
 (:mod:`dpalgos.steps.denoising`) follow from the released gradients and their noise. Shrinkage is one
-James–Stein factor. At last θ̄ is made no longer than the released second moment of y allows, or than 1 where
-noise hides that.
+James–Stein factor; directions that a further whitening leaves unresolved have each their own. At last θ̄ is
+made no longer than the released second moment of y allows, or than 1 where noise hides that.
 
 Forms, each explained with the mechanism that makes it:
 
-Units (:mod:`dpalgos.mechanisms.private_origin`): y is taken in a released unit where nμ ≥ 140, of sensitivity
-1 or √2 alone, columns where nμ ≥ 300 √d. ``units="private"`` asks at any nμ, ``"declared"`` never.
+Intercept (:mod:`dpalgos.mechanisms.private_origin`): with ``intercept`` z is taken about released centers;
+the answer is for the columns as given. y is taken in a released unit where nμ ≥ 140 in any form.
 
-Intercept (the same module): with ``intercept`` z is taken about released centers; the answer is for the
-columns as given.
-
-Levels (:mod:`dpalgos.mechanisms.clip_levels`): by default they are searched. ``clip="rule"`` has constants
-found on the California housing data; a pair ``(C_A, C)`` is public. Rows that one whitening leaves longer
-than 5 √d, as of a rare category in too small a unit, are shortened to that, and so are their responses.
-
-Whitened twice (:mod:`dpalgos.mechanisms.private_whitening`): a second whitening, of U'U/n with rows clipped
-to C_B inside the first's coordinates, resolves directions that the first's noise hides;
-``n_whitenings=None`` takes it where nμ ≥ 4,000. Rows above a level then have the share .017, second moments
-.15, gradients above a level .051. Directions that both whitenings leave unresolved are shrunk each by a
-factor of its own.
+White rows longer than 5 √d, as of a rare category in too small a unit, are shortened to that, and so are
+their responses.
 
 Public rows (:mod:`dpalgos.mechanisms.public_coordinates`): with ``public_X``, rows without responses, one
 more release asks whether they have the shape of X, by default where public numbers say that it may help; if
-so, z = [A x, y]. Never with two whitenings.
+so, z = [A x, y].
 
 Interval (:mod:`dpalgos.intervals.regression`): it leaves schedule and levels as they are, on what it does not
-take, and the answer, but that no row is shortened; it is centered at the combination of the steps that is not
-shrunk. Below nμ = 30 √d it takes nothing, and there is none.
+take, and the answer, but that no row is shortened; it is centered at the combination of the steps that is
+not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
 
 Diagnostics (:mod:`dpalgos.mechanisms.binned_fit`): counts and sums by bins of the predictor, for the share
 that is named.
@@ -84,93 +77,56 @@ private preconditioning).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
-from dpalgos.errors import InputError
 from dpalgos.goodness import note_moments
 from dpalgos.intervals.preconditioned import PreconditionedParams
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
 from dpalgos.mechanisms.column_counts import MEDIANS, UNITS
-from dpalgos.mechanisms.preconditioned.gradient_steps import Schedule, gradient_steps, schedule_of
+from dpalgos.mechanisms.preconditioned.gradient_steps import (
+    GRADIENT,
+    Schedule,
+    gradient_steps,
+    schedule_of,
+)
 from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, private_origin
 from dpalgos.mechanisms.private_whitening import private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
-from dpalgos.params import checked, choice
-from dpalgos.release.checks import check_clip
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
-from dpalgos.steps.denoising import combined_steps, shrinkage_choice, shrunk_directions, signal_share
-from dpalgos.steps.moments import unsvec
+from dpalgos.steps.clipping import clip_factor
+from dpalgos.steps.denoising import combined_steps, shrunk_directions, signal_share
 from dpalgos.typing import FloatArray
 
+_REACH = 5.0  # times √d: white rows beyond are weighed down
+_SHRINKAGE = 1.5  # times the James–Stein factor of slopes next to a constant, which is what is left of them
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped
 _ENTRY_VARIANCE, _OF_FEW_ROWS = 1 / 200, 3.0  # the whitening is right to 7 %, and less where nμ is small
-_REACH = 5.0  # times √d: white rows beyond are weighed down
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreconditionedRegressionParams(PreconditionedParams):
     """Keywords of :func:`preconditioned_regression`."""
 
-    clip: str | tuple[float, float] = checked(
-        "'private', 'rule', or a pair of public levels (rows, gradients)",
-        partial(check_clip, of="gradients"),
-        default="private",
-    )
-    n_whitenings: int | None = choice(
-        "1, 2 (with clip='private'), or None: 2 where nμ(ε, δ) is at least 4,000",
-        (None, 1, 2),
-        default=None,
-    )
-    shrinkage: str | None = shrinkage_choice("james_stein")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_whitenings == 2 and self.clip != "private":
-            raise InputError("n_whitenings must be 1 or None with public levels, got 2; leave it out")
-
-    def public_shape(self, sample: Sample, mu: float) -> public.PublicShape | None:
-        """Return the shape of the public rows; None where two whitenings know more."""
-        return None if self.n_whitenings == 2 else super().public_shape(sample, mu)
-
-    def noise_std(self, n_rows: float, n_features: int, level: float) -> float:
-        """Return the noise in a white coordinate of the combined steps, for forecasts, at a clip level C."""
-        mu = gaussian_mu(self.epsilon, self.delta)
-        schedule = self.schedule(mu * n_rows, n_features, None)
-        left = 1 - sum(self.reserved(n_rows, n_features, get_family("gaussian")).values())
-        share = left * float(schedule.step_shares()[schedule.n_left_out :].sum())
-        return float(ball_mean_sensitivity(level, np.array(n_rows)) / (mu * np.sqrt(share)))
-
     def schedule(self, size: float, n_features: int, shape: public.PublicShape | None) -> Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
-        keywords = self.clip, self.n_whitenings, self.units, self.intercept
-        return schedule_of(size, n_features, *keywords, public_rows=shape is not None)
+        return schedule_of(size, n_features, self.intercept, public_rows=shape is not None)
 
 
 def witnesses(
     params: PreconditionedRegressionParams, d: int, published: Sequence[FloatArray]
 ) -> dict[str, Neighbors]:
-    """Return, for each release, neighbors that differ by its sensitivity; far above any clip level.
-
-    Eigenvectors of the first moments stay orthogonal when they are whitened.
-    """
-    axes, zero, large = 1e6 * np.eye(d), np.zeros(1), np.full(1, 1e6)
-    one, other, first = axes[:1], axes[-1:], axes[:1]
+    """Return, for each release, neighbors that differ by its sensitivity; far above any clip level."""
+    first, zero, large = 1e6 * np.eye(1, d), np.zeros(1), np.full(1, 1e6)
     narrow = np.array([[*np.ones(d - 1), 1e-6]])
     wide = np.array([[*np.full(d - 1, 1e20), 1e15]])  # far from its last entry times any center
-    moments = next((each[:, :1] for each in published if len(each) > 1), None)  # counts come first
-    if moments is not None and params.n_whitenings == 2:
-        vectors = np.linalg.eigh(unsvec(moments, d + 1)[0, :d, :d])[1]
-        one, other = 1e6 * vectors[:, :1].T, 1e6 * vectors[:, -1:].T
     return {
         UNITS: (wide, wide[0, :1], narrow, narrow[0, :1]),
         MEDIANS: (wide, wide[0, :1], -wide, -wide[0, :1]),
@@ -178,10 +134,8 @@ def witnesses(
         DISTANCE: (first, large, 0 * first, zero),
         "rows above a level": (first, large, 0 * first, zero),
         "second moments": (first, zero, 0 * first, 1e9 * large),
-        "whitened rows above a level": (first, large, 0 * first, zero),
-        "second moments of whitened rows": (one, zero, other, zero),
         "gradients above a level": (first, 1e9 * large, 0 * first, zero),
-        "preconditioned gradient": (first, 1e9 * large, first, -1e9 * large),
+        GRADIENT: (first, 1e9 * large, first, -1e9 * large),
         **params.shared_witnesses(d),
     }
 
@@ -195,10 +149,7 @@ def witnesses(
     calibrations=("tight",),
     witnesses=witnesses,
     forms={
-        "public levels": Form(keywords={"clip": (2.0, 3.0)}),
-        "private units": Form(keywords={"units": "private"}),
-        "private units, intercept": Form(keywords={"units": "private", "intercept": True}),
-        "whitened twice": Form(keywords={"n_whitenings": 2}),
+        "intercept": Form(keywords={"intercept": True}),
         "interval": Form(keywords={"interval": 0.95}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
         "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
@@ -219,12 +170,12 @@ def preconditioned_regression(
     budget = params.divided(schedule.shares(), reserved, shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
-        sample, schedule.clip, mu, schedule.wanted, schedule.count_multiplier(budget), transcript
+        sample, mu, schedule.wanted, schedule.count_multiplier(budget), transcript, schedule.public_levels
     )
     origin = private_origin(transcript, sample, budget, schedule.origin_columns)
     levels.response_unit, coordinates = origin.units[-1], origin.before(coordinates)
     row_level = levels.rows(with_response, coordinates)
-    white = first = private_whitening(
+    first = private_whitening(
         transcript,
         sample,
         with_response,
@@ -236,27 +187,18 @@ def preconditioned_regression(
         note_moments(transcript, first, row_level)
     reach = _REACH * np.sqrt(d) if params.interval is None else np.inf
     rows = WhitenedScores(sample, family, first.matrix, origin.coef, reach=reach)
-    if schedule.whitened_share:
-        white = private_whitening(
-            transcript,
-            sample,
-            lambda group: group.X,
-            levels.whitened_rows(rows),
-            noise_multiplier=budget.gaussian_multiplier("whitened moments"),
-            inside=first,
-        )
-        rows = WhitenedScores(sample, family, white.matrix, origin.coef)
-    transcript.note("unresolved_directions", white.unresolved)
     start, start_variance = first.ridge_start()
-    theta = np.linalg.solve(white.matrix, start)[..., 0].T
+    theta = np.linalg.solve(first.matrix, start)[..., 0].T
     if schedule.shrinks_start:
         kept = signal_share(theta, start_variance)
         theta, start_variance = kept * theta, kept**2 * start_variance
-    made = gradient_steps(transcript, budget, rows, levels, theta, schedule)
-    steps, full = (each.last(schedule.n_steps - schedule.n_left_out) for each in made)
+    made = gradient_steps(transcript, budget, rows, first, levels, theta, schedule)
+    rows, white = made.rows, made.white
+    transcript.note("unresolved_directions", white.unresolved)
+    steps, full = (each.last(schedule.n_steps - schedule.n_left_out) for each in (made.steps, made.full))
     params.note_interval(transcript, budget, rows, white, steps)
     # After one whitening, what lies below the floor is as likely signal as noise.
-    known = np.ones_like(white.curvature) if white is first else white.curvature
+    known = np.where(made.is_whitened[:, None], white.curvature, 1.0)
     theta, variance = combined_steps(
         full,
         schedule.step_size,
@@ -265,13 +207,14 @@ def preconditioned_regression(
         start_variance,
         entry_variance=_ENTRY_VARIANCE + _OF_FEW_ROWS / (mu * sample.n_rows),
     )
-    if params.shrinkage == "james_stein":
-        along = np.einsum("rij,ir->jr", white.directions, theta)
-        shrunk = shrunk_directions(along, variance, known)
-        # In C order: what follows rounds by the order in memory.
-        theta = np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
-        few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
-        theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
+    one = white.one / np.linalg.norm(white.one, axis=0)
+    constant = one * (one * theta).sum(axis=0) if params.intercept else np.zeros_like(theta)
+    along = np.einsum("rij,ir->jr", white.directions, theta - constant)
+    shrunk = shrunk_directions(along, variance, known, _SHRINKAGE if params.intercept else 1.0)
+    # In C order: what follows rounds by the order in memory.
+    theta = constant + np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
+    few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
+    theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
     if params.diagnostics is not None:
         release_binned_fit(transcript, budget, rows, theta, steps.level)
     return rows.coef(theta)

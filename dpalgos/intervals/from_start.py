@@ -13,7 +13,7 @@ shares, of what the interval takes in all, which is .5 of μ² (or of ε, where 
     preconditioned score           2C/n         .42    scored_steps       all
     those of intervals.regression  its own      .25    note_interval      all
 
-Rows are [x, 1]; levels are searched by four counts of rows, and twice of scores; steps are three.
+Rows are [x, 1]; levels are searched by four counts of rows, and by counts of scores at two of three steps.
 
 References
 ----------
@@ -43,7 +43,7 @@ from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray
 
 TOTAL = 0.5
-_N_STEPS, _OWN = 3, 0.25
+_N_STEPS, _N_SEARCHES, _OWN = 3, 2, 0.25
 _SHARES = {"rows": 0.03, "moments": 0.2, "scores": 0.1, **{f"step {t}": 0.14 for t in range(_N_STEPS)}}
 _LARGEST_TUNED = 4.0  # above this ε to look for the least noise takes long
 
@@ -104,7 +104,7 @@ class IntervalFromStart(RegressionInterval):
             self.note_too_few(transcript, sample)
             return
         family = get_family(self.start_family)
-        levels = GLMLevels(sample, "private", family, budget, transcript)
+        levels = GLMLevels(sample, family, budget, transcript, _N_SEARCHES)
         white = private_whitening(
             transcript,
             sample,
@@ -114,7 +114,7 @@ class IntervalFromStart(RegressionInterval):
         )
         scores = WhitenedScores(sample, family, white.matrix)
         theta = np.linalg.solve(white.matrix, start.T[..., None])[..., 0].T
-        steps, _ = scored_steps(transcript, budget, scores, levels, white.mean_row, theta, _N_STEPS)
+        steps = scored_steps(transcript, budget, scores, white, levels, theta, _N_STEPS).steps
         middle = (white.mean_row * steps.end).sum(axis=0)
         self.note_interval(transcript, budget, scores, white, steps, middle)
 

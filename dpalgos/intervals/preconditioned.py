@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Neighbors
-from dpalgos.errors import InputError
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.binned_fit import BinnedFitParams
@@ -17,21 +16,7 @@ from dpalgos.params import choice
 class PreconditionedParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
     """Keywords of linear and of generalized linear models alike."""
 
-    clip: str | tuple[float, float]
-    units: str | None = choice(
-        "'declared'; 'private': released of columns and a linear response (with clip='private'); or None: of "
-        "the response where nμ(ε, δ) is at least 140, of columns where it is at least 300 √d",
-        (None, "declared", "private"),
-        default=None,
-    )
     intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.units == "private" and self.clip != "private":
-            raise InputError(
-                "units must be 'declared' or None with public levels, got 'private'; leave it out"
-            )
 
     def reserved(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
         """Return the shares of μ² that an interval and diagnostics take."""

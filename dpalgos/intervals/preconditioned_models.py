@@ -6,7 +6,6 @@ Shares, numbers of steps and the nμ below which the answer is a constant follow
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,15 @@ from dpalgos.mechanisms import public_coordinates as public
 from dpalgos.mechanisms.private_constant import constant_shares, lone_constant_shares
 from dpalgos.mechanisms.private_origin import column_shares
 from dpalgos.models.families import Family, family_names, get_family
-from dpalgos.params import checked, choice, count
-from dpalgos.release.checks import check_clip
-from dpalgos.steps.denoising import shrinkage_choice
+from dpalgos.params import choice, count
 from dpalgos.typing import FloatArray
 
-_ROW_SHARE, _START_SHARE = 0.02, 0.02
-_MOMENT_SHARE, _BOUNDED_MOMENT_SHARE = 0.2, 0.15  # the second of responses with a bound
-_LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.04
+_ROW_SHARE, _START_SHARE = 0.015, 0.02
+_MOMENT_SHARE, _BOUNDED_MOMENT_SHARE = 0.12, 0.1  # the second of responses with a bound
+_LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.07
 _LEVEL_SHARE = 0.4  # over d: nine counts whose noise is .3 of the scores that are to lie above the level
-_N_STEPS, _MORE_STEPS, _LATE_STEPS, _GROWTH = 6, 2, 4, 1.4
+_N_EVEN = 5  # steps, the first, that have the same share
+_N_STEPS, _MORE_STEPS, _LATE_STEPS, _GROWTH = 8, 2, 4, 1.4
 _MANY_ROWS = 1000.0  # times √d: the nμ from which models of events take a late step with each doubling
 _ENOUGH_ROWS = 400.0  # times √d: the nμ from which the constant's part of a score is not clipped
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
@@ -40,19 +38,9 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
 
     family: str = choice("distribution of the responses given their mean", family_names())
     n_classes: int | None = count("K, for family='multinomial': labels are 0 … K − 1", default=None)
-    clip: str | tuple[float, float] = checked(
-        "'private', 'rule', or a pair of public levels (rows, scores)",
-        partial(check_clip, of="scores"),
-        default="private",
-    )
-    shrinkage: str | None = shrinkage_choice("james_stein")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.units == "private" and not self.intercept:
-            raise InputError(
-                "units must be 'declared' or None without an intercept, got 'private'; leave it out"
-            )
         self.check_offset(self.made())
         if self.offset_bounds is not None and self.public_X is not None:
             raise InputError(
@@ -94,23 +82,17 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
 
     def is_constant(self, size: float, n_features: int) -> bool:
         """Return whether the answer is the constant alone where ``size`` is nμ."""
-        asks = self.intercept and self.clip == "private" and not self.made().is_linear
-        return (
-            asks
-            and self.units != "private"
-            and size < (_FEW_COUNTS if self.needs_start else _FEW_ROWS) * np.sqrt(n_features)
-        )
+        few = (_FEW_COUNTS if self.needs_start else _FEW_ROWS) * np.sqrt(n_features)
+        return bool(self.intercept and not self.made().is_linear and size < few)
 
     def keeps_constant(self, size: float, n_features: int) -> bool:
         """Return whether clipping leaves the part of scores along the constant, where ``size`` is nμ."""
-        asks = self.intercept and self.clip == "private" and self.takes_full_steps and self.interval is None
+        asks = self.intercept and self.takes_full_steps and self.interval is None
         return asks and size >= _ENOUGH_ROWS * np.sqrt(n_features)
 
     def column_shares(self, size: float, n_features: int) -> dict[str, float]:
-        """Return the shares of μ² that centers and units of columns take where ``size`` is nμ."""
-        if not self.intercept or self.clip != "private" or self.units == "declared":
-            return {}
-        return column_shares(size, n_features - 1, by_name=self.units == "private")
+        """Return the shares of μ² that centers of columns take where ``size`` is nμ."""
+        return column_shares(size, n_features - 1) if self.intercept else {}
 
     @classmethod
     def takes_public_rows(cls, settings: Mapping[str, Any]) -> bool:
@@ -136,10 +118,9 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         left *= 1 - sum(columns.values())
         bounded = np.isfinite(family.residual_bound)
         shares["moments"] = left * (_BOUNDED_MOMENT_SHARE if bounded else _MOMENT_SHARE)
-        if self.clip == "private":
-            score_share = _LINEAR_SCORE_SHARE if family.is_linear else _SCORE_SHARE
-            score_share = score_share if bounded else max(score_share, _LEVEL_SHARE / n_features)
-            shares |= {"rows": left * _ROW_SHARE, "scores": left * score_share}
+        score_share = _LINEAR_SCORE_SHARE if family.is_linear else _SCORE_SHARE
+        score_share = score_share if bounded else max(score_share, _LEVEL_SHARE / n_features)
+        shares |= {"rows": left * _ROW_SHARE, "scores": left * score_share}
         steps = (1 - sum(shares.values())) * step_weights(self.n_steps(size, n_features))
         shares |= {f"step {t}": float(share) for t, share in enumerate(steps)}
         return self.divided(shares, reserved, shape)
@@ -147,5 +128,5 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
 
 def step_weights(n_steps: int) -> FloatArray:
     """Return the last ``n_steps`` steps' shares of what they spend together."""
-    weights = _GROWTH ** np.arange(n_steps)
+    weights = _GROWTH ** np.maximum(np.arange(n_steps) - _N_EVEN, 0)
     return np.asarray(weights / weights.sum())

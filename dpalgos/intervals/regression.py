@@ -79,6 +79,7 @@ from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_secon
 from dpalgos.mechanisms.for_intervals.tails import TAIL, Tail, release_tail, shares_above
 from dpalgos.mechanisms.private_whitening import Whitening
 from dpalgos.models.families import Family
+from dpalgos.models.normal_curvature import clipped_score
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.params import choice
 from dpalgos.release.transcript import Transcript
@@ -98,6 +99,7 @@ WIDE_FAR_SHARE = 0.15  # in linear models
 _LARGEST_PART = 0.02  # of a unit coefficient's squared length, in unresolved directions
 _WHITE = 0.0025  # variance of entries that the whitening leaves
 _MARGIN, _BENT_MARGIN = 1.2, 1.5  # of the variance, for curvature that differs among steps
+_UNSURE = 0.5  # of what clipping does to normal rows
 _WIDER = 3.0
 _ROUNDING = 1e-9  # the relative weight below which a coefficient is no part of a combination
 
@@ -173,6 +175,12 @@ class RegressionInterval(IntervalParams):
         curvature = release_curvature(transcript, budget, scores, white, steps, middle)
         center = center_of(curvature, steps)
         at, outer = scores.at(center.theta), scores.whitening
+        lost: FloatArray = np.zeros_like(center.theta)
+        if np.isfinite(scores.family.residual_bound):
+            row = white.mean_row
+            typical = middle - (row * steps.end).sum(axis=0)
+            score = clipped_score(scores.family, center.theta, row, typical, steps.level)
+            lost = np.einsum("rij,jr->ir", curvature.inverse(), score)
         moments, moments_std = release_second_moments(
             transcript,
             at.clipped_second_moments(steps.level),
@@ -180,7 +188,7 @@ class RegressionInterval(IntervalParams):
             n_rows=n_rows,
             multiplier=budget.gaussian_multiplier(SCORE_MOMENTS),
         )
-        coef = scores.coef(center.theta)
+        coef = scores.coef(center.theta - lost)
         shift = InterceptShift(np.zeros_like(coef))
         if not wide and not np.isfinite(scores.family.residual_bound):
             shift = release_mean_residual(transcript, budget, at, curvature, moments, outer)
@@ -204,6 +212,7 @@ class RegressionInterval(IntervalParams):
             tail=tail,
             clip=steps.level,
             n_rows=n_rows,
+            lost=lost,
         )
         for name, note in along(np.eye(len(coef))).items():
             transcript.note(name, note)
@@ -263,6 +272,7 @@ class IntervalsAlong:
     tail: Tail | None
     clip: FloatArray
     n_rows: FloatArray
+    lost: FloatArray  # by which clipping has moved white coefficients, as far as rows are normal, (d, R)
 
     def __call__(self, combinations: FloatArray) -> dict[str, FloatArray | str]:
         """Return the notes on the combinations L β, of the rows of ``combinations`` (k, d)."""
@@ -274,6 +284,7 @@ class IntervalsAlong:
         hidden: FloatArray = np.zeros_like(coef)
         if self.tail is not None:
             hidden = error.moved(self.tail, self.clip, self.moments, self.n_rows)
+        hidden = hidden + _UNSURE * np.abs(np.einsum("rij,jr->ir", outer, self.lost))
         bent = _bent(self.family, self.curvature, self.center, outer, self.middle)
         margin = _MARGIN if self.family.is_linear else _BENT_MARGIN
         everywhere = np.zeros_like(self.coef)
@@ -315,7 +326,7 @@ def center_of(curvature: ScoreCurvature, steps: ReleasedSteps) -> Center:
     weights = combination_weights(steps, _WHITE + (UNSEEN_NOISE * curvature.noise / curvature.total) ** 2 / 2)
     step = np.einsum("rt,tjr->jr", weights, moved)
     theta = np.einsum("rt,tjr->jr", weights, steps.points) + step
-    return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.noise_stds**2)))
+    return Center(theta, step, np.sqrt(np.einsum("rt,tr->r", weights**2, steps.variances)))
 
 
 def error_of(

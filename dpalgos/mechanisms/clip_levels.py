@@ -13,13 +13,13 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.models.families import Family
-from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
+from dpalgos.models.whitened_scores import ScoresAt
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import ROWS_ABOVE, at_the_last_level, counts_above
 from dpalgos.steps.moments import row_norms
-from dpalgos.typing import FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 
 def count_sensitivity() -> float:
@@ -94,13 +94,14 @@ def search_by_counts(
 
 N_COUNTS = counts_needed(16)  # of one search of a preconditioned regression
 _ROW_LEVELS = np.geomspace(0.5, 8, 16)  # times √(d + 1)
-_WHITENED_LEVELS = np.geomspace(0.5, 16, 16)  # times √d
+_WHITENED_RANGE = 0.5, 16.0  # times √d
+_WHITENED_LEVELS = np.geomspace(*_WHITENED_RANGE, 16)
 _GRADIENT_LEVELS = np.geomspace(0.15, 24, 16)  # times √d
 _GLM_ROW_LEVELS = np.geomspace(0.75, 8, 16)  # times √(d + 1)
 _BOUNDED_LEVELS = np.geomspace(0.2, 3.2, 16)  # times √d and the largest residual
 _UNBOUNDED_LEVELS = 1e-3 * 2.0 ** (np.arange(64) / 2)  # times √d
 _HIGHEST_RISE = 1.41  # times the level of the gradients before: by one candidate
-_FINE_LEVELS = np.geomspace(0.25, 2, 8)  # times the first step's
+_NEAR, N_SCORE_SEARCHES = (0.25, 2.0), 5  # times the last step's
 _RESPONSE_LEVELS = 2.0 ** np.arange(32) - 0.5
 _DETECTABLE_COUNT = 4.0  # times the noise of a count: so many rows are told from none
 _REFERENCE_SIZE = 489  # the nμ at which the factors are meant
@@ -140,23 +141,18 @@ def with_one(group: Group) -> FloatArray:
 
 
 class _Levels:
-    """Clip levels of one estimate: public, by a rule in nμ, or by private search.
+    """Clip levels of one estimate, by private searches.
 
     A row beyond the level biases what is averaged by about C/n, noise moves it by about 2C√d/(nμ): the more
     budget, the fewer rows are clipped. Factors and exponents are empirical, found on the California housing
     data.
     """
 
-    def __init__(
-        self, sample: Sample, clip: str | tuple[float, float], mu: float, transcript: Transcript
-    ) -> None:
-        self._sample, self._clip, self._transcript, self.mu = sample, clip, transcript, mu
+    def __init__(self, sample: Sample, mu: float, transcript: Transcript) -> None:
+        self._sample, self._transcript, self.mu = sample, transcript, mu
         self._scale = sample.n_rows * mu / _REFERENCE_SIZE
         self._root = float(np.sqrt(sample.n_features))
-        self._step_level: FloatArray = np.empty(0)
-
-    def _public(self, level: float) -> FloatArray:
-        return np.full(self._sample.n_replicates, level)
+        self._step_level = np.full(sample.n_replicates, np.inf)
 
     def _norms(
         self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None
@@ -179,64 +175,57 @@ class RegressionLevels(_Levels):
     Parameters
     ----------
     sample : Sample
-    clip : str or pair of float
-        ``"private"``: by searches among sixteen levels; ``"rule"``: C_A = 3 x^0.4, C = 3.2 x^0.85; or public
-        levels of rows and of gradients.
     mu : float
         μ(ε, δ) of the whole estimate: how few rows may be clipped depends on it.
     wanted : WantedRows
         How many rows should be clipped.
     noise_multiplier : float
-        Of each noisy count: ``N_COUNTS`` for each search, one search for the rows, one for whitened rows if
-        they are requested, and ``wanted.n_searched_steps`` for gradients. Used with private levels only.
+        Of each noisy count: ``N_COUNTS`` for each search, one search for the rows, and
+        ``wanted.n_searched_steps`` for gradients.
     transcript : Transcript
+    public : pair of float, optional
+        Levels of rows and of gradients, in the place of searches.
     """
 
     def __init__(
         self,
         sample: Sample,
-        clip: str | tuple[float, float],
         mu: float,
         wanted: WantedRows,
         noise_multiplier: float,
         transcript: Transcript,
+        public: tuple[float, float] | None = None,
     ) -> None:
-        super().__init__(sample, clip, mu, transcript)
-        self._asked, self._noise_multiplier = wanted, noise_multiplier
+        super().__init__(sample, mu, transcript)
+        self._asked, self._noise_multiplier, self._public = wanted, noise_multiplier, public
         self.response_unit: FloatArray = np.ones(sample.n_replicates)
         self.clipped_share: FloatArray = np.zeros(sample.n_replicates)  # of the rows, about, in a step
 
     def rows(self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None = None) -> FloatArray:
         """Return the level C_A for the rows that ``made`` returns of a group, in coordinates if any, (R,)."""
-        if isinstance(self._clip, tuple):
-            return self._public(self._clip[0])
-        if self._clip == "rule":
-            return 3 * self._scale**0.4
+        if self._public is not None:
+            return np.full(self._sample.n_replicates, self._public[0])
         levels = _ROW_LEVELS * np.sqrt(self._sample.n_features + 1)
         return self._searched(levels, self._asked.rows, self._norms(made, coordinates), ROWS_ABOVE)
 
-    def whitened_rows(self, rows: WhitenedScores) -> FloatArray:
-        """Return the level C_B for whitened rows, (R,)."""
-        return self._searched(_WHITENED_LEVELS * self._root, 20, rows.norms(), "whitened rows above a level")
-
-    def gradients(self, at: ScoresAt, step: int) -> FloatArray:
-        """Return the level C for step ``step``, (R,).
+    def steps(self, at: ScoresAt, step: int, whitens: BoolArray) -> FloatArray:
+        """Return the level C for step ``step``, (R,): of gradients, or of rows where it ``whitens``.
 
         Residuals fall from step to step, and noise leads a search far up only, never down: so a level rises
         by one candidate at most.
         """
-        if isinstance(self._clip, tuple):
-            return self._public(self._clip[1])
-        if self._clip == "rule":
-            return 3.2 * self._scale**0.85
-        if step < self._asked.n_searched_steps:
-            wanted = self._asked.gradients
-            candidates = _GRADIENT_LEVELS[:, None] * self._root * self.response_unit
-            found = self._searched(candidates, wanted, at.norms(), "gradients above a level")
-            highest = _HIGHEST_RISE * self._step_level if step else np.inf
-            self._step_level = np.minimum(found * self._asked.widened, highest)
-            self.clipped_share = self._wanted(wanted, 0.9) / self._sample.n_rows
-        return self._step_level
+        if self._public is not None:
+            return np.full(self._sample.n_replicates, self._public[1])
+        if step >= self._asked.n_searched_steps:
+            return self._step_level
+        wanted = self._asked.gradients
+        of_gradients = _GRADIENT_LEVELS[:, None] * self._root * self.response_unit
+        candidates = np.where(whitens, _WHITENED_LEVELS[:, None] * self._root, of_gradients)
+        found = self._searched(candidates, wanted, at.norms(whitens), "gradients above a level")
+        risen = np.minimum(found * self._asked.widened, _HIGHEST_RISE * self._step_level)
+        self._step_level = np.where(whitens, self._step_level, risen)
+        self.clipped_share = self._wanted(wanted, 0.9) / self._sample.n_rows
+        return np.where(whitens, found, self._step_level)
 
     def _searched(
         self, candidates: FloatArray, base: float, norms: Grouped[FloatArray], label: str
@@ -255,25 +244,24 @@ class GLMLevels(_Levels):
     """The clip levels of `dpalgos.central.preconditioned_glm`, and the size of responses.
 
     Each count is released with the noise of its part of the budget: "rows", "scores" (the searches at the
-    first two steps together), "start".
+    first ``n_searches`` steps together), "start".
     """
 
     def __init__(
         self,
         sample: Sample,
-        clip: str | tuple[float, float],
         family: Family,
         budget: SplitBudget,
         transcript: Transcript,
+        n_searches: int = N_SCORE_SEARCHES,
     ) -> None:
-        super().__init__(sample, clip, gaussian_mu(budget.epsilon, budget.delta), transcript)
+        super().__init__(sample, gaussian_mu(budget.epsilon, budget.delta), transcript)
+        self._n_searches = n_searches
         self._family, self._budget = family, budget
 
     def rows(self, coordinates: FloatArray | None = None) -> FloatArray:
         """Return the level C_A for the rows [x, 1], in coordinates if there are any, (R,)."""
-        clip, root = self._clip, np.sqrt(self._sample.n_features + 1)
-        if clip != "private":
-            return self._public(clip[0] if isinstance(clip, tuple) else 2 * root)
+        root = np.sqrt(self._sample.n_features + 1)
         norms = self._norms(with_one, coordinates)
         return self._searched(root * _GLM_ROW_LEVELS, self._target_clipped_rows(), norms, "rows", ROWS_ABOVE)
 
@@ -285,27 +273,28 @@ class GLMLevels(_Levels):
         wanted = 100 * self._root / self.mu * self._scale**-0.9
         return np.asarray(np.minimum(np.maximum(wanted, detectable), 0.5 * self._sample.n_rows))
 
-    def scores(self, at: ScoresAt, step: int) -> FloatArray:
-        """Return the level C for step ``step``, (R,)."""
-        clip, family, root = self._clip, self._family, self._root
-        if isinstance(clip, tuple):
-            return self._public(clip[1])
-        if clip == "rule":
-            zero = np.zeros((1, *family.classes, 1))
-            variance = np.trace(family.second_derivative(zero).reshape(zero.size, zero.size))
-            return np.asarray(1.5 * root * np.sqrt(variance) * self._scale**0.25)
-        if step > 1:
+    def scores(self, at: ScoresAt, step: int, whitens: BoolArray) -> FloatArray:
+        """Return the level C for step ``step``, (R,): of scores, or of rows where it ``whitens``.
+
+        A level that is known is searched again nearby.
+        """
+        if step >= self._n_searches:
             return self._step_level
+        family, root = self._family, self._root
         bound = family.residual_bound
         first = root * (bound * _BOUNDED_LEVELS if np.isfinite(bound) else _UNBOUNDED_LEVELS)
-        candidates = first if step == 0 else self._step_level * _FINE_LEVELS[:, None]
+        is_known, near = np.isfinite(self._step_level), np.geomspace(*_NEAR, len(first))
+        known = np.where(is_known, self._step_level, 1.0)
+        candidates = np.where(is_known, near[:, None] * known, first[:, None])
+        of_rows = root * np.geomspace(*_WHITENED_RANGE, len(first))
+        candidates = np.where(whitens, of_rows[:, None], candidates)
         n_coordinates = self._sample.n_features * int(np.prod(family.classes))
         wanted = np.minimum(16 * np.sqrt(n_coordinates) / self.mu, 0.25 * self._sample.n_rows)
-        in_all = counts_needed(len(first)) + counts_needed(len(_FINE_LEVELS))
-        self._step_level = self._searched(
-            candidates, wanted, at.norms(), "scores", "scores above a level", in_all
-        )
-        return self._step_level
+        in_all = self._n_searches * counts_needed(len(first))
+        norms = at.norms(whitens)
+        found = self._searched(candidates, wanted, norms, "scores", "scores above a level", in_all)
+        self._step_level = np.where(whitens, self._step_level, found)
+        return found
 
     def typical_response(self) -> FloatArray:
         """Return the power of two below the upper quartile of the responses, at least 1, (R,)."""

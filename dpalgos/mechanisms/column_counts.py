@@ -1,18 +1,12 @@
-"""Medians and units of columns of rows [x, y], released by counts of rows: they need no unit to begin with.
+"""Medians of columns of rows [x, y], and the unit of the response, released by counts of rows.
 
 Medians are found for all columns at once by a search of eleven counts, to six binary digits where units may
-lie.
+lie. They need no unit to begin with.
 
-Units come from the numbers of rows with 2^k ≤ |z_j − c_j x_d| < 2^(k+1), in which replacing a row moves two
-numbers by one for each column. Only numbers that stand out of the noise count, for 4^(k + ½) a row. A column
-whose root mean square, without rows too close to the median to be told from it, is more than three times the
-declared unit gets it: then no row is farther than it was. One that is smaller gets a unit as well, but rows
-that do not stand out might be rare and large, and would be huge in that unit. So the mean is over the rows
-that stand out alone (a rare category is as far as it was declared), those close to the median are as far as
-it may be off, as many rows as noise can hide count as if they were four times as far as the farthest, in all
-at most for as much as if every row were that far, and still it has to be less than .8 of the declared unit.
-A column of which most rows are of one size, or of which only rows close to the median stand out, keeps its
-unit: without a center, a bulk at -.01 would become a constant of order one.
+The unit of the response comes from the numbers of rows with 2^k ≤ |y − c| < 2^(k+1), in which replacing a row
+moves two numbers by one. Only numbers that stand out of the noise count, for 4^(k + ½) a row. The unit is a
+power of two near the root mean square, and smaller than the declared one only where most rows stand out:
+others might be rare and large.
 """
 
 from collections.abc import Iterator
@@ -45,12 +39,7 @@ _SIZE_PLACES = np.searchsorted(
     _SIZES, (np.arange(1 << 11 + _DIGITS) << 52 - _DIGITS).view(float), side="right"
 )
 _CENTER_PLACES = len(_SIZES) + np.concatenate([_SIZE_PLACES, -_SIZE_PLACES])
-_LARGER, _SMALLER = 3.0, 0.8  # than declared: from there on a column gets its unit
-_FARTHER = 16.0  # times the square of the farthest rows, that of rows which noise hides
-_LARGEST = 1024.0  # of units, for larger ones would cost digits
-_UNKNOWN = 2.0  # units, that distance where no rows stand out: declared bounds are so far
 _MOST = 0.5  # of the rows, have to stand out where a unit is smaller than declared
-_ALIKE = 0.6  # of the rows, are of one power of two in a column that might as well be a constant
 _STANDS_OUT = 5.0  # standard deviations of the noise
 _SURE_OF_MEDIANS = 8.0  # the rows over the noise of a count: a median is found within an eighth of the rows
 _HIDDEN = 0.06  # of the rows, that do not stand out
@@ -62,12 +51,12 @@ def counts_sensitivity(n_columns: int) -> float:
     return float(np.sqrt(n_columns))
 
 
-def powers_sensitivity(n_columns: int) -> float:
-    """Return √(2p): in each of p columns replacing a row takes one from a number and adds one to another.
+def powers_sensitivity() -> float:
+    """Return √2: replacing a row takes one from a number of rows and adds one to another.
 
-    Attained where both rows have a power of two, and different ones, in each column.
+    Attained where both rows have a power of two, and different ones.
     """
-    return float(np.sqrt(2 * n_columns))
+    return float(np.sqrt(2))
 
 
 def medians_share(n_columns: int, size: float) -> float:
@@ -75,9 +64,9 @@ def medians_share(n_columns: int, size: float) -> float:
     return N_COUNTS * n_columns * (_SURE_OF_MEDIANS / size) ** 2
 
 
-def units_share(n_columns: int, size: float) -> float:
-    """Return the share of μ² of which few rows are hidden in the noise of units where ``size`` is nμ."""
-    return (_STANDS_OUT * powers_sensitivity(n_columns) / (_HIDDEN * size)) ** 2
+def unit_share(size: float) -> float:
+    """Return the share of μ² of which few rows are hidden in the noise of a unit where ``size`` is nμ."""
+    return (_STANDS_OUT * powers_sensitivity() / (_HIDDEN * size)) ** 2
 
 
 def _blocks(values: FloatArray, columns: IntArray) -> Iterator[tuple[slice, FloatArray]]:
@@ -124,8 +113,8 @@ def _counts(
 
 def released_medians(
     transcript: Transcript, rows: Grouped[FloatArray], columns: IntArray, noise_multiplier: float
-) -> tuple[FloatArray, FloatArray]:
-    """Release between which candidates medians of columns of [x, y] lie: the middle, and half the width."""
+) -> FloatArray:
+    """Release between which candidates medians of columns of [x, y] lie, and return the middle, (p, R)."""
     counts = _counts(rows, columns, _CENTER_PLACES)
     above = counts[..., ::-1].cumsum(axis=-1)[..., ::-1]
     each = np.arange(len(counts))[:, None], np.arange(len(columns))
@@ -139,50 +128,25 @@ def released_medians(
         label=MEDIANS,
     )
     low, high = _CENTERS[np.maximum(found - 1, 0)], _CENTERS[found]
-    return (low + high) / 2, (high - low) / 2
+    return np.asarray((low + high) / 2)
 
 
-def released_units(
-    transcript: Transcript,
-    rows: Grouped[FloatArray],
-    columns: IntArray,
-    centers: FloatArray,
-    widths: FloatArray,
-    noise_multiplier: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Release the powers of two of columns of [x, y]; return units, and root mean squares that stand out."""
-    p, n_rows = len(columns), rows.sample.n_rows
-    counts = _counts(rows, columns, _POWER_PLACES, centers if centers.any() else None).T
+def released_response_unit(
+    transcript: Transcript, rows: Grouped[FloatArray], centers: FloatArray, noise_multiplier: float
+) -> FloatArray:
+    """Release the powers of two of the response, the last column, about its center; return its unit, (R,)."""
+    column, n_rows = np.array([rows.sample.n_features]), rows.sample.n_rows
+    counts = _counts(rows, column, _POWER_PLACES, centers if centers.any() else None)[:, 0].T
     released = transcript.gaussian(
-        counts.reshape(-1, len(n_rows)),
-        l2_sensitivity=powers_sensitivity(p),
-        noise_multiplier=noise_multiplier,
-        label=UNITS,
-    ).reshape(counts.shape)
-    hidden = _STANDS_OUT * noise_multiplier * powers_sensitivity(p)
-    powers = 2.0 ** (_LOWEST + np.arange(_N_POWERS)[:, None, None])
+        counts, l2_sensitivity=powers_sensitivity(), noise_multiplier=noise_multiplier, label=UNITS
+    )
+    hidden = _STANDS_OUT * noise_multiplier * powers_sensitivity()
     standing = np.where(released > hidden, released, 0)
-    number = standing * (powers > 1.01 * widths[columns])
-    squares = 2 * powers**2
-    sums = (number * squares).sum(axis=0)
-    largest = np.where(number > 0, squares, 0).max(axis=0)
-    whole = np.sqrt(sums / n_rows)
-    near = np.where(whole > _LARGER, 0, (standing - number).sum(axis=0))
-    every = number.sum(axis=0) + near
-    unseen = np.minimum(_FARTHER * hidden, n_rows) * largest
-    alone = np.sqrt((sums + near * 2 * widths[columns] ** 2 + unseen) / np.maximum(every, 1))
-    units: FloatArray = np.where(whole > _LARGER, whole, np.where(alone < _SMALLER, alone, 1.0))
-    units = np.clip(units, 1 / _LARGEST, _LARGEST)
-    of_response = columns[-1] == rows.sample.n_features
-    if of_response:
-        response = (standing * squares)[:, -1].sum(axis=0) / np.maximum(standing[:, -1].sum(axis=0), 1)
-        units[-1] = 2.0 ** np.round(np.log2(np.maximum(response, np.finfo(float).tiny)) / 2)
-        units[-1, np.abs(np.log2(units[-1])) == 1] = 1.0  # a half and two count as right
-        number[:, -1] = standing[:, -1]
-    # Where no number stands out nothing is known, and little where those that do are few or of one size.
-    known = (number.sum(axis=0) > 0) & ((units >= 1) | (every > _MOST * n_rows))
-    alike = np.maximum(number.max(axis=0), near) > _ALIKE * n_rows
-    alike[-1] &= not of_response
-    known &= (units >= 1) | ~alike
-    spread = np.sqrt(sums / np.maximum(number.sum(axis=0), 1))
-    return np.where(known, units, 1.0), np.where(spread > 0, spread, _UNKNOWN)
+    squares = 2 * 4.0 ** (_LOWEST + np.arange(_N_POWERS)[:, None])
+    number = standing.sum(axis=0)
+    mean = (standing * squares).sum(axis=0) / np.maximum(number, 1)
+    unit = 2.0 ** np.round(np.log2(np.maximum(mean, np.finfo(float).tiny)) / 2)
+    unit[np.abs(np.log2(unit)) == 1] = 1.0  # a half and two count as right
+    # Where no number stands out nothing is known, and little where those that do are few.
+    known = (number > 0) & ((unit >= 1) | (number > _MOST * n_rows))
+    return np.where(known, unit, 1.0)

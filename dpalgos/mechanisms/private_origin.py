@@ -1,25 +1,22 @@
-"""Centers and units of rows [x, y], released: an estimator then works with (z_j − c_j x_d) / s_j.
+"""Centers of rows [x, y] and the unit of y, released: an estimator then works with (z_j − c_j x_d) / s_j.
 
     c_j = the mean about the median, where the last column of X is the constant, x_d = 1
-    s_j = the root mean square of z_j − c_j x_d, by a histogram of its powers of two
+    s   = a power of two near the root mean square of y − c x_d; 1 for columns of x
 
-Centered rows have the same regressions, with another constant. Medians and units are found by counts
-(:mod:`dpalgos.mechanisms.column_counts`). Means are those of rows [x, y] about the medians, in units, clipped
-to a norm R of 1.5√(p + 1): opposite rows, 2R/n; each is shrunk by its noise. One of more than √p says that
-noise misled the search: then the center is 0.
+Centered rows have the same regressions, with another constant. Medians and the unit are found by counts
+(:mod:`dpalgos.mechanisms.column_counts`). Means are those of rows [x, y] about the medians, clipped to a norm
+R of 1.5√(p + 1): opposite rows, 2R/n; each is shrunk by its noise. One of more than √p says that noise misled
+the search: then the center is 0.
 
-The response has a center and a unit where nμ ≥ 140, columns a center, too, and a unit where nμ ≥ 300√p: below
-that counts say too little. Medians of columns are searched where nμ ≥ 100√p. Where rows are fewer, four
-counts, of sensitivity 1 whatever p, say how far rows lie from 0. Eight rounds of means follow, 2R/n each, of
-rows about the last center, clipped to a norm R that falls with what noise leaves unknown: from 20 units away
-four bring the center among the rows, and all eight are averaged where it is there from the beginning. One
-more count says whether rows are near now: if not, as where a column is in a wrong unit, centers stay as they
-were.
+The response has a center and a unit where nμ ≥ 140, columns a center, too: below that counts say too little.
+Medians of columns are searched where nμ ≥ 100√p. Where rows are fewer, four counts, of sensitivity 1 whatever
+p, say how far rows lie from 0. Eight rounds of means follow, 2R/n each, of rows about the last center,
+clipped to a norm R that falls with what noise leaves unknown: from 20 units away four bring the center among
+the rows, and all eight are averaged where it is there from the beginning. One more count says whether rows
+are near now: if not, as where a column is in a wrong unit, centers stay as they were.
 
-Generalized linear models release centers and units of columns alone, both where nμ ≥ 300√p. There a center is
-a median farther from 0 than 1.5 times the root mean square about it, of rows that stand out, so that
-indicators stay as they are. A median is known to 1/32: of a column that varies less than that the unit
-stays.
+Generalized linear models release centers of columns alone, where nμ ≥ 100√p: medians farther from 0 than a
+unit, so that indicators stay as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,8 +33,8 @@ from dpalgos.mechanisms.column_counts import (
     UNITS,
     medians_share,
     released_medians,
-    released_units,
-    units_share,
+    released_response_unit,
+    unit_share,
 )
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
@@ -47,35 +44,32 @@ from dpalgos.steps.moments import clipped_row_sums, row_norms
 from dpalgos.typing import FloatArray, IntArray
 
 MEANS, DISTANCE = "means about centers", "rows far from centers"
-_FAR = 1.5  # times the distance of rows from a median: from there on it is a center
+_FAR = 1.25  # units: from there on a median is a center
 _REACH = 1.5  # times √p, of rows about their medians
 _DISTANCES = np.geomspace(0.7, 64, 16)  # times √p, of rows from 0
 _FAR_ROWS = 0.25  # of the rows, lie beyond the distance that is found
 _N_ROUNDS = 8
 _CLOSE, _MOST_FAR = 2.0, 0.6  # times √p, and the part of the rows that may lie farther from a center
 _NOISE = 2.0  # times its variance is taken off a mean of rounds
-# The nμ from which centers and units are released, the last two times √p.
-_ENOUGH, _ENOUGH_PER_ROOT, _ENOUGH_FOR_UNITS = 140.0, 100.0, 300.0
+_ENOUGH, _ENOUGH_PER_ROOT = 140.0, 100.0  # the nμ from which centers and a unit are released, and times √p
 _MEAN_STD = 0.15  # of a mean, in units
 _MISSED = 2 / 3  # of the reach: rows lie on both sides of a median, so that no mean is so far from it
 # At least and at most.
 _SHARES = {MEDIANS: (0.005, 0.08), UNITS: (0.01, 0.03), MEANS: (0.02, 0.06), DISTANCE: (0.008, 0.008)}
 
 
-def released_columns(size: float, n_features: int, *, intercept: bool, by_name: bool) -> dict[str, int]:
-    """Return how many of the last columns of [x, y] have centers and units where ``size`` is nμ.
+def released_columns(size: float, n_features: int, *, intercept: bool) -> dict[str, int]:
+    """Return how many of the last columns of [x, y] have centers, and units, where ``size`` is nμ.
 
-    All of them, but the constant; the response alone; or none. ``by_name`` releases all at any nμ.
+    The response alone has a unit. All have centers, but the constant, about medians where counts suffice.
     """
-    p = n_features + (not intercept)
-    least = {MEDIANS: _ENOUGH_PER_ROOT, UNITS: _ENOUGH_FOR_UNITS, MEANS: 0.0}
-    columns = {part: int(size >= _ENOUGH) for part in least}
-    columns |= {part: p for part, each in least.items() if by_name or size >= max(_ENOUGH, each * np.sqrt(p))}
-    if columns[MEANS] == 1:
-        columns[MEANS] = 0
-    if columns[MEANS] and size < _ENOUGH_PER_ROOT * np.sqrt(p):
-        columns[DISTANCE] = p
-    return columns if intercept else {UNITS: columns[UNITS]}
+    if size < _ENOUGH:
+        return {}
+    if not intercept:
+        return {UNITS: 1}
+    if size < _ENOUGH_PER_ROOT * np.sqrt(n_features):
+        return {MEDIANS: 1, UNITS: 1, MEANS: n_features, DISTANCE: n_features}
+    return {MEDIANS: n_features, UNITS: 1, MEANS: n_features if n_features > 1 else 0}
 
 
 def origin_shares(size: float, columns: Mapping[str, int]) -> dict[str, float]:
@@ -83,7 +77,7 @@ def origin_shares(size: float, columns: Mapping[str, int]) -> dict[str, float]:
     reach = 1.0 if DISTANCE in columns else _REACH
     needed: dict[str, Callable[[int], float]] = {
         MEDIANS: lambda p: medians_share(p, size),
-        UNITS: lambda p: units_share(p, size),
+        UNITS: lambda p: unit_share(size),
         MEANS: lambda p: (mean_std(p, size, reach) / _MEAN_STD) ** 2,
         DISTANCE: lambda p: 0.0,
     }
@@ -130,18 +124,17 @@ def private_origin(
 ) -> Origin:
     """Release the centers and units that the budget has shares for, of the last columns of [x, y]."""
     d, shape = sample.n_features, (sample.n_features + 1, transcript.n_replicates)
-    origin, widths = Origin(np.zeros(shape), np.ones(shape)), np.zeros(shape)
+    origin = Origin(np.zeros(shape), np.ones(shape))
     every: IntArray = np.arange(d + 1)
     rows = sample.grouped(_by_column)
     if MEDIANS in budget.shares:
         every = _others(d)
         chosen = every[len(every) - columns[MEDIANS] :]
         multiplier = budget.gaussian_multiplier(MEDIANS, N_COUNTS)
-        origin.centers[chosen], widths[chosen] = released_medians(transcript, rows, chosen, multiplier)
+        origin.centers[chosen] = released_medians(transcript, rows, chosen, multiplier)
     if UNITS in budget.shares:
-        chosen = every[len(every) - columns[UNITS] :]
         multiplier = budget.gaussian_multiplier(UNITS)
-        origin.units[chosen], _ = released_units(transcript, rows, chosen, origin.centers, widths, multiplier)
+        origin.units[-1] = released_response_unit(transcript, rows, origin.centers, multiplier)
     origin.centers[np.abs(origin.centers) <= origin.units] = 0
     if DISTANCE in budget.shares:
         origin.centers[every] = _means_of_few(transcript, rows, origin, budget)
@@ -154,29 +147,25 @@ def private_origin(
     return origin
 
 
-def column_shares(size: float, n_columns: int, *, by_name: bool) -> dict[str, float]:
-    """Return the shares of μ² that :func:`private_columns` takes where ``size`` is nμ; ``by_name`` at any."""
-    enough = by_name or size >= _ENOUGH_FOR_UNITS * np.sqrt(n_columns)
-    return origin_shares(size, {MEDIANS: n_columns, UNITS: n_columns}) if enough else {}
+def column_shares(size: float, n_columns: int) -> dict[str, float]:
+    """Return the shares of μ² that :func:`private_columns` takes where ``size`` is nμ."""
+    enough = n_columns > 0 and size >= _ENOUGH_PER_ROOT * np.sqrt(n_columns)
+    return origin_shares(size, {MEDIANS: n_columns}) if enough else {}
 
 
 def private_columns(transcript: Transcript, sample: Sample, budget: SplitBudget) -> Origin:
-    """Release centers and units of the columns of x but the constant, if the budget has shares for them.
+    """Release centers of the columns of x but the constant, if the budget has a share for them.
 
-    A center is a median that is far from 0, by the distances of rows from it.
+    A center is a median that is farther from 0 than a unit.
     """
     shape = (sample.n_features + 1, transcript.n_replicates)
     origin, columns = Origin(np.zeros(shape), np.ones(shape)), np.arange(sample.n_features - 1)
-    if UNITS not in budget.shares:
+    if MEDIANS not in budget.shares:
         return origin
-    rows = sample.grouped(lambda group: group.X)
     multiplier = budget.gaussian_multiplier(MEDIANS, N_COUNTS)
-    centers, widths = np.zeros((2, *shape))
-    centers[columns], widths[columns] = released_medians(transcript, rows, columns, multiplier)
-    multiplier = budget.gaussian_multiplier(UNITS)
-    units, spread = released_units(transcript, rows, columns, centers, widths, multiplier)
-    far = np.abs(centers[columns]) > _FAR * spread
-    origin.centers[columns], origin.units[columns] = np.where(far, centers[columns], 0), units
+    rows = sample.grouped(lambda group: group.X)
+    centers = released_medians(transcript, rows, columns, multiplier)
+    origin.centers[columns] = np.where(np.abs(centers) > _FAR, centers, 0)
     return origin
 
 

@@ -5,21 +5,22 @@
 z = [x, one more entry]. Replacing a row moves M by at most √2 C²/n in the Frobenius norm: orthogonal rows of
 norm C. The floor is the spectral norm of the noise, below which nothing is known of a direction.
 
-A second whitening inside the coordinates of a first, u_i = W₁ x_i, resolves directions that hid below the
-first's floor: whitened rows are clipped at about √d, whatever the first moments were (recursive private
-preconditioning: Kamath, Li, Singhal & Ullman 2019, Privately learning high-dimensional distributions). W₁ is
-released, so that the sensitivity is the same. In the eigenvectors of the first moments, of eigenvalues λ, the
-two are averaged by what they know: M_uu is I up to noise of variance s₁²/(λ_i λ_j) + .01 (the second term for
-what was clipped) according to the first, and known up to s₂² from the second,
+A whitening inside the coordinates of an earlier one, u = W x, resolves directions that hid below its floor,
+in whatever units columns are: whitened rows are clipped at about √d (recursive private preconditioning:
+Kamath, Li, Singhal & Ullman 2019, Privately learning high-dimensional distributions). W is released, so that
+the sensitivity is the same. M_uu should be I; entry (i, j) of M_uu − I, in the directions of W, is unknown
+up to a variance v_ij before, and up to s² by the noise of the new moments. What is taken for it is
 
-    Q_ij = I_ij + a_ij (M_uu − I)_ij,   a_ij = (s₁²/(λ_i λ_j) + .01) / (s₁²/(λ_i λ_j) + .01 + s₂²),
+    Q_ij = I_ij + a_ij (M_uu − I)_ij,   a_ij = v_ij / (v_ij + s²),
 
-so that the second decides where the first saw noise, and adds little noise elsewhere. M = W₁⁻¹ Q W₁⁻¹, with a
-floor under the eigenvalues of Q.
+so that new moments decide where old ones saw noise, and add little noise elsewhere. W then becomes W
+Q^(−1/2), with a floor under the eigenvalues of Q, and v_ij becomes a_ij s² in the directions of Q, in units
+of its eigenvalues. At first v_ij is s²/(λ_i λ_j), of the eigenvalues λ of M; .01 is added for what clipping
+hides.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,11 +28,19 @@ from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import clipped_row_moments, svec, unsvec
-from dpalgos.typing import FloatArray
+from dpalgos.typing import BoolArray, FloatArray
 
-_CLIPPED = 0.01  # variance of entries of M_uu − I that clipping leaves
+_CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping leaves, and below the floor
+_LARGEST_GAIN = 32.0  # of white coordinates over units: in a direction of less spread far rows are too far
+_BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
+_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _UNKNOWN = (
+    1.25,
+    4.0,
+    100.0,
+    0.03,
+)  # when to whiten again: at a variance above all of these
 _START_RIDGE = 3.0  # floors
-_SECOND_FLOOR = 1.67  # floors of the noise in Q: in weaker directions steps would follow noise
+_SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,7 +49,8 @@ class Whitening:
 
     ``floor`` (R,) is that of the eigenvalues of the moments of x, or of u; ``noise_std`` (R,) is that of the
     noise in svec(M). ``directions`` (R, d, d) are orthonormal in white coordinates, one a column;
-    ``curvature`` (R, d) is 1 for those above the floor, else released moment over floor, 0 to 1.
+    ``curvature`` (R, d) is 1 for those above the floor, else released moment over floor, 0 to 1. ``doubt``
+    (R, d, d) is the variance v of entries between directions.
     """
 
     moments: FloatArray
@@ -49,12 +59,77 @@ class Whitening:
     noise_std: FloatArray
     directions: FloatArray
     curvature: FloatArray
+    doubt: FloatArray
     coordinates: FloatArray | None = None
 
     @property
     def unresolved(self) -> FloatArray:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
+
+    def hides(self, noise_multiplier: float, n_rows: FloatArray) -> BoolArray:
+        """Return where moments of white rows would show a direction that is unknown now, (R,).
+
+        ``noise_multiplier`` is that of the moments; their level is taken to be 1.25 √d. Where the variances
+        of columns are near to 1 in their units, as far as noise lets one see, they have to show much more.
+        """
+        level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))
+        noise = (noise_multiplier * moments_sensitivity(level, n_rows)) ** 2
+        worst = np.diagonal(self.doubt, axis1=1, axis2=2).max(axis=1)
+        variances = np.diagonal(self.moments, axis1=1, axis2=2)[:, :-1]
+        blur = _BLUR * self.noise_std[:, None]
+        far = (variances + blur < _SMALL).any(axis=1) | (variances - blur > _LARGE).any(axis=1)
+        return np.asarray(worst > np.maximum(np.where(far, _WORTH, _WORTH_IF_NEAR) * noise, _UNKNOWN))
+
+    def where(self, chosen: BoolArray, other: "Whitening") -> "Whitening":
+        """Return the whitening with another one's maps in the ``chosen`` replicates (R,); moments stay."""
+        fields = {"matrix": 2, "floor": 0, "directions": 2, "curvature": 1, "doubt": 2}
+        mixed = {
+            name: np.where(chosen.reshape(-1, *[1] * axes), getattr(other, name), getattr(self, name))
+            for name, axes in fields.items()
+        }
+        return replace(self, **mixed)
+
+    def refined(self, moments: FloatArray, noise_std: FloatArray) -> "Whitening":
+        """Return a whitening inside this one, by moments (R, d, d) of its white rows with noise (R,)."""
+        axes, same, variance = self.directions, np.eye(moments.shape[1]), noise_std[:, None, None] ** 2
+        weight, back = self.doubt / (self.doubt + variance), np.swapaxes(self.directions, 1, 2)
+        known = axes @ (same + weight * (back @ moments @ axes - same)) @ back
+        spread = np.sqrt((weight**2).mean(axis=(1, 2)))
+        floor = _SECOND_FLOOR * spread * _floor(len(same), noise_std)
+        floor = np.clip(floor, np.finfo(float).tiny, _HIGHEST_FLOOR)
+        eigenvalues, vectors = np.linalg.eigh(known)
+        inner = self.matrix @ vectors
+        if self.coordinates is not None:
+            inner = np.linalg.solve(self.coordinates[:, : len(same), : len(same)], inner)
+        least = (inner**2).sum(axis=1) / _LARGEST_GAIN**2
+        raised = np.maximum(np.maximum(eigenvalues, floor[:, None]), least)
+        turned = (back @ vectors) ** 2
+        return replace(
+            self,
+            matrix=self.matrix @ _of_spectrum(vectors, raised**-0.5),
+            directions=vectors,
+            floor=floor,
+            curvature=np.clip(eigenvalues / raised, 0, 1),
+            doubt=_doubt(
+                np.swapaxes(turned, 1, 2) @ (weight * variance) @ turned, eigenvalues, raised, least
+            ),
+        )
+
+    @property
+    def one(self) -> FloatArray:
+        """The white coefficients (d, R) of the last column of x."""
+        return np.linalg.inv(self.matrix)[:, :, -1].T
+
+    def inner(self, coef: FloatArray) -> FloatArray:
+        """Return the white coefficients θ, (d, R) or (d, K, R), of those of x, W θ."""
+        flat = coef.reshape(len(coef), -1, coef.shape[-1])
+        return np.moveaxis(np.linalg.solve(self.matrix, np.moveaxis(flat, 2, 0)), 0, 2).reshape(coef.shape)
+
+    @property
+    def noise_doubt(self) -> FloatArray:
+        """The doubt that noise has left, without that for clipping."""
+        return np.asarray(np.maximum(self.doubt - _CLIPPED, 0))
 
     @property
     def mean_row(self) -> FloatArray:
@@ -116,61 +191,53 @@ def private_whitening(
     level: FloatArray,
     *,
     noise_multiplier: float,
-    inside: Whitening | None = None,
     coordinates: FloatArray | None = None,
 ) -> Whitening:
     """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
 
-    ``inside`` is an earlier whitening: then rows are x alone, and u = W₁ x is clipped and its moments are
-    released. ``coordinates`` B (R, p, p), symmetric, released or public, are those in which rows B z are
-    clipped and their moments are released.
+    ``coordinates`` B (R, p, p), symmetric, released or public, are those in which rows B z are clipped and
+    their moments are released.
     """
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = moments_sensitivity(level, n_rows)
-    made = coordinates if inside is None else inside.matrix
-    value = svec(clipped_second_moments(sample, rows, level, made) / n_rows[:, None, None])
+    value = svec(clipped_second_moments(sample, rows, level, coordinates) / n_rows[:, None, None])
     released = transcript.gaussian(
-        value,
-        l2_sensitivity=sensitivity,
-        noise_multiplier=noise_multiplier,
-        label="second moments" if inside is None else "second moments of whitened rows",
+        value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label="second moments"
     )
-    moments = unsvec(released, d + (inside is None))
-    # The noise matrix has spectral norm about √(2d) of its diagonal standard deviation.
-    std = noise_multiplier * sensitivity
+    moments = unsvec(released, d + 1)
     noise_std = transcript.noise_std(sensitivity, noise_multiplier, len(value))
-    floor = np.maximum(1.2 * np.sqrt(d) * std, np.finfo(float).tiny)
-    if inside is None:
-        eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])
-    else:
-        moments, spread = _averaged(inside, moments, std)
-        floor = np.maximum(np.minimum(_SECOND_FLOOR * spread * floor, 0.9), np.finfo(float).tiny)
-        eigenvalues, vectors = np.linalg.eigh(moments)
-    raised = np.maximum(eigenvalues, floor[:, None])
+    floor = np.maximum(_floor(d, noise_std), np.finfo(float).tiny)
+    eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])
+    raised = np.maximum(eigenvalues, np.maximum(floor[:, None], _LARGEST_GAIN**-2))
     matrix = _of_spectrum(vectors, raised**-0.5)
-    if made is not None:
-        matrix = made[:, :d, :d] @ matrix
     return Whitening(
         moments=moments,
-        matrix=matrix,
+        matrix=matrix if coordinates is None else coordinates[:, :d, :d] @ matrix,
         floor=floor,
         noise_std=noise_std,
         directions=vectors,
         curvature=np.clip(eigenvalues / raised, 0, 1),
+        doubt=_doubt(noise_std[:, None, None] ** 2, eigenvalues, raised, _LARGEST_GAIN**-2),
         coordinates=coordinates,
     )
 
 
-def _averaged(first: Whitening, moments: FloatArray, std: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Q (R, d, d) for moments M_uu of rows that ``first`` made white, and the rms of a (R,)."""
-    d = moments.shape[1]
-    eigenvalues, vectors = np.linalg.eigh(first.moments[:, :d, :d])
-    raised = np.maximum(eigenvalues, first.floor[:, None])
-    doubt = first.noise_std[:, None, None] ** 2 / (raised[:, :, None] * raised[:, None, :]) + _CLIPPED
-    weight = doubt / (doubt + std[:, None, None] ** 2)
-    back = np.swapaxes(vectors, 1, 2)
-    known = np.eye(d) + weight * (back @ moments @ vectors - np.eye(d))
-    return vectors @ known @ back, np.sqrt((weight**2).mean(axis=(1, 2)))
+def _floor(d: int, noise_std: FloatArray) -> FloatArray:
+    """Return about the spectral norm of the noise: √(2d) of its diagonal standard deviation."""
+    return np.asarray(1.2 * np.sqrt(d) * noise_std)
+
+
+def _doubt(
+    variance: FloatArray, eigenvalues: FloatArray, raised: FloatArray, least: FloatArray | float
+) -> FloatArray:
+    """Return the variance of entries of M_uu − I, for that of entries of M between its eigenvectors.
+
+    Of directions below the floor it is known that moments lie between 0 and 1; nothing is asked of those that
+    are as long as they may get.
+    """
+    hidden = ((eigenvalues < raised) & (raised > least)).astype(float)
+    known = variance / (raised[:, :, None] * raised[:, None, :]) + _CLIPPED
+    return np.asarray(known + _HIDDEN * hidden[:, :, None] * hidden[:, None, :])
 
 
 def _of_spectrum(vectors: FloatArray, eigenvalues: FloatArray) -> FloatArray:

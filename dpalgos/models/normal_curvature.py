@@ -22,6 +22,7 @@ _RAREST = 0.1  # a class counts as at least this share of an even one
 _FLATTEST = 0.05  # of the largest curvature
 _NARROWEST = 1e-6  # spread of a predictor that counts as none
 _ROUNDS, _LARGEST = 20, 2.0
+_N_DRAWS = 2048
 
 
 def newton_step(
@@ -82,6 +83,29 @@ def normal_curvature(
     crossed = np.einsum("r,ir,jr->rij", w1, center, along)
     hessian = crossed + np.swapaxes(crossed, 1, 2) + np.einsum("r,ir,jr->rij", w2 - w0, along, along)
     return np.asarray(hessian + w0[:, None, None] * np.eye(len(theta)))
+
+
+def clipped_score(
+    family: Family, theta: FloatArray, center: FloatArray, origin: FloatArray, level: FloatArray
+) -> FloatArray:
+    """Return the mean of scores of events at θ (d, R), clipped to norm ``level`` (R,), were θ the truth, (d,
+    R).
+
+    Without clipping it is 0; with it scores of rows on the wrong side of a steep slope count less. For normal
+    rows of mean ``center``, by draws that are always the same.
+    """
+    mean = np.empty_like(theta)
+    draws = np.random.default_rng(0).standard_normal((_N_DRAWS, len(theta)))
+    draws = np.concatenate([draws, -draws])
+    for r, (m, own) in enumerate(zip(center.T, theta.T, strict=True)):
+        length = float(m @ m)
+        shorter = (1 - np.sqrt(max(1 - length, 0.0))) / max(length, _NARROWEST)
+        rows = m + draws - np.outer(draws @ m, shorter * m)  # of second moments I
+        p = family.mean((origin[r] + rows @ own)[:, None])[:, 0]
+        norms = np.maximum(np.linalg.norm(rows, axis=1), _NARROWEST)
+        kept = [np.minimum(1, level[r] / np.maximum(norms * each, _NARROWEST)) for each in (1 - p, p)]
+        mean[:, r] = (p * (1 - p) * (kept[0] - kept[1])) @ rows / len(rows)
+    return mean
 
 
 def _root_mean_square(values: FloatArray) -> FloatArray:

@@ -76,6 +76,12 @@ class SecantCurvature:
             curvature = _scaled(curvature, direction, times)
         return curvature
 
+    def moved_to(self, theta: FloatArray, center: FloatArray) -> None:
+        """Note that rows, of mean ``center``, were whitened again, so that the last point is now θ (d, R)."""
+        self._center = center
+        if self._before is not None:
+            self._before = self._before._replace(theta=theta)
+
     def moved(self, own_noise: FloatArray) -> None:
         """Note how much of the last score's noise the step along it has, m'(noise), on average, (R,)."""
         assert self._before is not None

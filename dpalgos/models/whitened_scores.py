@@ -15,7 +15,7 @@ from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened, whitene
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _Prepared = tuple[FloatArray, FloatArray, tuple[IntArray, ...]]
-_Scores = tuple[FloatArray, FloatArray]
+_Scores = tuple[FloatArray, FloatArray, FloatArray]
 _CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
 _LEAST_LEVEL = 2.0  # times the part of a score along the constant at its largest
 
@@ -48,6 +48,15 @@ class WhitenedScores:
             return family.encode(group.y), norms, far
 
         self._groups = sample.grouped(prepared)
+
+    def on(self, whitening: FloatArray) -> "WhitenedScores":
+        """Return the scores on rows of another whitening, (R, d, d), which keep the constant as these do."""
+        scores = WhitenedScores(
+            self.sample, self.family, whitening, self.origin, self.typical_offset, self._reach
+        )
+        if self.constant is not None:
+            scores.keep_constant(np.linalg.inv(whitening)[:, :, -1].T)
+        return scores
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, W'θ from the origin, in the shape of θ."""
@@ -96,7 +105,7 @@ class WhitenedScores:
                 residual[far] *= (self._reach / norms[far]) ** 2
             residual *= group.weights[:, None] if self.family.classes else group.weights
             size = row_lengths(residual.swapaxes(1, 2)) if self.family.classes else np.abs(residual)
-            return residual, np.asarray(size * norms)
+            return residual, np.asarray(size * norms), norms
 
         return ScoresAt(self, self._groups.then(made))
 
@@ -176,15 +185,19 @@ class ScoresAt:
         """The family."""
         return self._scores.family
 
-    def norms(self) -> Grouped[FloatArray]:
-        """Return the norms of all scores, 0 where a replicate does not use the row."""
-        return self._parts.then(lambda group, made: made[1])
+    def norms(self, of_rows: BoolArray | None = None) -> Grouped[FloatArray]:
+        """Return the norms of all scores, or of rows in some replicates (R,); 0 where a row is not used."""
+        if of_rows is None or not of_rows.any():
+            return self._parts.then(lambda group, made: made[1])
+        return self._parts.then(
+            lambda group, made: np.where(of_rows[group.replicates], made[2] * group.weights, made[1])
+        )
 
     def clipped_second_moments(self, level: FloatArray) -> FloatArray:
         """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
 
         def weights(group: Group, made: _Scores) -> FloatArray:
-            residual, norms = made
+            residual, norms, _ = made
             return np.asarray((residual * clip_factor(norms, level[group.replicates])) ** 2)
 
         return self._scores.mean_squares(self._parts.then(weights))
@@ -216,7 +229,7 @@ class ScoresAt:
         """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""
 
         def part(group: Group, made: _Scores) -> FloatArray:
-            return self._scores.clipped_sums(group, *made, level[group.replicates])
+            return self._scores.clipped_sums(group, *made[:2], level[group.replicates])
 
         total = self._parts.total(self._scores.shape, part)
         return np.asarray(total / self._scores.sample.n_rows)

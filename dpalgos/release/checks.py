@@ -120,18 +120,6 @@ def check_how_many(name: str, value: object, most: int) -> int:
     return int(value)
 
 
-def check_clip(name: str, value: Any, *, of: str) -> Any:
-    """Return how rows and a second kind of vector ``of`` them are clipped: a word, or two public levels."""
-    if isinstance(value, str) and value in ("private", "rule"):
-        return value
-    pair = isinstance(value, tuple | list) and len(value) == 2
-    if pair and all(is_number(v) and 0 < v < np.inf for v in value):
-        return tuple(check_bound(name, v) for v in value)
-    raise InputError(
-        f"{name} must be 'private', 'rule' or a pair of positive levels (rows, {of}), got {value!r}"
-    )
-
-
 def check_columns(name: str, values: FloatArray, n_replicates: int) -> FloatArray:
     """Return private quantities with one column per replicate, (k, R): finite numbers."""
     array = np.asarray(values)

@@ -9,12 +9,14 @@ import scipy
 from dpalgos.params import choice
 from dpalgos.typing import FloatArray
 
+_NO_WEIGHT = 1e9  # of K's trace, for steps that were not taken
 _JITTER = 1e-12  # of K's trace, where there is next to no noise
 
 
 class ReleasedSteps(NamedTuple):
     """Points (T, d, R), gradients released there with noise of ``noise_stds`` (T, R), and the last ``end``.
 
+    A step that a replicate did not take has a gradient of 0, and infinite noise: it has no weight.
     ``level`` (R,) is the norm to which scores are clipped at the last point; ``end`` (d, R) follows it.
     """
 
@@ -23,6 +25,11 @@ class ReleasedSteps(NamedTuple):
     noise_stds: FloatArray
     level: FloatArray
     end: FloatArray
+
+    @property
+    def variances(self) -> FloatArray:
+        """The noise's variances, (T, R), 0 of steps that were not taken."""
+        return np.where(np.isfinite(self.noise_stds), self.noise_stds, 0.0) ** 2
 
     @property
     def iterates(self) -> FloatArray:
@@ -105,7 +112,7 @@ def combined_steps(
     directions, ``start_variance`` (R,) that of the noise in the start. Of a step's noise, and of the start's,
     a later step leaves 1 − η h along a direction, (d, R).
     """
-    n_steps, own = len(steps.points), steps.noise_stds.T**2
+    n_steps, own = len(steps.points), steps.variances.T
     weights = combination_weights(steps, entry_variance, own_variance)
     combined = np.einsum("rt,tjr->jr", weights, steps.points + step_size * steps.gradients)
 
@@ -123,22 +130,25 @@ def combination_weights(
     own_variance: float = 0.0,
 ) -> FloatArray:
     """Return the weights w of :func:`combined_steps`, (R, T), for v = ``entry_variance``, () or (R,)."""
-    gradients, n_steps, own = steps.gradients, len(steps.points), steps.noise_stds.T**2
+    gradients, n_steps, own = steps.gradients, len(steps.points), steps.variances.T
     covariance = np.einsum("tjr,ujr->rtu", gradients, gradients) * np.reshape(entry_variance, (-1, 1, 1))
     own = own + own_variance * (gradients**2).sum(axis=1).T
     size = np.maximum(covariance.trace(axis1=1, axis2=2) + own.sum(axis=1), np.finfo(float).tiny)
+    own = np.where(np.isfinite(steps.noise_stds.T), own, _NO_WEIGHT * size[:, None])
     covariance[:, range(n_steps), range(n_steps)] += own
     covariance = covariance / size[:, None, None] + _JITTER * np.eye(n_steps)
     weights = np.linalg.solve(covariance, np.ones((len(own), n_steps, 1)))[..., 0]
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def shrunk_directions(released: FloatArray, variance: FloatArray, curvature: FloatArray) -> FloatArray:
+def shrunk_directions(
+    released: FloatArray, variance: FloatArray, curvature: FloatArray, times: float = 1.0
+) -> FloatArray:
     """Return released coordinates along directions (d, R), shrunk by what noise of ``variance`` explains.
 
-    Directions of curvature 1, (R, d), by one James–Stein factor; each of the others by its own,
-    τ² / (τ² + variance), τ² = the mean of released² − variance among them, or 0 if that is negative: a small
-    curvature leaves much noise, s² / curvature where steps are many.
+    Directions of curvature 1, (R, d), by one James–Stein factor, ``times`` as much; each of the others by
+    its own, τ² / (τ² + variance), τ² = the mean of released² − variance among them, or 0 if that is
+    negative: a small curvature leaves much noise, s² / curvature where steps are many.
     """
     doubtful = curvature.T < 1
     number = np.maximum(doubtful.sum(axis=0), 1)
@@ -147,7 +157,7 @@ def shrunk_directions(released: FloatArray, variance: FloatArray, curvature: Flo
     resolved = np.where(doubtful, 0, released**2).sum(axis=0)
     noise = np.where(doubtful, 0, variance).sum(axis=0)
     size = len(released) - doubtful.sum(axis=0)
-    part = np.maximum(size - 2, 0) / np.maximum(size, 1)
+    part = times * np.maximum(size - 2, 0) / np.maximum(size, 1)
     common = np.maximum(0, 1 - part * noise / np.maximum(resolved, np.finfo(float).tiny))
     return np.asarray(released * np.where(doubtful, own, common))
 

@@ -73,6 +73,8 @@ def advise(
 
 
 def _introduction(spec: "StudySpec") -> Iterator[str]:
+    from tasks.advice.forecasts import on_a_table
+
     guesses = spec.guesses
     yield f"{spec.name}: {spec.metric_label}, as declarations and guesses foresee it; no data were read"
     yield "what to expect of made-up tables that are as plausible as what is stated, with a range of most"
@@ -82,14 +84,14 @@ def _introduction(spec: "StudySpec") -> Iterator[str]:
     else:
         source = f" ({guesses.source})" * bool(guesses.source)
         yield f"stated under [guesses]: {', '.join(sorted(guesses.model_fields_set - {'source'}))}{source}"
-    declared = spec.head_panel.problem.declared_rows(guesses)  # type: ignore[attr-defined]
+    declared = on_a_table(spec, spec.head_panel).declared_rows(guesses)
     if left_open := declared.left_open():
         yield f"not stated, so that the range is wide: {', '.join(left_open)}"
 
 
 def _errors(spec: "StudySpec", advice: "Advice", budgets: list[float], width: int) -> Iterator[str]:
     """Yield a table of forecasts: a line for each size and estimator, a column for each ε."""
-    symbol = spec.head_panel.problem.size_symbol
+    symbol = spec.head_panel.problem.traits.size_symbol
     yield f"\n{'':<{width}}{symbol:>8}" + "".join(f"{f'ε = {epsilon:g}':>26}" for epsilon in budgets)
     rows: dict[tuple[int, str], list[Forecast]] = {}
     for each in sorted(advice.forecasts, key=lambda each: each.n):
@@ -104,7 +106,7 @@ def _choices(
     spec: "StudySpec", best: "dict[float, Forecast]", risks: "dict[float, AttackRisk]"
 ) -> Iterator[str]:
     """Yield which estimator to take at each ε, and what it lets an attacker learn."""
-    symbol = spec.head_panel.problem.size_symbol
+    symbol = spec.head_panel.problem.traits.size_symbol
     for epsilon, each in best.items():
         text = f"at {symbol} = {each.n:,} and ε = {epsilon:g} take {each.name}: error {_range(each)}"
         if each.coordinates:
@@ -124,7 +126,11 @@ def _needs(spec: "StudySpec", advice: "Advice", width: int) -> Iterator[str]:
         yield "no error to aim at, for no size tells what chance costs without privacy; say --error"
         return
     yield f"for an error of {advice.wanted:.3g}, with what plausible tables need at least and at most:"
-    head, symbol, grid = spec.headline, spec.head_panel.problem.size_symbol, spec.grid_of(spec.head_panel)
+    head, symbol, grid = (
+        spec.headline,
+        spec.head_panel.problem.traits.size_symbol,
+        spec.grid_of(spec.head_panel),
+    )
     for need in advice.needs:
         epsilon = _span(need.epsilon, "ε", lambda value: f"{value:.2g}", f"{max(grid.epsilon):g}")
         rows = _span(need.n, symbol, _rounded, f"{max(grid.n):,}")

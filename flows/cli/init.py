@@ -149,8 +149,9 @@ def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns
 
 def _files(name: str, *, force: bool) -> list[Path]:
     """Return the files to write; refuse a name that a study cannot have, and files that are there."""
-    from flows.studies.find_study import SCORECARD, study_names
+    from flows.studies.find_study import study_names
     from tasks.errors import SpecError
+    from tasks.study.spec import SCORECARD
 
     files = [Path(f"{name}.toml"), Path(f"{name}-release.toml")]
     if not _NAME.fullmatch(name) or name in (*study_names(), SCORECARD):
@@ -160,7 +161,7 @@ def _files(name: str, *, force: bool) -> list[Path]:
         )
     for file in files:
         if file.exists() and not force:
-            raise SpecError(f"{file} is there already; --force writes it anew")
+            raise SpecError(f"{file} is there already; --force writes it anew, without what was filled in")
     return files
 
 

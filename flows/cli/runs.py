@@ -34,9 +34,19 @@ def run(
     gc.disable()  # until all is loaded: looking for garbage takes a fifth of that time, and there is none
     given.use_plugins(plugins or [], engine)
     from flows.launch import launch
+    from flows.studies.results import tell
+    from flows.studies.scorecard import folder_of_scorecard, with_evidence, write_scorecard
+    from tasks.study.spec import SCORECARD
 
+    is_judged = SCORECARD in studies
+    studies = with_evidence(studies)
+    if is_judged:
+        out = folder_of_scorecard(studies, profile, out)
     options = RunOptions(profile=profile, reps=reps, seed=seed, workers=workers, out=out, offline=offline)
-    typer.echo(launch(studies, options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]])))
+    index = launch(studies, options, engine=engine, command=shlex.join(["dpcost", *sys.argv[1:]]))
+    if is_judged:
+        tell(write_scorecard(options.reports.resolve()))
+    typer.echo(index)
 
 
 def plan(
@@ -48,11 +58,11 @@ def plan(
     offline: given.Offline = False,
 ) -> None:
     """Print how long a study will take and how much memory, from short runs of it on this machine."""
-    from flows.studies.find_study import SCORECARD, with_evidence
     from flows.studies.plan import described, plan_study, together
+    from flows.studies.scorecard import with_evidence
 
     options = RunOptions(profile=profile, reps=reps, workers=workers, offline=offline)
-    studies = [name for name in with_evidence([study]) if name != SCORECARD]
+    studies = with_evidence([study])
     plans = [plan_study(name, options) for name in studies]
     planned = plans[0] if study in studies else together(study, plans)
     typer.echo(json.dumps(planned, indent=1) if as_json else described(planned))
@@ -153,7 +163,7 @@ def compare(
 ) -> None:
     """Compare runs of a study, beyond their error bars."""
     from flows.studies.results import compare_runs, comparison_page, report_of
-    from reports.analysis.results import describe_differences
+    from reports.results import describe_differences
     from tasks.errors import SpecError
 
     if len(runs) < 2:

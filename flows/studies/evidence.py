@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
-from tasks.problems.problem import Problem, modules_of
+from reports.results import compare_summaries
+from tasks.problems.kinds import modules_of
+from tasks.problems.problem import RowSource
 from tasks.report.manifest import commit
 
 DOCS = PROJECT_ROOT / "docs"
@@ -26,9 +28,9 @@ EVIDENCE, MEASURED = DOCS / "evidence.csv", DOCS / "measured.toml"
 _ROW = "study panel dataset data_source estimator form epsilon delta_rule n d s mean se n_ok n_failed"
 _RUN = ["profile", "replicates", "commit", "started"]
 COLUMNS = [*_ROW.split(), *_RUN, "code"]
-SETTING = ["panel", "estimator", "form", "epsilon", "delta_rule", "n", "s"]
+_SETTING = ["panel", "estimator", "form", "epsilon", "delta_rule", "n", "s"]
 _DIGITS = 16  # of a digest
-_SAME = 1e-5  # relative: figures are stored with six digits
+STORED = "%.6g"  # how means and errors are written
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def code_of(study: str, panel: str, estimator: str) -> str:
 
 
 @cache
-def _problems(study: str) -> dict[str, Problem]:
+def _problems(study: str) -> dict[str, RowSource]:
     return {panel.name: panel.problem for panel in find_study(study).panels}
 
 
@@ -100,6 +102,7 @@ def measured(reports: Path, study: str) -> pd.DataFrame:
     rows = _headline(rows).assign(**{key: manifest[key] for key in _RUN})
     code = {pair: code_of(study, *pair) for pair in set(zip(rows.panel, rows.estimator, strict=True))}
     rows["code"] = [code[pair] for pair in zip(rows.panel, rows.estimator, strict=True)]
+    rows[["mean", "se"]] = rows[["mean", "se"]].map(lambda value: float(STORED % value))
     return rows[COLUMNS]
 
 
@@ -118,20 +121,19 @@ def _headline(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows.n == rows.panel.map(most)]
 
 
-def differences(shown: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
-    """Return settings with both errors and ``z``, their difference over its standard error, largest first.
-
-    ``z`` is 0 where six digits agree, and infinite where only one of them is there, or none has an error.
-    """
-    both = shown.merge(again, on=SETTING, how="outer", suffixes=("_shown", "_again"))
-    gap = both["mean_again"] - both["mean_shown"]
-    spread = np.sqrt(both["se_again"].fillna(0) ** 2 + both["se_shown"].fillna(0) ** 2)
-    same = np.isclose(both["mean_again"], both["mean_shown"], rtol=_SAME, atol=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.where(same, 0.0, np.abs(gap) / spread)
-    both["z"] = np.where(np.isnan(z), math.inf, z)
-    kept = [*SETTING, "mean_shown", "se_shown", "mean_again", "se_again", "z"]
-    return both.sort_values("z", ascending=False, kind="stable")[kept]
+def differences(shown: pd.DataFrame, again: pd.DataFrame) -> dict[str, Any]:
+    """Compare what is shown of a study with what was measured again, as two runs are compared."""
+    one, other = (
+        rows.assign(
+            cell=[":".join(map(str, each)) for each in rows[_SETTING].to_numpy()],
+            metric="l2_error",
+            status="ok",
+            certified_epsilon=math.nan,
+        ).sort_values("cell", ignore_index=True)
+        for rows in (shown, again)
+    )
+    compared = ["cell", "mean", "se"]
+    return {"identical": one[compared].equals(other[compared]), **compare_summaries(one, other)}
 
 
 def stale() -> Iterator[tuple[str, str]]:

@@ -16,7 +16,6 @@ from tasks.study.spec import StudySpec
 from tasks.study.study_file import load_study
 
 STUDIES = Path(__file__).parent
-SCORECARD = "scorecard"  # no study of its own: it judges the results of others
 
 _log = logging.getLogger(__name__)
 
@@ -36,22 +35,8 @@ def readable_studies() -> list[StudySpec]:
     return studies
 
 
-def with_evidence(studies: list[str]) -> list[str]:
-    """Return the studies to run: where the scorecard is among them, those that it judges, too."""
-    if SCORECARD not in studies:
-        return studies
-    from tasks.scorecard.claims import load_scorecard
-
-    others = [study for study in studies if study != SCORECARD]
-    return [*dict.fromkeys([*others, *load_scorecard().studies])]
-
-
 def find_study(name: str) -> StudySpec:
-    known = [*study_names(), SCORECARD]
-    if name == SCORECARD:
-        raise SpecError(
-            "scorecard has no blocks of its own; use dpcost run scorecard, or name the study of a claim"
-        )
+    known = study_names()
     if not name.endswith(".toml") and name not in known:
         hint = nearest_name(name, known) or f"; choose one of: {', '.join(known)}"
         if re.fullmatch(r"[\w-]+", name) and Path(f"{name}.toml").is_file():

@@ -15,13 +15,13 @@ from data.datasets import load_registry
 from data.store.folders import REPORTS, closed_folder, home
 from flows.local_server import from_server
 from flows.progress import say
-from flows.studies.find_study import SCORECARD, study_names
+from flows.studies.find_study import study_names
 from flows.studies.results import folder_of_run
 from tasks.cache import clear_leftovers
 from tasks.errors import SpecError
 from tasks.report.manifest import RunOfStudy
 from tasks.run_options import BELOW_REPORTS, Profile, RunOptions
-from tasks.study.spec import StudySpec
+from tasks.study.spec import SCORECARD, StudySpec
 
 _STUDIES = study_names()
 

@@ -1,4 +1,4 @@
-"""Work on the results in a folder: options of a rerun, pages written again, verdicts on the claims."""
+"""Work on the results in a folder: options of a rerun, pages written again, runs compared."""
 
 import os
 import re
@@ -12,28 +12,18 @@ import pandas as pd
 
 from data.store.folders import REPORTS, read_json, sha256_file
 from flows.progress import say
-from flows.studies.find_study import (
-    SCORECARD,
-    check_cell,
-    find_study,
-    nearest_name,
-    readable_studies,
-    study_names,
-)
-from reports.analysis.results import compare_results
-from reports.charts.picture import NO_SPACE, can_draw
+from flows.studies.find_study import check_cell, find_study, nearest_name, study_names
+from flows.studies.scorecard import write_scorecard
+from reports.charts.drawing import NO_SPACE, can_draw
 from reports.page import StudyPage
+from reports.results import compare_results
 from tasks.errors import SpecError
-from tasks.report.manifest import MANIFEST, now, report_at
+from tasks.report.manifest import MANIFEST, report_at
 from tasks.report.write import page_of, write_index, write_report
 from tasks.run.collect import read_results
 from tasks.run.tables import tables_at_hand
 from tasks.run_options import PROFILES, TASKS, RunOptions
-from tasks.scorecard.claims import load_scorecard
-from tasks.scorecard.judging import read_evidence, scorecard_page
-from tasks.study.spec import StudySpec
-
-COMMAND = f"dpcost run {SCORECARD}"
+from tasks.study.spec import SCORECARD, StudySpec
 
 
 def folder_of_run(folder: Path, study: str, profile: str) -> Path:
@@ -148,7 +138,7 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     from reports.pages.compare import ComparedRun, render_comparison
 
     compared: list[ComparedRun] = []
-    names = _distinct_names(runs)
+    names = _shortest_ends(runs)
     for run, name in zip(runs, names, strict=True):
         folder = report_of(run)
         try:
@@ -164,7 +154,7 @@ def comparison_page(runs: Sequence[Path]) -> bytes:
     return render_comparison(compared)
 
 
-def _distinct_names(runs: Sequence[Path]) -> list[str]:
+def _shortest_ends(runs: Sequence[Path]) -> list[str]:
     """Return the shortest ends of paths that tell the runs apart."""
     parts = [report_of(run).resolve().parts for run in runs]
     for length in range(1, max(map(len, parts)) + 1):
@@ -195,24 +185,6 @@ def rebuild_reports(studies: list[str] | None, out: str | Path | None) -> tuple[
         rebuilt.append(SCORECARD)
     index = write_index(folder)
     return index, rebuilt
-
-
-def reports_of_scorecard(studies: list[str], profile: str, out: str | None) -> str | None:
-    """Return the folder of a scorecard, one named after its profile next to reports of another."""
-    if profile == "smoke":
-        say(
-            "note: profile smoke only checks that everything works; three repetitions decide few claims, so "
-            "take --profile standard to judge them"
-        )
-    folder, others = _reports(out), []
-    for study in studies:
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            if read_json(folder / study / "manifest.json")["profile"] != profile:
-                others.append(study)
-    if not others:
-        return out
-    say(f"note: {folder} has reports of another profile, of {others[0]} for example; see {folder / profile}")
-    return str(folder / profile)
 
 
 def last_manifest(spec: StudySpec, out: str | Path | None) -> dict[str, Any]:
@@ -250,32 +222,3 @@ def _command(study: str, out: str | Path | None) -> str:
 
 def _reports(out: str | Path | None) -> Path:
     return Path(out or REPORTS).resolve()
-
-
-def write_scorecard(folder: Path) -> Path:
-    """Judge every claim on the results in a folder of reports, and return the scorecard's page."""
-    specs, tables, context = _evidence_in(folder)
-    page = scorecard_page(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
-    write_index(folder)
-    return page
-
-
-def _evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
-    """Return the claims' studies, the whole results in a folder, and a context that names them."""
-    readable = {spec.name: spec for spec in readable_studies()}
-    specs = [readable[name] for name in load_scorecard().studies if name in readable]
-    evidence, tables = dict[str, dict[str, Any]](), dict[str, Path]()
-    for name in (spec.name for spec in specs):
-        table = folder / name / "results.parquet"
-        try:
-            manifest, sha256 = read_json(folder / name / "manifest.json"), sha256_file(table)
-        except (OSError, ValueError):
-            continue
-        if manifest.get("results_sha256") == sha256:
-            facts = {key: manifest.get(key) for key in ("profile", "seed", "commit")}
-            evidence[name] = {"sha256": sha256, **facts}
-            tables[name] = table
-    of_first = next(iter(evidence.values()), {"profile": "", "seed": RunOptions().seed})
-    same = {key: of_first[key] for key in ("profile", "seed")}
-    context = {"study": SCORECARD, **same, "command": COMMAND, "started": now(), "evidence": evidence}
-    return specs, tables, context

@@ -1,31 +1,44 @@
-"""One chart of a study for a paper: the page's view, in a width and a format, with the data behind it."""
+"""One chart of a study for a paper: the page's chart at a choice, in a width and a format, with its data."""
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from reports.analysis.ranking import first_lines
-from reports.analysis.results import summarize
-from reports.analysis.series import Series, Setting, View, nearest_value
-from reports.charts.explorer import metric_words
-from reports.charts.line_chart import Frame, line_chart
-from reports.charts.picture import NO_SPACE, can_draw, specification
-from reports.charts.study_charts import along_epsilon, error_limits, has_one_size, series_line
+from reports.charts.drawing import NO_SPACE, can_draw, specification
+from reports.charts.study import SIZES, StudyChart
+from reports.cost import first_lines
 from reports.page import StudyPage
+from reports.results import summarize
+from reports.series import Setting, View, nearest_value
 from reports.writing import spreadsheet_text
 
 Format = Literal["pdf", "svg", "png"]
 FORMATS: tuple[str, ...] = get_args(Format)
 POINTS_PER_INCH, PNG_PIXELS_PER_INCH = 72, 300
-_ASPECT = 0.66  # height over width of the plot
-_NARROW, _NAME = 4.5 * POINTS_PER_INCH, 12  # below which names stand above the lines; the height of one
-_SMALL = {"labelFontSize": 8, "titleFontSize": 9}
+_ASPECT = 0.55  # height over width of the plot
+_SMALL: dict[str, Any] = {
+    "axis": {"labelFontSize": 8, "titleFontSize": 9},
+    "legend": {"labelFontSize": 8},
+    "text": {"fontSize": 9},
+}
+_COLUMNS = [
+    "line",
+    "estimator",
+    "form",
+    "calibration",
+    "panel",
+    "delta_rule",
+    "x",
+    "mean",
+    "se",
+    "low",
+    "high",
+]
 
 
 class FigureError(ValueError):
@@ -36,7 +49,7 @@ class FigureError(ValueError):
 class FigureChoice:
     """What a figure shows: the page's first view where nothing is chosen.
 
-    ``width`` is that of the whole figure, in inches; ``lines`` are names at the ends of the chart's lines.
+    ``width`` is that of the whole figure, in inches; ``lines`` are names of the chart's lines.
     """
 
     metric: str = ""
@@ -54,32 +67,40 @@ def draw_figure(results: pd.DataFrame, page: StudyPage, choice: FigureChoice) ->
     if not can_draw():
         raise FigureError(NO_SPACE)
     summary = summarize(results)
-    view = View.build(summary, _with_choices(summary, page, choice))
+    page = _with_axis(summary, page, choice)
+    view = View.build(summary, page)
     where = _setting(view, choice)
     x = view.size_at(where)
     if x is None:
         raise FigureError(f"panel {where.panel!r} has no private answer to draw")
-    series: Sequence[Series] = _chosen(view, where, x, choice.lines)
-    along = choice.axis == "epsilon" or (not choice.axis and has_one_size(view))
-    if along:
-        series = along_epsilon(view, where, series, x)
-    svg = _svg(view, series, "ε" if along else view.page.axis.label, choice.width)
-    return _in_format(svg, choice.format), _csv(series, where).encode()
+    known = {series.brief: series for series in view.series(where)}
+    for name in choice.lines:
+        _require("--lines", name, list(known))
+    lines = choice.lines or [series.brief for series in first_lines(view, where, x)]
+    chart = StudyChart.build(view, summary)
+    chosen: dict[str, Any] = {"panel": where.panel, "epsilon": where.epsilon, "delta_rule": where.delta_rule}
+    chosen |= {"metric": choice.metric} if choice.metric else {}
+    chosen |= {page.axis.column: x, **({"axis": choice.axis} if choice.axis else {})}
+    chart = replace(chart, choice={**chart.choice, **chosen})
+    rows = chart.chosen(lines)[[*_COLUMNS, "n", "n_ok", "n_failed"]]
+    data = rows.rename(columns={"low": "q10", "high": "q90"}).map(spreadsheet_text).to_csv(index=False)
+    width = choice.width * POINTS_PER_INCH
+    spec = specification(chart.of_lines(lines, width=width, height=max(120, round(_ASPECT * width)), pad=2))
+    small = {**spec["config"]}
+    for part in ("axis", "legend", "text"):
+        small[part] = {**small[part], **_SMALL[part]}
+    return _in_format({**spec, "config": small}, choice.format), data.encode()
 
 
-def _with_choices(summary: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> StudyPage:
+def _with_axis(summary: pd.DataFrame, page: StudyPage, choice: FigureChoice) -> StudyPage:
+    _require("--metric", choice.metric, sorted(summary["metric"].unique()))
+    _require("--axis", choice.axis, [*SIZES, "epsilon"])
     axis = choice.axis if choice.axis not in ("", "epsilon") else page.axis.column
-    known = {"--metric": sorted(summary["metric"].unique()), "--axis": ["n", "d", "s", "steps", "epsilon"]}
-    _require("--metric", choice.metric, known["--metric"])
-    _require("--axis", choice.axis, known["--axis"])
     if not summary[axis].notna().any():
         raise FigureError(f"--axis must be a size that this study varies, got {axis!r}")
-    if choice.metric in ("", page.metric):
-        return replace(page, axis=replace(page.axis, column=axis))
-    words = metric_words(choice.metric, page)
-    return replace(
-        page, axis=replace(page.axis, column=axis), metric=choice.metric, metric_label=words["label"]
-    )
+    metric = choice.metric or page.metric
+    label = page.metric_label if metric == page.metric else ""
+    return replace(page, axis=replace(page.axis, column=axis), metric=metric, metric_label=label)
 
 
 def _require(option: str, value: str, known: Sequence[str]) -> None:
@@ -104,96 +125,14 @@ def _setting(view: View, choice: FigureChoice) -> Setting:
     return where
 
 
-def _chosen(view: View, where: Setting, x: float, names: Sequence[str]) -> tuple[Series, ...]:
-    if not names:
-        return first_lines(view, where, x)
-    known = {series.brief: series for series in view.series(where)}
-    for name in names:
-        _require("--lines", name, list(known))
-    return tuple(known[name] for name in names)
-
-
-def _svg(view: View, series: Sequence[Series], title: str, width: float) -> str:
-    """Return the chart in a width: drawn, measured, and drawn again with what is left for the plot."""
-    wanted = width * POINTS_PER_INCH
-    width_of_first, _ = _size_of(_drawn(view, series, title, wanted, 0.6 * wanted))
-    svg = _drawn(view, series, title, wanted, 1.6 * wanted - width_of_first)
-    drawn_width, height = _size_of(svg)
-    scaled = f'width="{wanted:g}" height="{height * wanted / drawn_width:.2f}"'  # its viewBox stays
-    return svg.replace(f'width="{drawn_width:g}" height="{height:g}"', scaled, 1)
-
-
-def _drawn(view: View, series: Sequence[Series], title: str, wanted: float, inner: float) -> str:
+def _in_format(chart: dict[str, Any], form: Format) -> bytes:
     import vl_convert
 
-    sizes, low, high = sorted({p.x for s in series for p in s.points}), *error_limits(series)
-    lines = [series_line(s, sizes) for s in series]
-    height, marks = round(max(120, _ASPECT * inner)), dict[str, Sequence[Mapping[str, Any]]]()
-    if wanted < _NARROW:  # the names stand above the lines, since there is no room next to them
-        taller = 1 + _NAME * len(lines) / height
-        high, height = low * (high / low) ** taller, round(height * taller)
-        marks["labels"] = [
-            {
-                "px": 6,
-                "py": _NAME * (i + 0.6),
-                "text": f"{one.look.symbol} {one.label}",
-                "c": one.look.ink,
-            }
-            for i, one in enumerate(lines)
-        ]
-        lines = [replace(one, label="") for one in lines]
-    frame = Frame(
-        x_title=title,
-        y_title=view.page.metric_label,
-        x=(sizes[0] / 1.06, sizes[-1] * 1.06),
-        y=(low, high),
-        x_ticks=sizes,
-        width=max(60, round(inner)),
-        height=height,
-        marks=marks,
+    svg = re.sub(
+        r'(<svg[^>]*? width=")[\d.]+', rf"\g<1>{chart['width']:g}", vl_convert.vegalite_to_svg(chart), count=1
     )
-    chart = specification(line_chart(lines, frame))
-    small = {**chart["config"], "text": {"fontSize": 9}, "axis": {**chart["config"]["axis"], **_SMALL}}
-    return str(vl_convert.vegalite_to_svg({**chart, "config": small, "padding": 2}))
-
-
-def _size_of(svg: str) -> tuple[float, float]:
-    found = re.search(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"', svg)
-    assert found
-    return float(found[1]), float(found[2])
-
-
-def _in_format(svg: str, form: Format) -> bytes:
-    import vl_convert
-
     if form == "pdf":
         return bytes(vl_convert.svg_to_pdf(svg))
     if form == "png":
         return bytes(vl_convert.svg_to_png(svg, scale=PNG_PIXELS_PER_INCH / POINTS_PER_INCH))
     return svg.encode()
-
-
-def _csv(series: Sequence[Series], where: Setting) -> str:
-    rows = [
-        {
-            "line": one.brief,
-            "estimator": one.info.name,
-            "form": one.form,
-            "calibration": one.calibration,
-            "panel": where.panel,
-            "delta_rule": where.delta_rule,
-            "x": point.x,
-            "mean": point.mean,
-            "se": point.se,
-            "q10": point.q10,
-            "q90": point.q90,
-            "n": point.n,
-            "n_ok": point.n_ok,
-            "n_failed": point.n_failed,
-        }
-        for one in series
-        for point in one.points
-    ]
-    out = io.StringIO()
-    pd.DataFrame(rows).map(spreadsheet_text).to_csv(out, index=False)
-    return out.getvalue()

@@ -9,13 +9,13 @@ import importlib
 
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.charts.picture import ReportSection
+from reports.series import View
+from reports.table import Section
 
 
-def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[ReportSection, ...]:
+def draw_exhibits(view: View, summary: pd.DataFrame) -> tuple[Section, ...]:
     """Return the drawn exhibits of a page, in its order; ``draw`` may return none where nothing was run."""
-    shown: list[ReportSection] = []
+    shown: list[Section] = []
     for name, content in view.page.exhibits.items():
         shown += importlib.import_module(f"{__name__}.{name}").draw(view, summary, content)
     return tuple(shown)

@@ -9,16 +9,16 @@ from typing import Any
 import pandas as pd
 
 from reports import palette
-from reports.analysis.series import Series, Setting, View
-from reports.charts.picture import ReportSection, picture
-from reports.charts.vega_lite import Chart, field, marks
+from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.series import Series, Setting, View
+from reports.table import Section
 from reports.writing import render_sentence, setting, short
 
 _MOST_PANELS = 5
 _EXTENT = (1500.0, 1100.0)  # half-widths of a film's frame, in pixels of the data
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return the exhibits of a flock.
 
     ``content`` has the ``features`` of a boid, whose columns are ``<feature><boid>``, and ``n_boids``;
@@ -32,7 +32,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     return tuple(item for item in shown if item is not None)
 
 
-def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> ReportSection | None:
+def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> Section | None:
     x = view.headline_size
     panels = []
     for series in view.series(where):
@@ -45,8 +45,8 @@ def _selection(view: View, flock: Mapping[str, Any], where: Setting) -> ReportSe
     text = " ".join(_selected_words(*panel) for panel in panels)
     alt = f"Which features of which boids are selected at {view.page.axis.symbol} = {setting(x)}. {text}"
     figure = _selection_figure(flock, panels)
-    shown = picture(figure, "selected", alt, view.page.dataset.data_source)
-    return ReportSection("Which boids and features are selected", text, shown)
+    shown = draw_chart(figure, "selected", alt, view.page.data_source)
+    return Section("Which boids and features are selected", text, shown)
 
 
 def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int) -> str:
@@ -61,12 +61,12 @@ def _selected_words(series: Series, counts: Mapping[str, int], repetitions: int)
     return f"{series.label}: {named} of what is selected; {stable} features in every repetition."
 
 
-def _film(view: View, film: Sequence[Mapping[str, Any]]) -> ReportSection | None:
+def _film(view: View, film: Sequence[Mapping[str, Any]]) -> Section | None:
     if not film:
         return None
     text = render_sentence("film")
-    shown = picture(_film_figure(film), "film", text, view.page.dataset.data_source)
-    return ReportSection("What the flock looks like", text, shown)
+    shown = draw_chart(_film_figure(film), "film", text, view.page.data_source)
+    return Section("What the flock looks like", text, shown)
 
 
 def _selection_figure(flock: Mapping[str, Any], panels: list[tuple[Series, Mapping[str, int], int]]) -> Chart:

@@ -10,16 +10,17 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.series import Series, Setting, View
-from reports.charts.line_chart import Frame, Line, Reference, line_picture
-from reports.charts.picture import Picture, ReportSection
+from reports.charts.drawing import Picture
+from reports.charts.lines import Axes, Line, guide, line_picture
 from reports.palette import ZERO_DOTS
+from reports.series import Series, Setting, View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence, rule_text, setting
 
 _RATE = re.compile(r"tpr_at_fpr_(\d\d)")
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return the paper's table, if any, next to ours, and ROC curves.
 
     ``content`` has ``label_counts``: how many rows are labeled 0, and 1; empty if that is not known.
@@ -31,7 +32,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     return tuple(item for item in shown if item is not None)
 
 
-def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection | None:
+def _printed(view: View, counts: Sequence[int], where: Setting) -> Section | None:
     """The paper's table, and under each of its lines ours."""
     if not view.page.printed:
         return None
@@ -51,13 +52,14 @@ def _printed(view: View, counts: Sequence[int], where: Setting) -> ReportSection
         for series in view.series(at):
             if series.role == ("nonprivate" if without else "private"):
                 rows.append((*asked, f"here: {series.label}", *(_mean(series, s) for s in sizes)))
-    source = view.page.dataset.source_of(where.panel)
+    source = view.page.source_of(where.panel)
     text = render_sentence("printed_table", source=source, panel=where.panel)
     if counts:
         rate = min(counts) / sum(counts)
         text += " " + _chance(view, where, rate)
     columns = ("δ", "ε", "what", *(f"s = {setting(s)}" for s in sizes))
-    return ReportSection("The paper's table next to ours", text, None, columns, tuple(rows), 3)
+    heading = "The paper's table next to ours"
+    return Section(heading, text, table=PageTable(columns, rows, heading, 3))
 
 
 def _chance(view: View, where: Setting, rate: float) -> str:
@@ -82,7 +84,7 @@ def _mean(series: Series, s: float) -> str:
     return f"{point.mean:.3f} ({point.se:.3f})" if math.isfinite(point.se) else f"{point.mean:.3f}"
 
 
-def _roc(view: View, summary: pd.DataFrame, where: Setting) -> ReportSection | None:
+def _roc(view: View, summary: pd.DataFrame, where: Setting) -> Section | None:
     x = view.headline_size
     curves = []
     for series in view.series(where):
@@ -100,27 +102,18 @@ def _roc(view: View, summary: pd.DataFrame, where: Setting) -> ReportSection | N
     curves.sort(key=lambda curve: -curve[3])
     best = "; ".join(f"{series.label} {area:.2f}" for series, _, _, area in curves)
     text = f"At {view.page.axis.symbol} = {setting(x)}, means over repetitions. Area under the curve: {best}."
-    shown = _roc_figure(curves, f"ROC curves. {text}", view.page.dataset.data_source)
-    return ReportSection("ROC curves", text, shown)
+    shown = _roc_figure(curves, f"ROC curves. {text}", view.page.data_source)
+    return Section("ROC curves", text, shown)
 
 
 def _roc_figure(
     curves: list[tuple[Series, list[float], list[float], float]], text: str, source: str
 ) -> Picture:
     """Draw (series, false alarms, hits, area) as curves, named with their areas."""
-    frame = Frame(
-        x_title="share of the zeros called one",
-        y_title="share of the ones found",
-        x=(0.0, 1.0),
-        y=(0.0, 1.0),
-        x_log=False,
-        y_log=False,
-        width=460,
-        height=380,
-    )
+    axes = Axes("share of the zeros called one", "share of the ones found", x_log=False, y_log=False)
     lines = [
         Line(f"{area:.2f}  {s.brief}", list(zip(alarms, hits, strict=True)), replace(s.look, shape=""))
         for s, alarms, hits, area in curves
     ]
-    diagonal = Reference("", [(0.0, 0.0), (1.0, 1.0)], ZERO_DOTS)
-    return line_picture(lines, frame, "roc", text, source, guides=[diagonal])
+    diagonal = guide("", [(0.0, 0.0), (1.0, 1.0)], ZERO_DOTS)
+    return line_picture([*lines, diagonal], axes, "roc", text, source)

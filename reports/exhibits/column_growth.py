@@ -7,17 +7,18 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.ranking import fitted_slope
-from reports.analysis.series import View
-from reports.charts.line_chart import Frame, Line, line_picture
-from reports.charts.picture import Picture, ReportSection
+from reports.charts.drawing import Picture
+from reports.charts.lines import Axes, Line, line_picture
+from reports.cost import fitted_slope
 from reports.palette import look
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence, slope_text
 
 _ALIKE = ["estimator", "calibration", "form", "epsilon", "n", "s"]
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return a picture and a table of errors against d; nothing where fewer than three d were run."""
     rows = summary[(summary["metric"] == content["metric"]) & (summary["calibration"] != "none")]
     lines: list[Line] = []
@@ -41,20 +42,12 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         if len(line.points) == len(columns)
     )
     text = render_sentence("column_growth", n=at[1], epsilon=at[0])
-    shown = _figure(lines, columns, text, view.page.dataset.data_source)
+    shown = _figure(lines, columns, text, view.page.data_source)
     heading = "How fast does the error grow with the number of columns?"
-    return (ReportSection(heading, text, shown, ("", *(f"d = {d}" for d in columns), "slope"), table, 1),)
+    names = ("Estimator", *(f"d = {d}" for d in columns), "slope")
+    return (Section(heading, text, shown, PageTable(names, table, heading)),)
 
 
 def _figure(lines: list[Line], columns: list[int], text: str, source: str) -> Picture:
-    values = [v for line in lines for _, v in line.points]
-    frame = Frame(
-        x_title="number of columns d",
-        y_title="largest error of a coefficient",
-        x=(columns[0] / 1.1, columns[-1] * 1.1),
-        y=(min(values) / 1.4, max(values) * 1.4),
-        x_ticks=columns,
-        width=420,
-        height=280,
-    )
-    return line_picture(lines, frame, "column-growth", text, source)
+    axes = Axes("number of columns d", "largest error of a coefficient", columns, height=280)
+    return line_picture(lines, axes, "column-growth", text, source)

@@ -12,23 +12,23 @@ from typing import Any
 import pandas as pd
 
 from reports import palette
-from reports.analysis.series import View
-from reports.charts.picture import ReportSection, picture
-from reports.charts.vega_lite import Chart, field, marks, value
+from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import render_sentence, setting
 
 _LEVEL, _QUANTILE = 0.95, 1.959964
 _FEW = 0.9  # of the coordinates without an interval: too few have one to judge by
 _CELL = ["estimator", "panel", "form", "calibration", "epsilon", "n"]
 _SHARES = ("without the noise, %", "no interval, %")
-_OF_CELL = ("", "", "ε", "n", "covered, %", *_SHARES, "width over the oracle's")
+_OF_CELL = ("Panel", "Estimator", "ε", "n", "covered, %", *_SHARES, "width over the oracle's")
 _OF_ESTIMATOR = (
-    *("", "", "cells", "covered, %", "least, %", "too rarely in"),
+    *("Estimator", "Name", "cells", "covered, %", "least, %", "too rarely in"),
     *(*_SHARES, "width over the oracle's, median"),
 )
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return a picture at the headline's size and ε, a table of all estimators, and one of all cells."""
     cells = _cells(view, summary, content)
     if cells.empty:
@@ -50,30 +50,28 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         f"At n = {n:,} and ε = {setting(epsilon)}; bars are two standard errors; hollow: without the noise."
     )
     alt = f"Coverage of 95 % intervals. {note}"
-    figure = picture(_figure(shown), "interval-coverage", alt, view.page.dataset.data_source)
+    figure = draw_chart(_figure(shown), "interval-coverage", alt, view.page.data_source)
+    by_estimator = [
+        _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)
+    ]
     return (
-        ReportSection("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
-        ReportSection(
+        Section("Do the intervals cover?", f"{answer} {note}", figure, answer=answer),
+        Section(
             "Coverage of every estimator",
             render_sentence("coverage_of_estimators"),
-            columns=_OF_ESTIMATOR,
-            rows=tuple(
-                _summary(name, group) for name, group in every.groupby(["title", "estimator"], sort=False)
-            ),
-            n_labels=2,
+            table=PageTable(_OF_ESTIMATOR, by_estimator, "Coverage of every estimator", 2),
         ),
         *_signs(cells),
-        ReportSection(
+        Section(
             "Coverage and width of every cell",
             "The oracle knows the standard deviation of the error: its half width is 1.96 times that.",
-            columns=_OF_CELL,
-            rows=tuple(_row(cell) for cell in _records(cells)),
-            n_labels=2,
+            table=PageTable(_OF_CELL, [_row(cell) for cell in _records(cells)], "Coverage of every cell", 2),
+            folded=True,
         ),
     )
 
 
-def _signs(cells: pd.DataFrame) -> tuple[ReportSection, ...]:
+def _signs(cells: pd.DataFrame) -> tuple[Section, ...]:
     """Return which share of the signs intervals know, with and without privacy, against ε."""
     known = cells[cells["signs"].notna()]
     budgets = sorted(known["epsilon"].dropna().unique())
@@ -85,10 +83,16 @@ def _signs(cells: pd.DataFrame) -> tuple[ReportSection, ...]:
         rows.append((str(panel), str(title), f"{n:,}", without, *found))
     if not rows:
         return ()
-    columns = ("", "", "n", "without privacy", *(f"ε = {setting(epsilon)}" for epsilon in budgets))
+    columns = (
+        "Panel",
+        "Estimator",
+        "n",
+        "without privacy",
+        *(f"ε = {setting(epsilon)}" for epsilon in budgets),
+    )
     what = "Coefficients whose interval lies on the side of zero on which the true value is, in %."
     title = "Signs known, with and without privacy, against ε"
-    return (ReportSection(title, what, columns=columns, rows=tuple(rows), n_labels=2),)
+    return (Section(title, what, table=PageTable(columns, rows, title, 2)),)
 
 
 def _cells(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> pd.DataFrame:
@@ -182,6 +186,6 @@ def _figure(cells: pd.DataFrame) -> Chart:
         marks(rows, "rule", {"x": field("low:Q"), "x2": field("high"), **at}, strokeWidth=1.5),
         marks(rows, "point", {"x": field("naive:Q"), **at}, size=40, opacity=1),
         marks(rows, "point", {"x": across, **at}, size=40, opacity=1, filled=True),
-        marks(rows, "text", {"x": value(190), **y}, only="!isValid(datum.covered)", **none),
+        marks(rows, "text", {"x": {"value": 190}, **y}, only="!isValid(datum.covered)", **none),
     ]
     return {"layer": layers, "width": 380, "height": {"step": 19}}

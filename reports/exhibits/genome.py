@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from reports import palette
-from reports.analysis.series import Series, Setting, View
-from reports.charts.picture import ReportSection, picture
-from reports.charts.vega_lite import Chart, field, marks, value
+from reports.charts.drawing import Chart, draw_chart, field, marks
+from reports.series import Series, Setting, View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence, setting
 
 RECALL = "support_recall"
@@ -21,7 +21,7 @@ _MOST_PANELS = 5  # in addition to the truth
 _MOST_POINTS = 600  # of an answer that are drawn: its largest entries
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return a map of one release and a table of recalls.
 
     ``content`` has the ``chromosomes`` and ``positions`` of the SNPs; ``truth``, the differences among
@@ -34,7 +34,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     return tuple(item for item in shown if item is not None)
 
 
-def _map(view: View, genome: SimpleNamespace, where: Setting) -> ReportSection | None:
+def _map(view: View, genome: SimpleNamespace, where: Setting) -> Section | None:
     x = view.headline_size
     found: list[tuple[Series, float, np.ndarray]] = []
     for series in view.series(where):
@@ -54,8 +54,8 @@ def _map(view: View, genome: SimpleNamespace, where: Setting) -> ReportSection |
         "genome_map", symbol=view.page.axis.symbol, x=x, n_snps=n_snps, s=genome.s, facts=facts
     )
     figure = _map_figure(genome, truth, panels)
-    shown = picture(figure, "genome", f"Differences along the genome. {text}", view.page.dataset.data_source)
-    return ReportSection("Where on the genome", text, shown)
+    shown = draw_chart(figure, "genome", f"Differences along the genome. {text}", view.page.data_source)
+    return Section("Where on the genome", text, shown)
 
 
 def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[Series, np.ndarray]]) -> Chart:
@@ -77,7 +77,7 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[S
         bands, "rect", {"x": begin, "x2": field("to")}, only="datum.odd", color=palette.GRID, opacity=0.5
     )
     middles = [{**band, "i": (band["from"] + band["to"]) / 2} for band in bands]
-    below = {"x": x, "y": value(104), "text": field("text:N")}
+    below = {"x": x, "y": {"value": 104}, "text": field("text:N")}
     named = marks(middles, "text", below, dy=12, fontSize=10, color=palette.MUTED)
     ring: dict[str, Any] = {"size": 42, "color": palette.WARN, "opacity": 1, "strokeWidth": 1.1}
     strips = []
@@ -98,9 +98,7 @@ def _map_figure(genome: SimpleNamespace, truth: np.ndarray, panels: list[tuple[S
     return {"vconcat": strips, "spacing": 8}
 
 
-def _recalls(
-    view: View, summary: pd.DataFrame, genome: SimpleNamespace, where: Setting
-) -> ReportSection | None:
+def _recalls(view: View, summary: pd.DataFrame, genome: SimpleNamespace, where: Setting) -> Section | None:
     recalls = summary[summary["metric"] == RECALL].set_index("cell")["mean"]
     series = [one for one in view.series(where) if one.role != "zero"]
     sizes = sorted({p.x for one in series for p in one.points})
@@ -118,8 +116,9 @@ def _recalls(
     symbol = view.page.axis.symbol
     n_snps = len(genome.truth)
     text = render_sentence("genome_recalls", symbol=symbol, x=sizes[-1], n_snps=n_snps, s=genome.s, last=last)
-    columns = ("", *(f"{symbol} = {setting(x)}" for x in sizes))
-    return ReportSection("Are the largest differences found?", text, None, columns, tuple(rows), 1)
+    columns = ("Estimator", *(f"{symbol} = {setting(x)}" for x in sizes))
+    heading = "Are the largest differences found?"
+    return Section(heading, text, table=PageTable(columns, rows, heading))
 
 
 def _largest(magnitudes: np.ndarray, s: int) -> list[int]:

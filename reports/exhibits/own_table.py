@@ -7,20 +7,18 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.cost import rows_for_the_same
-from reports.analysis.ranking import enough_epsilon
-from reports.analysis.series import View
-from reports.analysis.signs import sign_verdict, tells_sign, told_signs
-from reports.charts.picture import ReportSection
+from reports.cost import enough_epsilon, rows_for_the_same
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, num_in, render_sentence
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     shown = (_coefficients(view, content), _missing(view, content))
     return tuple(item for item in shown if item is not None)
 
 
-def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | None:
+def _coefficients(view: View, content: Mapping[str, Any]) -> Section | None:
     if not content["rows"]:
         return None
     has_ends, rows, same = any(row[2] is not None for row in content["rows"]), [], 0
@@ -31,7 +29,7 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         ends = "none" if low is None else f"{num_in(low, low, high)} to {num_in(high, low, high)}"
         sign = "not known" if has_ends else "same" if is_same else "other"
         if is_sure:
-            sign = "known" if tells_sign(row) else "wrong"
+            sign = "known" if low * exact > 0 else "wrong"
         rows.append((column, num(coef) if low is None else num_in(coef, low, high), ends, num(exact), sign))
     text = render_sentence(
         "own_coefficients",
@@ -39,20 +37,18 @@ def _coefficients(view: View, content: Mapping[str, Any]) -> ReportSection | Non
         n=content["n"],
         units=view.page.population[1],
         epsilon=content["epsilon"],
-        told=told_signs(sign_verdict(view, "")),
         of_terms=content.get("of_terms", False),
         has_ends=has_ends,
         covers=content.get("covers", ""),
         same=same,
         n_rows=len(rows),
     )
-    columns = ("", "private", "95 % interval", "without privacy", "sign")
-    return ReportSection(
-        "The answer, with and without privacy", text, None, columns, tuple(rows), 1, stacked=True
-    )
+    columns = ("Term", "private", "95 % interval", "without privacy", "sign")
+    heading = "The answer, with and without privacy"
+    return Section(heading, text, table=PageTable(columns, rows, heading, stacked=True))
 
 
-def _missing(view: View, content: Mapping[str, Any]) -> ReportSection | None:
+def _missing(view: View, content: Mapping[str, Any]) -> Section | None:
     text = render_sentence(
         "own_missing",
         left_out=content["left_out"],
@@ -61,4 +57,4 @@ def _missing(view: View, content: Mapping[str, Any]) -> ReportSection | None:
         enough=enough_epsilon(view),
         rows=rows_for_the_same(view),
     )
-    return ReportSection("What is missing here, and why", text) if text else None
+    return Section("What is missing here, and why", text) if text else None

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.charts.line_chart import Frame, Line, line_picture
-from reports.charts.picture import Picture, ReportSection
+from reports.charts.drawing import Picture
+from reports.charts.lines import Axes, Line, line_picture
 from reports.page import ZERO
 from reports.palette import look
+from reports.series import View
+from reports.table import Section
 from reports.writing import render_sentence
 
 _SETTING = ["panel", "n", "epsilon"]
@@ -26,13 +27,13 @@ _LARGEST = 30.0
 _NEGLIGIBLE = 1e-3
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[Section, ...]:
     """Return a profile for each metric that ``content`` names, with its words."""
     found = {words: summary[summary["metric"] == metric] for metric, words in content.items()}
     return tuple(_section(view, rows, words) for words, rows in found.items() if len(rows))
 
 
-def _section(view: View, summary: pd.DataFrame, words: str) -> ReportSection:
+def _section(view: View, summary: pd.DataFrame, words: str) -> Section:
     ratios = _ratios(view, summary)
     averages = np.exp(np.log(ratios).mean()).sort_values()
     listed = ", ".join(f"{line} {mean:.2f}" for line, mean in averages.items() if math.isfinite(mean))
@@ -42,7 +43,7 @@ def _section(view: View, summary: pd.DataFrame, words: str) -> ReportSection:
         "profile", measure=words, n_settings=len(ratios), best=leader, wins=wins, averages=listed
     )
     shown = _figure(view, ratios[list(averages.index)], words, text)
-    return ReportSection(f"Performance profile: {words}", text, shown)
+    return Section(f"Performance profile: {words}", text, shown)
 
 
 def _ratios(view: View, summary: pd.DataFrame) -> pd.DataFrame:
@@ -71,16 +72,7 @@ def _figure(view: View, ratios: pd.DataFrame, words: str, text: str) -> Picture:
         points = [*zip(x[inside], y[inside], strict=True), (_LARGEST, y[inside].max())]
         look_ = look("private", orders[owner], forms.index(title))
         lines.append(Line(title, [(float(a), float(b)) for a, b in points], look_))
-    frame = Frame(
-        x_title=f"τ: {words} over the best's",
-        y_title="share of settings within τ",
-        x=(1.0, _LARGEST),
-        y=(0.0, 1.02),
-        x_ticks=[1.0, 2.0, 3.0, 5.0, 10.0, 20.0, _LARGEST],
-        y_log=False,
-        width=560,
-        height=340,
-        steps=True,
-    )
+    ticks = [1.0, 2.0, 3.0, 5.0, 10.0, 20.0, _LARGEST]
+    axes = Axes(f"τ: {words} over the best's", "share of settings within τ", ticks, y_log=False, steps=True)
     name = f"performance-profile-{words.replace(' ', '-')}"
-    return line_picture(lines, frame, name, text, view.page.dataset.data_source)
+    return line_picture(lines, axes, name, text, view.page.data_source)

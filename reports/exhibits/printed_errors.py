@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.charts.picture import ReportSection
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import render_sentence, setting
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple[Section, ...]:
     """Return a section for each ε: a line per estimator, with its ratio on every table."""
     found = summary[(summary["metric"] == content["metric"]) & (summary["calibration"] == "tight")]
     if found.empty:
-        return (ReportSection("Against printed results", render_sentence("no_printed_errors")),)
+        return (Section("Against printed results", render_sentence("no_printed_errors")),)
     titles = [
         view.page.estimator(name).title + (f" ({form})" if form else "")
         for name, form in zip(found["estimator"], found["form"], strict=True)
@@ -25,7 +25,7 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, str]) -> tuple
     return tuple(_section(float(str(epsilon)), rows) for epsilon, rows in named.groupby("epsilon"))
 
 
-def _section(epsilon: float, rows: pd.DataFrame) -> ReportSection:
+def _section(epsilon: float, rows: pd.DataFrame) -> Section:
     ratios = rows.pivot_table(index="title", columns="panel", values="mean")
     wins, there = (ratios <= 1).sum(axis=1), ratios.notna().sum(axis=1)
     averages = np.exp(np.log(ratios).mean(axis=1))
@@ -39,21 +39,13 @@ def _section(epsilon: float, rows: pd.DataFrame) -> ReportSection:
         epsilon=epsilon,
         average=float(averages[best]),
     )
-    return ReportSection(
-        f"Against printed results, ε = {setting(epsilon)}",
-        text,
-        columns=("", "at most 1 on", "geometric mean", *map(str, ratios.columns)),
-        rows=tuple(
-            (
-                str(title),
-                f"{wins[title]} of {there[title]}",
-                f"{averages[title]:.2f}",
-                *_cells(ratios.loc[title]),
-            )
-            for title in order
-        ),
-        n_labels=1,
-    )
+    heading = f"Against printed results, ε = {setting(epsilon)}"
+    columns = ("Estimator", "at most 1 on", "geometric mean", *map(str, ratios.columns))
+    lines = [
+        (str(title), f"{wins[title]} of {there[title]}", f"{averages[title]:.2f}", *_cells(ratios.loc[title]))
+        for title in order
+    ]
+    return Section(heading, text, table=PageTable(columns, lines, heading))
 
 
 def _cells(ratios: pd.Series) -> tuple[str, ...]:

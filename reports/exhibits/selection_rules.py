@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.charts.picture import ReportSection
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, setting
 
 _EXPONENTIAL = "exponential mechanism"
 _FIXED = ["d", "epsilon"]
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return both rules' mean errors by m, and a sentence for each number of candidates and ε."""
     rows = summary[
         (summary["metric"] == content["metric"])
@@ -43,9 +43,8 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
         return ()
     text = " ".join(told) + " The first rule's noise falls with 1/√m, the second's does not depend on m."
     columns = ("candidates", "ε", "rows of a user, m", "random stopping", _EXPONENTIAL)
-    return (
-        ReportSection("Which rule chooses better?", text, columns=columns, rows=tuple(table), n_labels=0),
-    )
+    heading = "Which rule chooses better?"
+    return (Section(heading, text, table=PageTable(columns, table, heading, 0)),)
 
 
 def _better_from(both: pd.DataFrame) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from reports.analysis.series import View
-from reports.charts.picture import ReportSection
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, render_sentence
 
 
-def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[ReportSection, ...]:
+def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple[Section, ...]:
     """Return each private estimator's bias and mean error at the headline's setting."""
     where, rows = view.headline, []
     for name, form, bias in content["rows"]:
@@ -31,5 +31,5 @@ def draw(view: View, summary: pd.DataFrame, content: Mapping[str, Any]) -> tuple
     if not rows or where is None:
         return ()
     text = render_sentence("user_bias", epsilon=where.epsilon)
-    columns = ("", "bias", "mean error")
-    return (ReportSection("Bias apart from noise", text, columns=columns, rows=tuple(rows), n_labels=1),)
+    heading = "Bias apart from noise"
+    return (Section(heading, text, table=PageTable(("Estimator", "bias", "mean error"), rows, heading)),)

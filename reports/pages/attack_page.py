@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import cast
 
 import pandas as pd
 
-from dpalgos.catalog import Estimator
-from reports.analysis.results import AUC, POOLED_AUC
-from reports.analysis.series import BRIEF_WORDS, CALIBRATION_WORDS, View, comma, nearest_value
-from reports.charts.explorer import explorer_data
-from reports.charts.line_chart import Frame, Line, Reference, line_chart, line_picture
-from reports.charts.picture import Picture, picture
-from reports.charts.study_charts import Pictures, certified_picture, slug
-from reports.charts.vega_lite import Chart
-from reports.page import AttackFacts, Guide, StudyPage
-from reports.pages.error_page import LayoutContent, headline_facts
-from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, Look, look
-from reports.words.headline import PageHeadline, Tile, data_sentence
-from reports.words.tables import PlainCell, PlainTable
-from reports.writing import error_bar, num, render_sentence, rule_text, setting
+from reports.charts.drawing import Picture, can_draw, draw_chart
+from reports.charts.lines import NARROW, Axes, Line, guide, line_chart
+from reports.charts.study import Pictures, StudyChart, certified_picture, lines_of, slug
+from reports.headline import PageHeadline, Tile, condition, data_sentence
+from reports.page import AttackFacts, Guide
+from reports.pages.error_page import LayoutContent, numbers_section
+from reports.palette import LIMIT_DASH, SOLID, ZERO_DOTS, slot
+from reports.results import AUC, POOLED_AUC
+from reports.series import Series, View
+from reports.table import PageTable, Section, TableCell
+from reports.writing import error_bar, num, render_sentence, setting
 
 SUM_RATIO = "attack_sum_ratio"
 CHANCE = 0.5
@@ -33,360 +28,302 @@ SHOWN_RATES = (0.1, 0.01, 0.001)
 
 
 @dataclass(frozen=True)
-class AttackCell:
-    """A cell: ε (NaN without privacy), and mean and standard error of each metric."""
+class AttackedCell:
+    """A cell: its line, its panel and size, its ε (NaN without privacy), each metric's mean and error."""
 
-    cell: str
+    line: Series
+    panel: str
+    n: int
+    d: int
     epsilon: float
-    means: dict[str, tuple[float, float]]
+    cell: str
+    means: Mapping[str, tuple[float, float]]
 
-    def mean(self, metric: str) -> float:
+    @property
+    def private(self) -> bool:
+        return self.line.calibration != "none"
+
+    @property
+    def title(self) -> str:
+        return f"{self.panel}: n = {self.n:,}, d = {self.d:,}"
+
+    @property
+    def asked(self) -> str:
+        return setting(self.epsilon) if self.private else "∞"
+
+    def mean(self, metric: str = AUC) -> float:
         """Return a metric's mean; NaN where it was not measured or not resolved."""
         return self.means.get(metric, (math.nan, math.nan))[0]
 
-    def with_error(self, metric: str) -> str:
+    def with_error(self, metric: str = AUC) -> str:
         mean, error = self.means.get(metric, (math.nan, math.nan))
         return f"{num(mean)} ± {error_bar(error, mean)}" if error > 0 else num(mean)
 
 
-@dataclass(frozen=True)
-class AttackLine:
-    """An estimator with its calibration at one panel and size; one cell without privacy, else one per ε."""
-
-    info: Estimator
-    calibration: str
-    form: str
-    cells: tuple[AttackCell, ...]
-
-    @property
-    def private(self) -> bool:
-        return self.calibration != "none"
-
-    @property
-    def brief(self) -> str:
-        return comma(self.info.title, self.form, BRIEF_WORDS.get(self.calibration))
-
-    @property
-    def label(self) -> str:
-        return comma(self.info.title, self.form, CALIBRATION_WORDS.get(self.calibration))
-
-    def at(self, epsilon: float) -> AttackCell | None:
-        """Return the cell at an ε; the only one without privacy."""
-        return next((c for c in self.cells if not self.private or c.epsilon == epsilon), None)
+Panels = list[list[AttackedCell]]  # attacks by panel and size, the headline's first
 
 
-@dataclass(frozen=True)
-class AttackPanel:
-    """A panel at one size."""
-
-    name: str
-    n: int
-    d: int
-    lines: tuple[AttackLine, ...]
-
-    @property
-    def title(self) -> str:
-        return f"{self.name}: n = {self.n:,}, d = {self.d:,}"
-
-    @cached_property
-    def without_privacy(self) -> AttackCell | None:
-        """The non-private cell that is attacked best."""
-        cells = [line.cells[0] for line in self.lines if not line.private]
-        return max(cells, key=lambda c: c.mean(AUC), default=None)
-
-    def best_private(self, epsilon: float) -> tuple[AttackLine, AttackCell] | None:
-        """Return the private line that is attacked best at an ε."""
-        pairs = [(line, cell) for line in self.lines if line.private and (cell := line.at(epsilon))]
-        pairs = [pair for pair in pairs if math.isfinite(pair[1].mean(AUC))]
-        return max(pairs, key=lambda pair: pair[1].mean(AUC), default=None)
-
-
-@dataclass(frozen=True)
-class AttackView:
-    """The panels of a study, the headline's first, each at its sizes, the nearest to the headline's first."""
-
-    page: StudyPage
-    facts: AttackFacts
-    epsilon: float
-    rule: str
-    panels: tuple[AttackPanel, ...]
-
-    @classmethod
-    def build(cls, summary: pd.DataFrame, page: StudyPage) -> AttackView:
-        assert page.layout_facts is not None
-        head = page.headline
-        asked = float(head["epsilon"])
-        epsilon = nearest_value(summary["epsilon"].dropna(), asked) or asked
-        panels = []
-        for name in sorted(summary["panel"].unique(), key=lambda name: name != head["panel"]):
-            rows = summary[summary["panel"] == name]
-            for n in sorted(rows["n"].unique(), key=lambda n: (abs(math.log(n / head["n"])), n)):
-                panels.append(_panel(page, name, rows[rows["n"] == n]))
-        return cls(page, page.layout_facts, epsilon, str(head["delta_rule"]), tuple(panels))
-
-    @property
-    def head(self) -> AttackPanel | None:
-        return self.panels[0] if self.panels else None
-
-    @property
-    def heads(self) -> tuple[AttackPanel, ...]:
-        """Every panel at the size nearest to the headline's."""
-        first: dict[str, AttackPanel] = {}
-        for panel in self.panels:
-            first.setdefault(panel.name, panel)
-        return tuple(first.values())
-
-
-def _panel(page: StudyPage, name: str, rows: pd.DataFrame) -> AttackPanel:
-    lines = []
-    for (estimator, calibration, form), cells in rows.groupby(
-        ["estimator", "calibration", "form"], sort=False
+def attacks_by_panel(view: View) -> Panels:
+    """Return the attacks of a page by panel and size: the headline's panel first, then the nearest size."""
+    head, every = view.page.headline, pd.concat([view.table, view.others])
+    means = {
+        str(cell): {m: (mean, se) for m, mean, se in rows[["metric", "mean", "se"]].itertuples(index=False)}
+        for cell, rows in every.groupby("cell", sort=False)
+    }
+    lines = {(s.info.name, s.calibration, s.form): s for s in lines_of(view, view.table)}
+    columns = ["estimator", "calibration", "form", "panel", "n", "d", "epsilon", "cell"]
+    found: dict[tuple[str, int], list[AttackedCell]] = {}
+    for name, noise, form, panel, n, d, epsilon, cell in view.table[columns].itertuples(
+        index=False, name=None
     ):
-        found = [
-            AttackCell(
-                str(cell),
-                float(metrics["epsilon"].iloc[0]),
-                dict(zip(metrics["metric"], zip(metrics["mean"], metrics["se"], strict=True), strict=True)),
-            )
-            for cell, metrics in cells.groupby("cell", sort=False)
-        ]
-        ordered = tuple(sorted(found, key=lambda cell: cell.epsilon))
-        lines.append(AttackLine(page.estimator(str(estimator)), str(calibration), str(form), ordered))
-    order = ("tight", "paper", "none")
-    lines.sort(key=lambda line: (not line.private, line.info.order, line.form, order.index(line.calibration)))
-    first = rows.iloc[0]
-    return AttackPanel(name, cast(int, first["n"]), cast(int, first["d"]), tuple(lines))
+        attack = AttackedCell(lines[name, noise, form], panel, int(n), int(d), epsilon, cell, means[cell])
+        found.setdefault((panel, int(n)), []).append(attack)
+    names = sorted(dict.fromkeys(panel for panel, _ in found), key=lambda name: name != head["panel"])
+    order = sorted(found, key=lambda at: (names.index(at[0]), abs(math.log(at[1] / head["n"])), at[1]))
+    return [sorted(found[at], key=lambda each: (each.line.rank, each.epsilon)) for at in order]
 
 
-def draw_attacks(view: AttackView, certified: Picture | None) -> Pictures:
-    head = view.head
-    if head is None:
+def first_sizes(panels: Panels) -> Panels:
+    """Return every panel at the size nearest to the headline's."""
+    first: dict[str, list[AttackedCell]] = {}
+    for attacks in panels:
+        first.setdefault(attacks[0].panel, attacks)
+    return list(first.values())
+
+
+def at_epsilon(attacks: Sequence[AttackedCell], epsilon: float) -> list[AttackedCell]:
+    """Return the attacks at an ε, and those without privacy."""
+    return [each for each in attacks if not each.private or each.epsilon == epsilon]
+
+
+def without_privacy(attacks: Sequence[AttackedCell]) -> AttackedCell | None:
+    """Return the non-private cell that is attacked best."""
+    return max((each for each in attacks if not each.private), key=lambda each: each.mean(), default=None)
+
+
+def best_private(attacks: Sequence[AttackedCell], epsilon: float) -> AttackedCell | None:
+    """Return the private cell that is attacked best at an ε."""
+    known = [each for each in attacks if each.private and math.isfinite(each.mean())]
+    return max(at_epsilon(known, epsilon), key=lambda each: each.mean(), default=None)
+
+
+def draw_attacks(view: View, panels: Panels, summary: pd.DataFrame) -> Pictures:
+    where = view.headline
+    if not panels or where is None:
         return Pictures()
-    source, text = view.page.dataset.source_of(head.name), _auc_text(view, head)
+    head, labels = panels[0], dict.fromkeys(each.label for each in view.page.guides)
+    source, text = view.page.source_of(head[0].panel), _auc_text(head, where.epsilon)
+    chart = StudyChart.build(view, summary)
+    lines = [*(series.brief for series in view.series(where)), *labels]
     return Pictures(
-        picture(_auc(view, head, 640, 400), "main", text, source, title=head.title),
-        picture(_auc(view, head, 300, 230), "card", text, source, png=False),
-        certified,
-        tuple(_roc(view, panel) for panel in view.heads),
+        draw_chart(chart.of_lines(lines), "main", text, source, title=head[0].title),
+        draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", text, source, png=False),
+        certified_picture(view),
+        tuple(_roc(view, attacks, where.epsilon) for attacks in first_sizes(panels)),
+        chart.with_menus(lines) if can_draw() else None,
+        chart.left_out,
     )
 
 
-def _auc(view: AttackView, panel: AttackPanel, width: int, height: int) -> Chart:
-    epsilons = sorted({cell.epsilon for line in panel.lines if line.private for cell in line.cells})
-    ends = (epsilons[0] / 1.15, epsilons[-1] * 1.15) if len(epsilons) > 1 else (0.1, 10.0)
-    bottom = min([CHANCE, *(c.mean(AUC) for line in panel.lines for c in line.cells)]) - 0.02
-    lines = []
-    for line in panel.lines:
-        shown = [cell for cell in line.cells if math.isfinite(cell.mean(AUC))]
-        points = [(cell.epsilon, cell.mean(AUC)) for cell in shown]
-        band = [(v - e, v + e) for v, e in map(_with_margin, shown)]
-        if not line.private and points:
-            points, band = [(x, points[0][1]) for x in ends], []
-        lines.append(Line(line.brief, points, _look(line), band))
-    frame = Frame(
-        x_title=view.page.axis.label,
-        y_title="AUC: 1 finds everyone, ½ is a coin" if width > 400 else "",
-        x=ends,
-        y=(bottom, 1.02),
-        x_ticks=epsilons,
-        y_log=False,
-        width=width,
-        height=height,
-    )
-    coin = Reference("a coin", [(x, CHANCE) for x in ends], ZERO_DOTS)
-    return line_chart(lines, frame, [coin, *_ceilings(view.facts.ceilings, panel)])
+def _auc_text(attacks: Sequence[AttackedCell], epsilon: float) -> str:
+    other, best = without_privacy(attacks), best_private(attacks, epsilon)
+    text = f"AUC of the attack against ε, {attacks[0].title}."
+    text += f" Without privacy {num(other.mean())}." if other else ""
+    return text + (f" At ε = {setting(epsilon)} the highest is {num(best.mean())}." if best else "")
 
 
-def _with_margin(cell: AttackCell) -> tuple[float, float]:
-    mean, error = cell.means[AUC]
-    return mean, 1.96 * error if math.isfinite(error) else 0.0
-
-
-def _auc_text(view: AttackView, panel: AttackPanel) -> str:
-    other, best = panel.without_privacy, panel.best_private(view.epsilon)
-    text = f"AUC of the attack against ε, {panel.title}."
-    text += f" Without privacy {num(other.mean(AUC))}." if other else ""
-    highest = f" At ε = {setting(view.epsilon)} the highest is {num(best[1].mean(AUC))}." if best else ""
-    return text + highest
-
-
-def _roc(view: AttackView, panel: AttackPanel) -> Picture:
-    rates = view.facts.rates
+def _roc(view: View, attacks: Sequence[AttackedCell], epsilon: float) -> Picture:
+    facts, first = _facts(view), attacks[0]
     lines, reached = [], []
-    for line in panel.lines:
-        cell = line.at(view.epsilon)
-        points = [(rates[m], cell.mean(m)) for m in rates if cell.mean(m) > 0] if cell else []
+    for each in at_epsilon(attacks, epsilon):
+        points = [(facts.rates[m], each.mean(m)) for m in facts.rates if each.mean(m) > 0]
         if points:
-            lines.append(Line(line.brief, [*points, (1.0, 1.0)], replace(_look(line), shape="")))
-            reached.append(f"{line.label} {num(points[0][1])} at {setting(points[0][0])}")
+            lines.append(Line(each.line.brief, [*points, (1.0, 1.0)], replace(each.line.look, shape="")))
+            reached.append(f"{each.line.label} {num(points[0][1])} at {setting(points[0][0])}")
     ends = (_LOWEST_RATE, 1.15)
-    axes = "false positive rate", "true positive rate"
-    frame = Frame(*axes, ends, ends, panel.title, width=400, height=280)
-    diagonal = Reference("", [(_LOWEST_RATE, _LOWEST_RATE), (1.0, 1.0)], ZERO_DOTS)
-    guides = [diagonal, *_ceilings(view.facts.roc_ceilings, panel)]
-    text = f"ROC curves on log axes, {panel.title}. True positive rates: {'; '.join(reached)}."
-    key = slug(f"roc-{panel.name}-{panel.n}")
-    source = view.page.dataset.source_of(panel.name)
-    return line_picture(lines, frame, key, text, source, guides=guides)
+    names = "false positive rate", "true positive rate"
+    axes = Axes(*names, x_range=ends, y_range=(math.log10(_LOWEST_RATE), 0.06), width=480, height=280)
+    diagonal = guide("", [(_LOWEST_RATE, _LOWEST_RATE), (1.0, 1.0)], ZERO_DOTS)
+    lines += [diagonal, *_ceilings(facts.roc_ceilings, first)]
+    text = f"ROC curves on log axes, {first.title}. True positive rates: {'; '.join(reached)}."
+    key = slug(f"roc-{first.panel}-{first.n}")
+    return draw_chart(line_chart(lines, axes), key, text, view.page.source_of(first.panel), title=first.title)
 
 
-def _ceilings(guides: Sequence[Guide], panel: AttackPanel) -> list[Reference]:
-    own = [guide for guide in guides if guide.panel == f"{panel.name}:{panel.n}"]
+def _facts(view: View) -> AttackFacts:
+    assert view.page.layout_facts is not None
+    return view.page.layout_facts
+
+
+def _ceilings(guides: Sequence[Guide], attack: AttackedCell) -> list[Line]:
+    own = [each for each in guides if each.panel == f"{attack.panel}:{attack.n}"]
     return [
-        Reference(guide.label, list(zip(guide.n, guide.value, strict=True)), dash)
-        for guide, dash in zip(own, _CEILING_DASHES, strict=False)
+        guide(each.label, list(zip(each.n, each.value, strict=True)), dash)
+        for each, dash in zip(own, _CEILING_DASHES, strict=False)
     ]
 
 
-def _look(line: AttackLine) -> Look:
-    role = "private" if line.private else "nonprivate"
-    return look(role, line.info.order, calibration=line.calibration)
-
-
-def sum_table(view: AttackView) -> PlainTable:
+def sum_table(view: View, panels: Panels) -> PageTable | None:
     """Return the sums of the panels whose truth is known: without privacy, and at the largest ε.
 
     Members' scores are summed, over what Stein's identity gives: measured, and claimed where that differs.
     """
-    rows = []
-    for panel in view.heads:
-        if panel.name not in view.facts.claimed_sums:
-            continue
-        claimed = view.facts.claimed_sums[panel.name]
-        for line in panel.lines:
-            cell = line.cells[-1]
+    rows, claims = [], _facts(view).claimed_sums
+    for attacks in first_sizes(panels):
+        last = {each.line: each for each in attacks if each.panel in claims}
+        for line, each in last.items():
+            claimed = claims[each.panel]
             said = num(claimed) if math.isfinite(claimed) else "a constant"
-            rows.append((panel.title, line.label, _epsilon(line, cell), cell.with_error(SUM_RATIO), said))
+            rows.append((each.title, line.label, each.asked, each.with_error(SUM_RATIO), said))
     columns = ("Panel", "Estimator", "ε", "measured", "claimed, at least a multiple of")
-    return PlainTable(columns, tuple(rows))
+    return PageTable(columns, rows, "Sums of scores", 2) if rows else None
 
 
-def attack_tables(view: AttackView) -> tuple[PlainTable, ...]:
-    """Return a table per panel and size, the headline's first."""
-    return tuple(_table(view, panel) for panel in view.panels)
-
-
-def _table(view: AttackView, panel: AttackPanel) -> PlainTable:
-    rates = {metric: rate for metric, rate in view.facts.rates.items() if rate in SHOWN_RATES}
+def attack_table(view: View, attacks: Sequence[AttackedCell]) -> PageTable:
+    """Return the attacks on a panel, a row per estimator and ε."""
+    facts = _facts(view)
+    rates = {metric: rate for metric, rate in facts.rates.items() if rate in SHOWN_RATES}
     metrics = sorted(rates, key=lambda metric: -rates[metric])
     named = (f"TPR at FPR {setting(rates[metric])}" for metric in metrics)
-    return PlainTable(
-        ("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"),
-        tuple(
-            (
-                PlainCell(
-                    line.label, (), line.info.order if line.private else None, line.calibration == "paper"
-                ),
-                _epsilon(line, cell),
-                PlainCell(cell.with_error(AUC), (_predicted(view, cell),)),
-                *(_value(view, cell, metric) for metric in (POOLED_AUC, *metrics)),
-                cell.with_error(SUM_RATIO),
-            )
-            for line in panel.lines
-            for cell in line.cells
-        ),
-        panel.title,
-    )
+    rows: list[tuple[str | TableCell, ...]] = [
+        (
+            TableCell(
+                each.line.label,
+                slot=slot(each.line.info.order) if each.private else None,
+                hollow=each.line.calibration == "paper",
+            ),
+            each.asked,
+            TableCell(each.with_error(), _with_bounds("predicted {}", facts.predicted.get(each.cell))),
+            *(_value(facts, each, metric) for metric in (POOLED_AUC, *metrics)),
+            each.with_error(SUM_RATIO),
+        )
+        for each in attacks
+    ]
+    return PageTable(("Estimator", "ε", "AUC", "pooled AUC", *named, "sum of scores"), rows, attacks[0].title)
 
 
-def _epsilon(line: AttackLine, cell: AttackCell) -> str:
-    return setting(cell.epsilon) if line.private else "∞"
+def _with_bounds(words: str, *bounds: float | None) -> str:
+    """Write numbers in words; empty where one is not known."""
+    known = [num(bound) for bound in bounds if bound is not None and math.isfinite(bound)]
+    return words.format(*known) if len(known) == len(bounds) else ""
 
 
-def _predicted(view: AttackView, cell: AttackCell) -> str:
-    value = view.facts.predicted.get(cell.cell, math.nan)
-    return f"predicted {num(value)}" if math.isfinite(value) else ""
-
-
-def _value(view: AttackView, cell: AttackCell, metric: str) -> PlainCell:
+def _value(facts: AttackFacts, attack: AttackedCell, metric: str) -> TableCell:
     """Write a number with its interval and its bounds."""
-    mean = cell.mean(metric)
-    if not math.isfinite(mean):
-        return PlainCell("not resolved")
-    low, high = view.facts.intervals.get((cell.cell, metric), (math.nan, math.nan))
-    allowed = view.facts.allowed.get((cell.cell, metric), math.nan)
-    gaussian = view.facts.allowed_gaussian.get((cell.cell, metric), math.nan)
-    parts = [f"≤ {num(allowed)}"] if math.isfinite(allowed) else []
-    parts += [f"Gaussian {num(gaussian)}"] if math.isfinite(gaussian) else []
-    interval = f"{num(low)} to {num(high)}" if math.isfinite(low) else ""
-    return PlainCell(num(mean), (interval, ", ".join(parts)))
+    if not math.isfinite(attack.mean(metric)):
+        return TableCell("not resolved", kind="missing")
+    key = (attack.cell, metric)
+    parts = [
+        _with_bounds("{} to {}", *facts.intervals.get(key, (None, None))),
+        _with_bounds("≤ {}", facts.allowed.get(key)),
+        _with_bounds("Gaussian {}", facts.allowed_gaussian.get(key)),
+    ]
+    return TableCell(num(attack.mean(metric)), ", ".join(filter(None, parts)))
 
 
-def attack_headline(view: AttackView) -> PageHeadline:
-    data, panel = data_sentence(view.page), view.head
-    if panel is None:
+def attack_headline(view: View, panels: Panels) -> PageHeadline:
+    data, where, facts = data_sentence(view.page), view.headline, _facts(view)
+    if not panels:
         return PageHeadline("No attack has run in this study yet.", data)
-    other, best = panel.without_privacy, panel.best_private(view.epsilon)
-    where = f"ε = {setting(view.epsilon)}, δ = {rule_text(view.rule, view.page.axis.rows_symbol)}"
+    epsilon = where.epsilon if where else math.nan
+    other, best = without_privacy(panels[0]), best_private(panels[0], epsilon)
     tiles, limits = [], []
     if other is not None:
-        value = other.mean(AUC)
-        tiles.append(Tile(num(value), "AUC without privacy", "nonprivate"))
-        if other.cell in view.facts.predicted:
+        tiles.append(Tile(num(other.mean()), "AUC without privacy", "nonprivate"))
+        if other.cell in facts.predicted:
             limits.append(
-                f"Theory predicts {num(view.facts.predicted[other.cell])} without privacy, from the error "
-                f"alone; measured are {num(value)}."
+                f"Theory predicts {num(facts.predicted[other.cell])} without privacy, from the error "
+                f"alone; measured are {num(other.mean())}."
             )
     if best is not None:
-        line, cell = best
-        tiles.append(
-            Tile(
-                num(cell.mean(AUC)),
-                f"AUC at ε = {setting(view.epsilon)}: {line.label}",
-                "best",
-                line.info.order,
-            )
-        )
-        allowed = view.facts.allowed.get((cell.cell, AUC), math.nan)
-        gaussian = view.facts.allowed_gaussian.get((cell.cell, AUC), math.nan)
+        caption = f"AUC at ε = {setting(epsilon)}: {best.line.label}"
+        tiles.append(Tile(num(best.mean()), caption, "best", best.line.info.order))
+        allowed = facts.allowed.get((best.cell, AUC), math.nan)
+        gaussian = facts.allowed_gaussian.get((best.cell, AUC), math.nan)
         if math.isfinite(gaussian):
             tiles.append(Tile(num(gaussian), "the most that Gaussian noise of this (ε, δ) allows", "cost"))
         limits.append(
-            render_sentence("attacks_allowed", cell=cell, allowed=allowed, gaussian=gaussian, coin=CHANCE)
+            render_sentence("attacks_allowed", best=best, allowed=allowed, gaussian=gaussian, coin=CHANCE)
         )
     tiles.append(Tile(num(CHANCE), "a coin", "zero"))
-    broken = list(dict.fromkeys(cell for cell, _ in view.facts.exceeding))
+    broken = list(dict.fromkeys(cell for cell, _ in facts.exceeding))
+    at = condition(view, where) if where else ""
     return PageHeadline(
-        render_sentence("attack_headline", without=other, epsilon=view.epsilon, best=best),
+        render_sentence("attack_headline", without=other, epsilon=epsilon, best=best),
         data,
-        details=render_sentence("attacks_found", without=other, panel=panel, where=where, best=best),
+        details=render_sentence("attacks_found", without=other, where=at, best=best),
         verdict=render_sentence("attacks_verdict", broken=broken),
-        choice=_panels_sentence(view),
+        choice=_panels_sentence(panels, epsilon),
         limits=tuple(limits),
         tiles=tuple(tiles),
-        value=best[1].mean(AUC) if best else None,
-        value_error=best[1].means[AUC][1] if best and best[1].means[AUC][1] > 0 else None,
+        number=_number(best),
+        value=best.mean() if best else None,
+        value_error=best.means[AUC][1] if best and best.means[AUC][1] > 0 else None,
     )
 
 
-def _panels_sentence(view: AttackView) -> str:
+def _number(best: AttackedCell | None) -> Tile | None:
+    if best is None:
+        return None
+    caption = f"the highest AUC of an attack at ε = {best.asked}: {best.line.label}; a coin has 0.5"
+    return Tile(best.with_error(), caption, "best", best.line.info.order)
+
+
+def _panels_sentence(panels: Panels, epsilon: float) -> str:
     parts = []
-    for panel in view.heads:
-        other, best = panel.without_privacy, panel.best_private(view.epsilon)
+    for attacks in first_sizes(panels):
+        other, best = without_privacy(attacks), best_private(attacks, epsilon)
         if other is not None and best is not None:
-            parts.append(f"{panel.title}: {num(other.mean(AUC))} and {num(best[1].mean(AUC))}")
+            parts.append(f"{best.title}: {num(other.mean())} and {num(best.mean())}")
     if not parts:
         return ""
-    return f"AUC without privacy, and the highest at ε = {setting(view.epsilon)}: {'; '.join(parts)}."
+    return f"AUC without privacy, and the highest at ε = {setting(epsilon)}: {'; '.join(parts)}."
 
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:
-    attacks = AttackView.build(summary, view.page)
-    headline = attack_headline(attacks)
-    ceilings = attacks.facts.ceilings
+    panels = attacks_by_panel(view)
+    headline, ceilings = attack_headline(view, panels), _facts(view).ceilings
     coin = [Guide("a coin", ceilings[0].n, (CHANCE,) * len(ceilings[0].n))] if ceilings else []
-    explored = replace(
-        view.page, guides=(*ceilings, *coin), findings=(), axis=replace(view.page.axis, column="epsilon")
-    )
-    return LayoutContent(
-        headline,
-        draw_attacks(attacks, certified_picture(view)),
-        explorer_data(summary, replace(view, page=explored)),
-        {
-            "contents": (("cost", "Who can be found?"), ("which", "Every attack")),
-            "facts": headline_facts(headline, view.page, headline.choice),
-            "attacks": attack_tables(attacks),
-            "sums": sum_table(attacks),
-            "comparisons": PlainTable(),
-        },
-    )
+    axis = replace(view.page.axis, column="epsilon")
+    explored = replace(view.page, guides=(*ceilings, *coin), findings=(), axis=axis)
+    pictures = draw_attacks(replace(view, page=explored), panels, summary)
+    drawn = zip(first_sizes(panels), pictures.more, strict=False)
+    rocs = [Section(attacks[0].title, picture=picture) for attacks, picture in drawn]
+    tables = [
+        Section(attacks[0].title, table=attack_table(view, attacks), folded=i > 0)
+        for i, attacks in enumerate(panels)
+    ]
+    parts = [Section("The whole ROC curve", _ROC, parts=rocs), Section("In numbers", _NUMBERS, parts=tables)]
+    if (sums := sum_table(view, panels)) is not None:
+        parts.append(Section("What the theorems predict of the sums", _SUMS, table=sums))
+    sections = [
+        numbers_section(headline, view.page, headline.choice),
+        Section("Every attack", parts=parts, id="which"),
+    ]
+    return LayoutContent(headline, pictures, _CAPTION, sections)
+
+
+_CAPTION = (
+    "Area under the attack’s ROC curve against ε; bands hold 10 % to 90 % of the data sets. Black: without "
+    "privacy. Gray: what the guarantee allows to any attack, and what Gaussian noise of the same guarantee "
+    "allows; a coin."
+)
+_ROC = (
+    "True against false positive rate at the headline’s ε, on log axes: an attacker who accuses few people "
+    "wrongly lives on the left."
+)
+_NUMBERS = (
+    "AUC: within each data set, mean ± standard error over data sets. Pooled: of the scores of all data "
+    "sets together, divided by the standard deviation that a non-member’s score has given truth and "
+    "release; with its 95 % interval over data sets (DeLong’s, for clusters). TPR: true positive rate at "
+    "the threshold that this share of all non-members passes, with Clopper and Pearson’s 95 % interval, "
+    "which takes candidates as independent. “≤”: what the certified ε allows; “Gaussian”: what it allows "
+    "where all noise is Gaussian. Sum of scores: of the members’, over what an unbiased estimate gives. "
+    "“Not resolved”: fewer than ten non-members lie beyond the threshold."
+)
+_SUMS = (
+    "Members’ scores summed, over what Stein’s identity gives for an estimate that is unbiased where it is "
+    "attacked (so: 1). For sparse problems the papers claim more, a factor log d, for every accurate "
+    "private estimator; their proof lets a derivative pass through the choice of the support. Below 1: "
+    "shrunken, clipped or missed coordinates. Above 1: coordinates at the selection’s threshold."
+)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
+import pandas as pd
+
 from dpalgos.formula.design import INTERCEPT
 from reports.writing import num, num_in, spreadsheet_text, words
 
@@ -17,10 +19,9 @@ FORMATS = ("txt", "md", "csv", "tex", "html", "docx")
 INTERCEPTS = (INTERCEPT, "at the centers")  # terms that are no effect, and have no ratio
 _ENDS = "ci_low", "ci_high"
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
+_ESCAPED = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}"})
 _TEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-    | {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "²": "$^2$", "×": r"$\times$", "<": "$<$"}
+    {"ε": r"$\varepsilon$", "δ": r"$\delta$", "−": "$-$", "²": "$^2$", "×": r"$\times$", "<": "$<$"}
 )
 
 
@@ -153,39 +154,26 @@ def render_coefficients(models: Sequence[Model], form: str) -> bytes:
     return writers[form](grid).encode()
 
 
+def _frame(grid: PrintedTable) -> pd.DataFrame:
+    rows = [*grid.terms, *grid.facts]
+    names = [row[0] for row in rows]
+    return pd.DataFrame([row[1:] for row in rows], index=names, columns=list(grid.head[1:]), dtype=str)
+
+
 def _text(grid: PrintedTable) -> str:
-    rows = [grid.head, *grid.terms, *grid.facts]
-    widths = [max(len(row[j]) for row in rows) for j in range(len(grid.head))]
-
-    def line(row: Sequence[str]) -> str:
-        first, *others = (
-            cell.ljust(w) if j == 0 else cell.rjust(w)
-            for j, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        return "  ".join([first, *others]).rstrip()
-
-    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    head = [grid.title] if grid.title else []
-    body = [*head, rule, line(grid.head), rule, *map(line, grid.terms), rule, *map(line, grid.facts), rule]
-    return "\n".join([*body, *grid.footnotes]) + "\n"
+    title = [grid.title] if grid.title else []
+    table = _frame(grid).to_string()
+    return "\n".join([*title, *(line.rstrip() for line in table.splitlines()), *grid.footnotes]) + "\n"
 
 
 def _markdown(grid: PrintedTable) -> str:
-    def line(row: Sequence[str]) -> str:
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
-
-    rule = line([":--", *["--:"] * (len(grid.head) - 1)])
-    title = [f"**{grid.title}**", ""] if grid.title else []
-    rows = [
-        *title,
-        line(grid.head),
-        rule,
-        *map(line, grid.terms),
-        *map(line, grid.facts),
-        "",
-        *grid.footnotes,
+    rule = [":--", *["--:"] * (len(grid.head) - 1)]
+    lines = [
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+        for row in (grid.head, rule, *grid.terms, *grid.facts)
     ]
-    return "\n".join(rows) + "\n"
+    title = [f"**{grid.title}**", ""] if grid.title else []
+    return "\n".join([*title, *lines, "", *grid.footnotes]) + "\n"
 
 
 def _csv(models: Sequence[Model]) -> bytes:
@@ -201,56 +189,23 @@ def _csv(models: Sequence[Model]) -> bytes:
 
 
 def _latex(grid: PrintedTable) -> str:
-    def line(row: Sequence[str]) -> str:
-        return " & ".join(cell.translate(_TEX) for cell in row) + r" \\"
-
-    n = len(grid.head)
-    notes = [
-        rf"\multicolumn{{{n}}}{{p{{0.9\linewidth}}}}{{\footnotesize {each.translate(_TEX)}}} \\"
-        for each in grid.footnotes
-    ]
-    caption = [rf"\caption{{{grid.title.translate(_TEX)}}}"] if grid.title else []
-    return "\n".join(
-        [
-            "% needs \\usepackage{booktabs}",
-            r"\begin{table}",
-            r"\centering",
-            *caption,
-            rf"\begin{{tabular}}{{l{'r' * (n - 1)}}}",
-            r"\toprule",
-            line(grid.head),
-            r"\midrule",
-            *map(line, grid.terms),
-            r"\midrule",
-            *map(line, grid.facts),
-            r"\bottomrule",
-            *notes,
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
+    table = _frame(grid).to_latex(
+        header=list(grid.head[1:]),
+        escape=True,
+        column_format="l" + "r" * (len(grid.head) - 1),
+        caption=grid.title.translate(_ESCAPED) or None,
+        position="htbp",
     )
+    notes = [rf"\\{{\footnotesize {each.translate(_ESCAPED)}\par}}" for each in grid.footnotes]
+    table = table.replace(r"\end{table}", "\n".join([*notes, r"\end{table}"]))
+    return f"% needs \\usepackage{{booktabs}}\n{table}".translate(_TEX)
 
 
 def _html(grid: PrintedTable) -> str:
-    def line(row: Sequence[str], tag: str = "td", style: str = "") -> str:
-        first, *others = (escape(cell) for cell in row)
-        cells = "".join(
-            f'<{tag} style="text-align:right;padding:.2em .8em;white-space:nowrap">{cell}</{tag}>'
-            for cell in others
-        )
-        return f'<tr{style}><th scope="row" style="text-align:left;font-weight:400">{first}</th>{cells}</tr>'
-
-    ruled = ' style="border-top:1px solid"'
-    facts = [line(row, style=ruled if i == 0 else "") for i, row in enumerate(grid.facts)]
-    title = f"<caption>{escape(grid.title)}</caption>" if grid.title else ""
-    notes = "".join(f'<p style="font-size:.85em">{escape(each)}</p>' for each in grid.footnotes)
-    return (
-        f'<table style="border-collapse:collapse;border-top:2px solid;border-bottom:2px solid">{title}'
-        f"<thead>{line(grid.head, 'th')}</thead><tbody>"
-        + "".join([line(row, style=ruled if i == 0 else "") for i, row in enumerate(grid.terms)] + facts)
-        + f"</tbody></table>{notes}\n"
-    )
+    title = f"<p>{escape(grid.title)}</p>\n" if grid.title else ""
+    notes = "\n".join(f"<p>{escape(each)}</p>" for each in grid.footnotes)
+    with pd.option_context("display.max_colwidth", None):
+        return f"{title}{_frame(grid).to_html(border=0)}\n{notes}\n"
 
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
-from reports.analysis.ranking import rank
-from reports.analysis.results import compare_results, summarize
-from reports.analysis.series import View
-from reports.charts.line_chart import Frame, line_picture
-from reports.charts.study_charts import error_limits, series_line
+from reports.charts.drawing import Picture
+from reports.charts.lines import Axes, Line, line_picture
+from reports.cost import rank
+from reports.headline import condition
 from reports.page import StudyPage
-from reports.pages.text import render_html
+from reports.pages.text import render_page
 from reports.palette import HUES
-from reports.words.headline import condition
+from reports.results import compare_results, summarize
+from reports.series import View
+from reports.table import PageTable, Section
 from reports.writing import num, when
 
 
@@ -56,20 +56,27 @@ def render_comparison(runs: Sequence[ComparedRun]) -> bytes:
         )
         for run in runs
     ]
-    return render_html(
-        "compare.html.jinja",
+    differ = "numbers differ" if len(rows) > 1 else "number differs"
+    said = f"{len(rows)} {differ}" if rows else "No number differs"
+    chart = _overlay(runs)
+    names = ("Run", "finished", "commit", "profile, repetitions", "seed")
+    sections = [Section("", chart.alt, chart)] if chart else []
+    sections.append(Section("Runs", table=PageTable(names, about, "Runs", 5, stacked=True)))
+    if rows:
+        columns = ("Run", "cell", "metric", first.name, "this run", "why")
+        sections.append(
+            Section("What differs", table=PageTable(columns, rows, "Differences", 3, stacked=True))
+        )
+    return render_page(
         f"{first.page.title}: {len(runs)} runs",
         f"{len(runs)} runs of {first.page.name}, compared",
-        study=first.page.title,
-        about=about,
-        rows=rows,
-        first_run=first.name,
-        warning=next((run.page.warning for run in runs if run.page.warning), ""),
-        chart=_overlay(runs),
-    )
+        sections,
+        banner=next((run.page.warning for run in runs if run.page.warning), ""),
+        sentence=f"{said} from those of {first.name} by more than three standard errors.",
+    )[0]
 
 
-def _overlay(runs: Sequence[ComparedRun]) -> Any:
+def _overlay(runs: Sequence[ComparedRun]) -> Picture | None:
     """Draw the best private line of the first run and the same line of all others, a color for each run."""
     views = [View.build(summarize(run.results), run.page) for run in runs]
     where, x = views[0].headline, views[0].headline_size
@@ -82,21 +89,13 @@ def _overlay(runs: Sequence[ComparedRun]) -> Any:
             same = one.info.name == best[0].info.name
             if same and (one.form, one.calibration) == (best[0].form, best[0].calibration):
                 found.append((i, run.name, one))
-    drawn = [each for _, _, each in found]
-    sizes = sorted({p.x for one in drawn for p in one.points})
     lines = []
     for i, name, one in found:
-        line = series_line(one, sizes)
-        color = HUES[i % len(HUES)]
-        look = replace(line.look, color=color, ink=color, fill=color)
-        lines.append(replace(line, label=name, look=look))
-    page = views[0].page
-    frame = Frame(
-        x_title=page.axis.label,
-        y_title=f"{page.metric_label} (lower is better)",
-        x=(sizes[0] / 1.06, sizes[-1] * 1.06),
-        y=error_limits(drawn),
-        x_ticks=sizes,
-    )
+        points = [point for point in one.points if point.answered]
+        color, ends = HUES[i % len(HUES)], [(point.x, point.mean) for point in points]
+        look = replace(one.look, color=color, ink=color, fill=color)
+        lines.append(Line(name, ends, look, [(point.q10, point.q90) for point in points]))
+    page, sizes = views[0].page, sorted({x for line in lines for x, _ in line.points})
+    axes = Axes(page.axis.label, f"{page.metric_label} (lower is better)", sizes)
     text = f"{best[0].full} in {len(lines)} runs, {condition(views[0], where)}."
-    return line_picture(lines, frame, "runs", text, "")
+    return line_picture(lines, axes, "runs", text, "")

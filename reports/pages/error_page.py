@@ -4,65 +4,89 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.analysis.cost import rows_for_the_same
-from reports.analysis.ranking import enough_epsilon, fitted_slope
-from reports.analysis.series import Series, View
-from reports.charts.explorer import explorer_data
-from reports.charts.picture import ReportSection
-from reports.charts.study_charts import Pictures, draw_study
+from reports.charts.study import Pictures, draw_study
+from reports.cost import enough_epsilon, fitted_slope, rows_for_the_same
 from reports.exhibits import draw_exhibits
+from reports.headline import PageHeadline, build_headline, guides_of
 from reports.page import StudyPage
-from reports.words.headline import PageHeadline, build_headline, guides_of
+from reports.series import Series, View
+from reports.table import PageTable, Section, TableCell, error_table, setting_title
 from reports.writing import render_sentence, slope_text
 
 
 @dataclass(frozen=True)
 class LayoutContent:
-    """What a layout makes for a study's page: headline, figures, data of the explorer, template variables."""
+    """What a layout makes for a study's page: headline, figures, the chart's caption, first sections."""
 
     headline: PageHeadline
     pictures: Pictures
-    explorer: dict[str, Any] | None
-    context: dict[str, Any] = field(default_factory=dict)
+    caption: str
+    sections: Sequence[Section]
+    answers: Sequence[str] = ()
 
 
-def headline_facts(headline: PageHeadline, page: StudyPage, *more: str) -> list[str]:
-    """Return the bullets below the main figure; where data are a stand-in a banner says so already."""
-    data = "" if page.dataset.data_source == "stand-in" or page.warning else headline.data
-    return [fact for fact in (headline.verdict, data, headline.noise, *headline.limits, *more) if fact]
+def numbers_section(headline: PageHeadline, page: StudyPage, *more: str) -> Section:
+    """Return the other key numbers, folded; where data are a stand-in a banner says so already."""
+    data = "" if page.data_source == "stand-in" or page.warning else headline.data
+    bullets = [fact for fact in (headline.verdict, data, headline.noise, *headline.limits, *more) if fact]
+    tiles = [(tile.caption, tile.value) for tile in headline.tiles]
+    table = PageTable(("What", "Number"), tiles, "Key numbers") if tiles else None
+    return Section("More numbers", headline.details, table=table, bullets=bullets, folded=True, id="numbers")
 
 
 def content(view: View, summary: pd.DataFrame) -> LayoutContent:
-    headline, pictures = build_headline(view), draw_study(view)
-    sections = (*draw_exhibits(view, summary), *slope_table(view)) if view.headline else ()
+    headline, pictures, head = build_headline(view), draw_study(view, summary), view.headline
+    exhibits = draw_exhibits(view, summary) if head else ()
+    shown = (*exhibits, *slope_table(view)) if head else ()
     more = [
-        ("enough", "At which ε does privacy stop mattering?", enough_epsilon(view)),
-        ("rows", "How many more rows would buy the same?", rows_for_the_same(view)),
+        Section("At which ε does privacy stop mattering?", enough_epsilon(view), id="enough"),
+        Section("How many more rows would buy the same?", rows_for_the_same(view), id="rows"),
     ]
-    more = [each for each in more if each[2]]
-    return LayoutContent(
-        headline,
-        pictures,
-        explorer_data(summary, view),
-        {
-            "contents": (
-                ("cost", "What does privacy cost here?"),
-                *((each, question) for each, question, _ in more),
-                ("which", "Which estimator?"),
-            ),
-            "facts": headline_facts(headline, view.page),
-            "more_questions": more,
-            "sections": sections,
-        },
+    others = [
+        Section(setting_title(view, each), table=error_table(view, each), folded=True)
+        for each in view.settings
+        if each != head
+    ]
+    told = [headline.choice, _KEY] if head else ["There is no table: no private estimator has run."]
+    links = [
+        ("every cell: summary.csv", "summary.csv"),
+        ("every repetition: results.parquet", "results.parquet"),
+    ]
+    which = Section(
+        "Which estimator should I use?",
+        told,
+        table=error_table(view, head) if head else None,
+        links=links,
+        parts=[*others, *shown],
+        id="which",
     )
+    caption = f"{setting_title(view, head)}. {_CAPTION}" if head else ""
+    if pictures.left_out:
+        caption += f" {pictures.left_out:,} cells are too many for this chart; summary.csv has them."
+    sections = [numbers_section(headline, view.page), which, *(each for each in more if each.text)]
+    answers = [section.answer for section in exhibits if section.answer]
+    return LayoutContent(headline, pictures, caption, sections, answers)
 
 
-def slope_table(view: View) -> tuple[ReportSection, ...]:
+_CAPTION = (
+    "Lines are means over repetitions, bands hold 10 % to 90 % of them; dashed: the noise as printed in a "
+    "paper. A cross marks failures. A click on a name in the legend shows or hides its line."
+)
+_KEY = (
+    "Bold: the best private estimate of its column, and those within two standard errors of it, where they "
+    "are clearly better than answering zero, among those that keep the strongest promise. Gray or in "
+    "italics: worse than answering zero. Smaller is better. Where δ times the rows is at least 1 (marked), "
+    "the guarantee would allow a mechanism that publishes a random record outright. Certified ε: what the "
+    "noise really released proves, over all columns; of the estimators alone, where the preparation is not "
+    "private."
+)
+
+
+def slope_table(view: View) -> tuple[Section, ...]:
     """Return how fast errors fall at the headline's setting; nothing where there are too few sizes."""
     where, page = view.headline, view.page
     if where is None or page.axis.column != "n":
@@ -80,8 +104,8 @@ def slope_table(view: View) -> tuple[ReportSection, ...]:
         if (fit := fitted_slope([(x, y, 0.0) for x, y in zip(guide.n, guide.value, strict=True)])) is not None
     ]
     text = render_sentence("slopes", symbol=page.axis.symbol, epsilon=where.epsilon, predicted=predicted)
-    columns = ("", "error", "privacy term")
-    return (ReportSection("How fast does the error fall?", text, None, columns, tuple(rows), 1),)
+    columns = ("Estimator", "error", "privacy term")
+    return (_with_table("How fast does the error fall?", text, columns, rows),)
 
 
 def _privacy_slope(series: Series, every: Sequence[Series]) -> str:
@@ -97,3 +121,9 @@ def _privacy_slope(series: Series, every: Sequence[Series]) -> str:
             points.append((p.x, part, math.hypot(p.mean * p.se, best.mean * best.se) / part))
     fit = fitted_slope(points)
     return "" if fit is None else slope_text(fit)
+
+
+def _with_table(
+    heading: str, text: str, columns: Sequence[str], rows: Sequence[Sequence[str | TableCell]]
+) -> Section:
+    return Section(heading, text, table=PageTable(columns, rows, heading))

@@ -8,18 +8,16 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Annotated
 
-from markupsafe import Markup
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from reports.analysis.cost import cost_at
-from reports.analysis.series import View
-from reports.charts.line_chart import NARROW, Frame, Line, Reference, line_chart
-from reports.charts.picture import Picture, inline, picture
-from reports.charts.safe_svg import safe_svg
+from reports.charts.drawing import Picture, draw_chart
+from reports.charts.lines import Axes, Line, guide, line_chart
+from reports.cost import cost_at
+from reports.headline import PageHeadline
 from reports.page import StudyPage
-from reports.pages.text import render_html, template_text
-from reports.palette import SOLID, look
-from reports.words.headline import PageHeadline
+from reports.pages.text import render_page
+from reports.palette import look
+from reports.series import View
 from reports.writing import duration, render_sentence, times, when
 
 _SOURCES = {"real": "real data", "stand-in": "stand-in, not the real data", "simulated": "simulated data"}
@@ -53,9 +51,9 @@ class Card:
     data_source: Text
     when: Annotated[str, AfterValidator(_moment)]
     seconds: Number | None
-    figure_svg: str
     href: Annotated[str, Field(pattern=r"^([a-z0-9_-]+/){1,2}report\.html$")]
     profile: Text
+    figure: Annotated[str, Field(pattern=r"^(([a-z0-9_-]+/){1,2}figures/card\.svg)?$")] = ""
     warning: Text = ""
     kind: Text = ""
     datasets: Sequence[Text] = ()
@@ -70,7 +68,7 @@ class Card:
 
     @classmethod
     def of(cls, page: StudyPage, headline: PageHeadline, figure: Picture | None, view: View) -> Card:
-        source = page.dataset.source_of(str(page.headline["panel"]))
+        source = page.source_of(str(page.headline["panel"]))
         measures_errors = page.layout == "error_page" and source == "real"
         is_compared = measures_errors and not page.warning
         return cls(
@@ -80,12 +78,12 @@ class Card:
             data_source=source,
             when=page.manifest.get("finished", ""),
             seconds=page.seconds,
-            figure_svg=figure.svg.decode() if figure else "",
+            figure=f"{page.name}/figures/card.svg" if figure else "",
             href=f"{page.name}/report.html",
             profile=page.manifest.get("profile", ""),
             warning=page.warning,
             kind=page.kind.replace("_", " "),
-            datasets=[card.dataset.name for card in page.data_cards] or [page.dataset.dataset],
+            datasets=[card.dataset.name for card in page.data_cards],
             costs=relative_errors(view) if is_compared else (),
             is_compared=is_compared,
             estimators=[info.title for info in page.estimators],
@@ -116,39 +114,22 @@ def relative_errors(view: View) -> list[tuple[float, float, float]]:
     return sorted(found)
 
 
-def overview(cards: Sequence[Card], *, narrow: bool = False) -> Picture | None:
-    """Draw the cost of privacy against ε, a line per study on real data, with bars of two standard errors."""
+def overview(cards: Sequence[Card]) -> Picture | None:
+    """Draw the cost of privacy against ε, a line per study on real data."""
     shown = [card for card in cards if card.costs]
     if not shown:
         return None
     epsilons = sorted({epsilon for card in shown for epsilon, *_ in card.costs})
-    ratios = [
-        end for card in shown for _, ratio, se in card.costs for end in (ratio - 2 * se, ratio + 2 * se)
-    ]
-    ends = (epsilons[0] / 1.2, epsilons[-1] * 1.2)
-    low = max(min([1.0, *ratios]), 0.5)
-    frame = Frame(
-        x_title="ε",
-        y_title="" if narrow else "times the error without privacy (lower is better; 1: privacy is free)",
-        x=ends,
-        y=(low / 1.3, max(ratios) * 1.3),
-        x_ticks=epsilons,
-        width=NARROW if narrow else 640,
-        height=260 if narrow else 340,
-        names_on_top=narrow,
-    )
     lines = [
-        Line(
-            card.name,
-            [(epsilon, ratio) for epsilon, ratio, _ in card.costs],
-            look("private", i),
-            [(max(ratio - 2 * se, low), ratio + 2 * se) for _, ratio, se in card.costs],
-        )
+        Line(card.name, [(epsilon, ratio) for epsilon, ratio, _ in card.costs], look("private", i))
         for i, card in enumerate(shown)
     ]
-    chart = line_chart(lines, frame, [Reference("", [(x, 1.0) for x in ends], SOLID)], bars=True)
+    free = guide("privacy is free", [(epsilon, 1.0) for epsilon in epsilons])
+    axes = Axes("ε", "times the error without privacy (lower is better)", epsilons)
     told = "; ".join(f"{card.name} {times(card.costs[-1][1])} at ε = {card.costs[-1][0]:g}" for card in shown)
-    return picture(chart, "overview", render_sentence("overview", told=told), "", png=False)
+    return draw_chart(
+        line_chart([*lines, free], axes), "overview", render_sentence("overview", told=told), "", png=False
+    )
 
 
 def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
@@ -157,14 +138,13 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
     shown = [
         {
             "card": card,
-            "figure": Markup(inline(svg, f"card{i}")) if (svg := safe_svg(card.figure_svg)) else "",
             "when": when(card.when),
             "elapsed": duration(card.seconds),
             "words": " ".join(
                 (card.title, card.headline, card.name, *card.datasets, *card.estimators)
             ).lower(),
         }
-        for i, card in enumerate(ordered)
+        for card in ordered
     ]
     filters = {
         "dataset": ("Dataset", {name: name for card in ordered for name in card.datasets}),
@@ -175,16 +155,15 @@ def render_index(cards: Sequence[Card]) -> dict[str, bytes]:
         "kind": ("What is estimated", {card.kind: card.kind for card in ordered if card.kind}),
         "source": ("Data", {card.data_source: _SOURCES.get(card.data_source, "") for card in ordered}),
     }
-    page = render_html(
-        "index.html.jinja",
+    page, _ = render_page(
         "What privacy costs: all studies",
         "What privacy costs",
-        scripts=[template_text("filter.js")],
+        template="index.html.jinja",
+        scripts=["filter.js"],
         cards=shown,
         filters=filters,
         sources=_SOURCES,
         overview=overview(ordered),
-        narrow=overview(ordered, narrow=True),
         useless=[card for card in ordered if card.is_compared and not card.costs],
     )
     return {"index.html": page}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from reports.analysis.league import (
+from reports.charts.lines import Axes, Line, line_picture
+from reports.league import (
     LEAST_ERROR,
     MOST_ERROR,
     Comparison,
@@ -22,11 +22,10 @@ from reports.analysis.league import (
     ratios_of,
     violated,
 )
-from reports.charts.line_chart import Frame, Line, line_picture
-from reports.charts.picture import Picture
 from reports.pages.index import Card
-from reports.pages.text import render_html, render_markdown
+from reports.pages.text import render_page
 from reports.palette import look
+from reports.table import PageTable, Section
 from reports.writing import error_bar, num
 
 Extent = Literal["summary", "page", "files"]
@@ -67,20 +66,6 @@ RULES = (
 )
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page: a heading, sentences, a picture or none, and a table."""
-
-    id: str
-    title: str
-    sentences: Sequence[str]
-    figure: Picture | None
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    n_labels: int = 1
-    stacked: bool = False  # on a phone, where its cells stand below each other
-
-
 def render_league(
     results: Mapping[str, Any],
     *,
@@ -104,18 +89,18 @@ def render_league(
     sections += [_of_table(results, name) for name in sorted(results["tables"]) if extent != "summary"]
     sections.append(_methods(results))
     headline = sections[0].sentences[0]
-    context: dict[str, Any] = {
-        "page_title": TITLE,
-        "question": QUESTION,
-        "headline": headline,
-        "rules": RULES,
-        "sections": sections,
-        "run": f"{version}, {finished[:10]}, {'; '.join(results['machines'])}",
-        "command": command,
-    }
+    rules = Section("Rules", bullets=RULES, commands=[command], folded=True, id="rules")
+    html, markdown = render_page(
+        TITLE,
+        headline,
+        [sections[0], rules, *sections[1:]],
+        links_on_top=[("All studies", "../index.html")],
+        sentence=headline,
+        lead=[QUESTION, f"{version}, {finished[:10]}, {'; '.join(results['machines'])}."],
+    )
     card = Card(
         name=NAME, title=TITLE, headline=headline, data_source="real data", when=finished, seconds=None,
-        figure_svg="", href=f"{NAME}/report.html", profile="",
+        href=f"{NAME}/report.html", profile="",
     )  # fmt: skip
     manifest = {
         "study": {"name": NAME},
@@ -127,15 +112,15 @@ def render_league(
     }
     figures = {
         f"figures/{drawn.name}.{ending}": content
-        for drawn in (part.figure for part in sections)
+        for drawn in (part.picture for part in sections)
         if drawn is not None
         for ending, content in (("svg", drawn.svg), ("png", drawn.png))
         if content is not None
     }
     return {
         **figures,
-        "report.html": render_html("league.jinja", TITLE, headline, **context),
-        "report.md": render_markdown("league.jinja", **context),
+        "report.html": html,
+        "report.md": markdown,
         "results.json": json.dumps(results, indent=1, ensure_ascii=False).encode(),
         "card.json": card.to_json().encode(),
         "manifest.json": json.dumps(manifest, indent=1, ensure_ascii=False).encode(),
@@ -152,7 +137,7 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
     title = "Tables that our methods were developed on" if developed else "Tables that judge our methods"
     name = "developed" if developed else "untouched"
     if not found:
-        return Section(name, title, ["Nothing was compared."], None, [], [])
+        return Section(title, "Nothing was compared.", id=name)
     regressions = [each for each in found if each.family != "means"]
     means = [each for each in found if each.family == "means"]
     among = "" if complete else "Among the methods and tables of this run: "
@@ -174,10 +159,9 @@ def _leaders(results: Mapping[str, Any], *, developed: bool, complete: bool) -> 
         [e.table, e.family, f"{e.epsilon:g}", e.rival, _bar(e.own), _bar(e.other), _ratio(*e.ratio)]
         for e in losses
     ]
-    columns = (
-        ["table", "family", "ε", "the other", "our error", "its error", "ours over its"] if lines else []
-    )
-    return Section(name, title, sentences, None, columns, lines, 2, stacked=True)
+    columns = ("table", "family", "ε", "the other", "our error", "its error", "ours over its")
+    table = PageTable(columns, lines, f"Losses: {title}", 2, stacked=True) if lines else None
+    return Section(title, sentences, table=table, id=name)
 
 
 def _worse_than_constant(results: Mapping[str, Any], found: Sequence[Comparison]) -> str:
@@ -219,14 +203,9 @@ def _audits(results: Mapping[str, Any], command: str) -> Section:
         ]
         for one in found
     ]
-    return Section(
-        "audits",
-        "The ε that an audit finds, at ε = 1",
-        sentences,
-        None,
-        ["method", "an attack: ε is at least", "a replay: ε is at most", "how"],
-        rows,
-    )
+    columns = ("method", "an attack: ε is at least", "a replay: ε is at most", "how")
+    title = "The ε that an audit finds, at ε = 1"
+    return Section(title, sentences, table=PageTable(columns, rows, title), id="audits")
 
 
 def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, extent: Extent) -> Section | None:
@@ -248,14 +227,13 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, exte
         inside = x <= MOST_ERROR
         points = [*zip(x[inside], y[inside], strict=True), (MOST_ERROR, y[inside].max())]
         lines.append(Line(name, [(float(a), float(b)) for a, b in points], look("private", places[name])))
-    frame = Frame(
-        x_title="τ: error over the best’s", y_title="share of settings within τ", x=(1.0, MOST_ERROR),
-        y=(0.0, 1.02), x_ticks=[1.0, 2.0, 5.0, 10.0, 30.0, MOST_ERROR], y_log=False, width=560, height=360,
-        steps=True, png=extent == "files",
+    axes = Axes(
+        "τ: error over the best’s", "share of settings within τ", [1.0, 2.0, 5.0, 10.0, 30.0, MOST_ERROR],
+        y_log=False, steps=True,
     )  # fmt: skip
     title = f"{FAMILIES[family]}: performance profile"
     drawn = lines and extent != "summary"
-    figure = line_picture(lines, frame, f"league-{family}", title, "real") if drawn else None
+    figure = line_picture(lines, axes, f"league-{family}", title, "real") if drawn else None
     rows = []
     for name in order.index:
         known = own[name].dropna()
@@ -270,7 +248,7 @@ def _profile(results: Mapping[str, Any], ratios: pd.DataFrame, family: str, exte
         f"{own.index.get_level_values('table').nunique()} tables, {len(own)} settings. A method is compared "
         "in those that it came to: a rank from few, small tables is no verdict on the others."
     )
-    return Section(f"profile-{family}", title, [sentence], figure, columns, rows)
+    return Section(title, sentence, figure, PageTable(columns, rows, title), id=f"profile-{family}")
 
 
 def _of_table(results: Mapping[str, Any], name: str) -> Section:
@@ -292,7 +270,7 @@ def _of_table(results: Mapping[str, Any], name: str) -> Section:
     columns = ["method", *(f"ε = {epsilon:g}" for epsilon in epsilons), "seconds"]
     kind = FAMILIES[about["family"]].lower()
     sentence = f"{about['source']}: {about['n']:,} rows, {about['d']} covariates, {kind}."
-    return Section(f"table-{name}", name, [sentence], None, columns, [line for _, line in lines])
+    return Section(name, sentence, table=PageTable(columns, [line for _, line in lines], name), folded=True)
 
 
 def _cell(row: Mapping[Any, Any], least: float) -> str:
@@ -312,15 +290,15 @@ def _methods(results: Mapping[str, Any]) -> Section:
     rows = [
         [
             name,
-            "ours" if about["ours"] else "",
+            "ours" if about["ours"] else "theirs",
             ", ".join(_resolved(about)) or about["library"],
             f"flows/league/methods/{about['file']}",
         ]
         for name, about in sorted(results["methods"].items())
     ]
     more = "results.json lists all that each environment holds."
-    columns = ["method", "", "installed", "file"]
-    return Section("methods", "Methods and their environments", [more], None, columns, rows, 4)
+    columns, title = ("method", "whose", "installed", "file"), "Methods and their environments"
+    return Section(title, more, table=PageTable(columns, rows, title, 4), folded=True, id="methods")
 
 
 def _resolved(about: Mapping[str, Any]) -> list[str]:

@@ -8,30 +8,113 @@ from typing import Any
 import numpy as np
 
 from dpalgos.coefficients import CENTERED, SHRUNK, CoefficientTable
-from reports.charts.line_chart import Frame, Line, Reference, line_chart
-from reports.charts.picture import Picture, picture
-from reports.pages.coefficient_table import INTERCEPTS, Model, PrintedTable, table_of
-from reports.pages.text import render_html
+from reports.charts.drawing import draw_chart
+from reports.charts.lines import Axes, Line, guide, line_chart
+from reports.pages.coefficient_table import INTERCEPTS, Model, table_of
+from reports.pages.text import render_page
 from reports.palette import look
+from reports.table import PageTable, Section, facts
 from reports.writing import num, num_in
 
 
 def render_release(record: Mapping[str, Any]) -> bytes:
     deployment, release = record["deployment"], record["release"]
-    name = deployment["product"]["name"]
-    return render_html(
-        "release.html.jinja",
-        title=f"Release from {name}",
-        description=f"What was released from {name}, and what it cost",
-        deployment=_fields(deployment),
-        release=release,
-        question=_question(deployment, release),
-        answer=_answer(release),
-        shown=CENTERED if any(each["lower"] is not None for each in release["answer"] or ()) else SHRUNK,
-        beliefs=_beliefs(release["risk"]["posterior"]),
-        calibration=_calibration(release.get("binned_fit", {})),
-        fit=_fit(release.get("fit", {})),
-    )
+    product = deployment["product"]
+    question = _question(deployment, release)
+    sections = [_answer(release), *_calibration(release.get("binned_fit", {})), _risk(release["risk"])]
+    if release.get("methods"):
+        sections.append(Section("For a methods section", release["methods"]))
+    drawn = [
+        (
+            each["label"],
+            each["mechanism"],
+            str(each["count"]),
+            _short(each.get("noise_multiplier")),
+            _short(each.get("epsilon")),
+        )
+        for each in release["events"]
+    ]
+    public = [(each["what"], str(each["value"]), each["source"]) for each in release["public"]]
+    names = ("What", "mechanism", "times", "noise over sensitivity", "ε")
+    sections += [
+        _folded("What was drawn with noise", PageTable(names, drawn, "Releases of the run", 2)),
+        _folded("What was taken as public", PageTable(_PUBLIC, public, "Public facts", 3, stacked=True)),
+        *(facts(part, rows) for part, rows in _fields(deployment)),
+        facts("Ledger and software", [
+            *((name.replace("_", " "), str(value)) for name, value in release["ledger"].items()),
+            ("noise", str(release["hardened_noise"])),
+            *(list(release["software"].items()) or [("software", _UNKNOWN)]),
+        ]),
+    ]  # fmt: skip
+    return render_page(
+        f"Release from {product['name']}",
+        f"What was released from {product['name']}, and what it cost",
+        sections,
+        sentence=question,
+        lead=[product.get("description", "")],
+    )[0]
+
+
+_PUBLIC = ("What", "value", "source")
+_UNKNOWN = "of an earlier version, which did not record it"
+
+
+def _short(value: float | None) -> str:
+    return f"{value:.4g}" if value else ""
+
+
+def _folded(heading: str, table: PageTable) -> Section:
+    return Section(heading, table=table, folded=True)
+
+
+def _answer(release: Mapping[str, Any]) -> Section:
+    """Return the answer as the table for publication has it, and what its intervals cover."""
+    answer, level = release["answer"] or (), release["level"]
+    table = None
+    if answer:
+        names = [each["name"] for each in answer]
+        ends = [[each[side] for each in answer] for side in ("lower", "upper")]
+        coefficients = CoefficientTable(
+            terms=names,
+            estimate=np.array([each["estimate"] for each in answer], dtype=float),
+            interval=None if level is None else np.array(ends, dtype=float),
+            level=level,
+            family=release.get("model", {}).get("family", ""),
+            intercept=next((name for name in INTERCEPTS if name in names), ""),
+        )
+        printed = table_of([Model(title="", rows=coefficients.rows(), level=level, facts={}, footnote="")])
+        columns = ("Term", *printed.head[1:])
+        table = PageTable(
+            columns, printed.terms, "Coefficients, with intervals where there are any", stacked=True
+        )
+    shown = CENTERED if any(each["lower"] is not None for each in answer) else SHRUNK
+    text = [f"{release['covers']} {shown}."] if release.get("covers") else []
+    if level:
+        note = release["interval_note"].strip(".")
+        text.append(
+            f"Intervals at a confidence level of {level}. {note[:1].upper()}{note[1:]}{'.' * bool(note)}"
+        )
+    if release["public_shape"] is not None:
+        text.append(f"The shape of the public rows was {'' if release['public_shape'] else 'not '}used.")
+    if fit := _fit(release.get("fit", {})):
+        text.append(
+            f"R² is {fit['r_squared']}, from {fit['r_squared_low']} to {fit['r_squared_high']}, and the "
+            f"residual standard deviation {fit['residual_std']}, from {fit['residual_std_low']} to "
+            f"{fit['residual_std_high']}: both follow from numbers that the answer released."
+        )
+    elif release.get("fit_note"):
+        text.append(f"There is {release['fit_note']}.")
+    return Section("The answer", table=table, parts=[Section("", text)])
+
+
+def _risk(risk: Mapping[str, Any]) -> Section:
+    """Return what an attacker believes at most after the release, by the belief before."""
+    beliefs = [
+        (f"{100 * float(before):g} %", f"{100 * after:.3g} %") for before, after in risk["posterior"].items()
+    ]
+    table = PageTable(("Belief before", "largest belief after"), beliefs, "What an attacker believes", 0)
+    heading, sentence = f"What it means for one {risk['unit']}", risk["sentence"]
+    return Section(heading, f"{sentence[0].upper()}{sentence[1:]}.", table=table)
 
 
 def _fit(fit: Mapping[str, float]) -> dict[str, str]:
@@ -52,47 +135,31 @@ def _question(deployment: Mapping[str, Any], release: Mapping[str, Any]) -> str:
     return " · ".join(filter(None, asked))
 
 
-def _answer(release: Mapping[str, Any]) -> PrintedTable | None:
-    """Return the answer as the table for publication has it, without its footnotes."""
-    answer, level = release["answer"] or (), release["level"]
-    if not answer:
-        return None
-    names = [each["name"] for each in answer]
-    ends = [[each[side] for each in answer] for side in ("lower", "upper")]
-    table = CoefficientTable(
-        terms=names,
-        estimate=np.array([each["estimate"] for each in answer], dtype=float),
-        interval=None if level is None else np.array(ends, dtype=float),
-        level=level,
-        family=release.get("model", {}).get("family", ""),
-        intercept=next((name for name in INTERCEPTS if name in names), ""),
-    )
-    return table_of([Model(title="", rows=table.rows(), level=level, facts={}, footnote="")])
-
-
-def _calibration(bins: Mapping[str, Sequence[float | None]]) -> tuple[Picture, str] | None:
+def _calibration(bins: Mapping[str, Sequence[float | None]]) -> list[Section]:
     """Draw mean responses by tenths of the predictions, and say how many rows were clipped, if released."""
     if not bins:
-        return None
+        return []
     columns = zip(*(bins[name] for name in ("predicted", "observed", "std_error", "rows")), strict=True)
     known = sorted((p, o, se, n) for p, o, se, n in columns if p is not None and o is not None and se and n)
     if len(known) < 2:
-        return None
+        return []
     ends = [value for p, o, se, _ in known for value in (p, o - 2 * se, o + 2 * se)]
     room = 0.05 * (max(ends) - min(ends))
     both = min(0.0, min(ends) - room), max(0.0, max(ends) + room)
-    frame = Frame(
-        "mean prediction", "mean response", both, both, x_log=False, y_log=False, width=400, height=360
-    )
+    axes = Axes("mean prediction", "mean response", (), False, False, both, both, bars=True, width=400)
     band = [(o - 2 * se, o + 2 * se) for _, o, se, _ in known]
     line = Line("", [(p, o) for p, o, *_ in known], look("private", 1), band)
-    chart = line_chart([line], frame, [Reference("", [(end, end) for end in both])], bars=True)
+    chart = line_chart([line, guide("", [(end, end) for end in both])], axes)
     clipped = zip(bins["rows"], bins["clipped_share"], strict=True)
     share = sum((n or 0) * (c or 0) for n, c in clipped) / max(sum(n or 0 for n in bins["rows"]), 1)
     text = (
         "Mean responses by tenths of the predictions, with bars of two standard errors of noise and sampling."
     )
-    return picture(chart, "calibration", text, "", png=False), f"{share:.1%}"
+    told = (
+        "The line is where predictions are right on average. A tenth with next to no rows is left out. Of "
+        f"all rows, about {share:.1%} were clipped in the last step."
+    )
+    return [Section("How well it fits", told, draw_chart(chart, "calibration", text, "", png=False))]
 
 
 _PARTS = {"dp_flavor": "Kind of differential privacy"}  # headings of what the record calls otherwise
@@ -109,18 +176,3 @@ def _fields(deployment: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, st
             rows.append((name.replace("_", " "), str(value)))
         found.append((_PARTS.get(part, part.replace("_", " ").capitalize()), rows))
     return found
-
-
-def _beliefs(posterior: Mapping[str, float]) -> tuple[str, list[tuple[str, str]]]:
-    """Return what an attacker believes at most after by the belief before: a curve, and points to mark."""
-    prior, after = next(iter(posterior.items()))
-    before, beyond = float(prior) / (1 - float(prior)), after / max(1 - after, 1e-300)
-    odds = beyond / before
-    points = [(p / 50, (p / 50) * odds / (1 - p / 50 + (p / 50) * odds)) for p in range(51)]
-
-    def place(x: float, y: float) -> tuple[str, str]:
-        return f"{40 + 260 * x:.1f}", f"{180 - 160 * y:.1f}"
-
-    return " ".join(",".join(place(*point)) for point in points), [
-        place(float(p), q) for p, q in posterior.items()
-    ]

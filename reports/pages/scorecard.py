@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from reports.pages.text import render_html, render_markdown, template_text
+from reports.pages.text import render_page
+from reports.table import PageTable, Section, TableCell
 from reports.writing import count_of, when
 
 COLUMNS = {"paper": "with the noise as printed", "tight": "with the least noise that proves the same"}
@@ -64,42 +64,72 @@ class ScorecardPage:
 def tally(page: ScorecardPage) -> str:
     parts = [
         f"{label}, {holds} hold, {fails} fail and {still_open} are not tested"
-        for label, ((*_, holds), (*_, fails), (*_, still_open)) in bars(page)
+        for label, holds, fails, still_open in _counts(page)
     ]
     return f"Of {count_of(len(page.judged), 'claim')}: {'; '.join(parts)}."
 
 
-def bars(page: ScorecardPage) -> list[tuple[str, list[tuple[str, str, int]]]]:
-    """Return for each kind of noise how many claims have which verdict, with a class for its color."""
-    kinds = (("holds", "hold", VERDICTS[1.0]), ("fails", "fail", VERDICTS[0.0]), ("open", OPEN, OPEN))
+def _counts(page: ScorecardPage) -> list[tuple[str, int, int, int]]:
+    """Return for each kind of noise how many claims hold, fail and are not tested."""
     found = []
     for calibration, label in COLUMNS.items():
         verdicts = [judged.verdict(calibration) for judged in page.judged]
-        found.append((label, [(kind, words, verdicts.count(verdict)) for kind, words, verdict in kinds]))
+        holds, fails, still_open = (verdicts.count(each) for each in (*VERDICTS.values(), OPEN))
+        found.append((label, holds, fails, still_open))
     return found
 
 
+_RULE = (
+    "A claim holds or fails on the repetitions of a study at 99 % confidence; otherwise it is not tested "
+    "here, and the table says why."
+)
+
+
 def render_scorecard(page: ScorecardPage) -> dict[str, bytes]:
-    context: dict[str, Any] = {
-        "page": page,
-        "tally": tally(page),
-        "columns": COLUMNS,
-        "finished": when(page.finished),
-        "bars": bars(page),
-        "filters": {
-            "verdict": ("Verdict, in either column", {words: words for words in (*VERDICTS.values(), OPEN)}),
-            "paper": ("Paper", dict(page.papers)),
-            "study": ("Study", {judged.study: judged.study for judged in page.judged}),
-        },
-    }
-    scripts = [template_text("filter.js")]
-    return {
-        "report.html": render_html(
-            "scorecard.html.jinja",
-            f"{page.title}: what privacy costs",
-            context["tally"],
-            scripts=scripts,
-            **context,
-        ),
-        "report.md": render_markdown("scorecard.md.jinja", **context),
-    }
+    sections = [
+        Section(
+            name,
+            table=PageTable(
+                _HEAD, [_row(each) for each in page.of(key)], f"Claims of {name}", 4, stacked=True
+            ),
+        )
+        for key, name in page.papers.items()
+        if page.of(key)
+    ]
+    studies = sorted(
+        {(judged.study, f"../{judged.study}/report.html") for judged in page.judged if judged.has_run}
+    )
+    if studies:
+        sections.append(Section("Charts", links=studies))
+    sections.append(Section("How do I run it again?", commands=[page.command]))
+    html, markdown = render_page(
+        f"{page.title}: what privacy costs",
+        tally(page),
+        sections,
+        heading=page.title,
+        links_on_top=[("All studies", "../index.html")],
+        sentence=tally(page),
+        lead=[
+            page.question,
+            ", ".join(filter(None, [f"Profile {page.profile}", when(page.finished)])),
+            _RULE,
+        ],
+        search="claim, study or verdict",
+        scripts=["filter.js"],
+    )
+    return {"report.html": html, "report.md": markdown}
+
+
+_HEAD = ("Claim", "as printed", "tight", "What the runs say")
+
+
+def _row(judged: Judged) -> list[str | TableCell]:
+    verdicts = [
+        TableCell(
+            judged.verdict(each), judged.why_open(each), "best" if judged.verdict(each) != OPEN else "missing"
+        )
+        for each in COLUMNS
+    ]
+    said = " ".join(f"{label}: {text}" if label else text for label, text in judged.reasons())
+    source = judged.study if judged.has_run else f"to run it: dpcost run {judged.study}"
+    return [TableCell(judged.text, judged.where), *verdicts, TableCell(said, source)]

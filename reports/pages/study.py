@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +12,30 @@ from data.store.folders import sha256_file
 from dpalgos.catalog import Estimator
 from dpalgos.params import describe_keywords
 from dpalgos.plugins import outside_plugins
-from reports.analysis.results import summarize
-from reports.analysis.series import View
-from reports.charts.explorer import packed_library
-from reports.charts.picture import banner
-from reports.page import BudgetPart, StudyPage
+from reports.charts.drawing import banner, packed_chart, packed_library
+from reports.charts.study import Pictures
+from reports.headline import noise_comparisons
+from reports.page import StudyPage
 from reports.pages import attack_page, error_page
+from reports.pages.data_card import render_data_card
 from reports.pages.index import Card
-from reports.pages.text import manifest_rows, render_html, render_markdown, template_text
-from reports.words.headline import noise_comparisons
-from reports.words.tables import (
+from reports.pages.text import manifest_rows, render_page
+from reports.results import summarize
+from reports.series import View
+from reports.table import (
+    PageTable,
+    Section,
     certified_table,
     comparison_table,
-    error_table,
+    facts,
     failure_table,
     setting_title,
     summary_csv,
 )
-from reports.writing import count_of, duration, repaired, setting, when, with_form
+from reports.writing import count_of, duration, percent, repaired, setting, when, with_form, words
 
-# Links to the sections of every page.
-_CONTENTS = (
-    ("trust", "Can I trust it?"),
-    ("from", "Where from?"),
-    ("failed", "What failed?"),
-    ("again", "How do I run it again?"),
-)
 LAYOUTS = {"error_page": error_page.content, "attack_page": attack_page.content}
+_FILES = ("report.html", "report.md", "summary.csv", "results.parquet", "manifest.json")
 
 
 def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
@@ -50,75 +47,145 @@ def render_study(results: pd.DataFrame, page: StudyPage) -> dict[str, bytes]:
     summary = summarize(results)
     view = View.build(summary, page)
     layout = LAYOUTS[page.layout](view, summary)
-    context = _context(results, view) | {"headline": layout.headline, "pictures": layout.pictures}
-    context |= layout.context | {"contents": (*layout.context["contents"], *_CONTENTS)}
-    context["left_out"] = layout.explorer["left_out"] if layout.explorer else 0
-    drawn = [*layout.pictures.files(), *(section.picture for section in context.get("sections", ()))]
+    headline, pictures = layout.headline, layout.pictures
+    sections = [
+        *layout.sections,
+        _trust(results, view, pictures),
+        _origin(view),
+        _failures(results, view),
+        _again(page),
+    ]
     files: dict[str, bytes] = {}
-    for picture in drawn:
-        if picture is not None:
-            files[f"figures/{picture.name}.svg"] = picture.svg
-            if picture.png is not None:
-                files[f"figures/{picture.name}.png"] = picture.png
-    files["summary.csv"] = summary_csv(summary).encode("utf-8")
-    scripts = [template_text("filter.js")]
-    if layout.explorer is not None:
-        data = json.dumps(layout.explorer, ensure_ascii=False, separators=(",", ":"))
-        scripts += [data, packed_library(), template_text("explorer.js")]
-    files["report.html"] = render_html(
-        "study.jinja", _title(page), layout.headline.sentence, scripts=scripts, **context
+    for picture in (*pictures.files(), *_pictures_of(sections)):
+        files[f"figures/{picture.name}.svg"] = picture.svg
+        if picture.png is not None:
+            files[f"figures/{picture.name}.png"] = picture.png
+    live = pictures.live
+    stand_in = page.data_source == "stand-in"
+    html, markdown = render_page(
+        page.title if "what privacy costs" in page.title else f"{page.title}: what privacy costs",
+        headline.sentence,
+        sections,
+        heading=page.title,
+        links_on_top=[("All studies", "../index.html")],
+        banner=banner(page.data_source) or page.warning or few_repetitions(view),
+        why=headline.data if stand_in or page.warning else "",
+        sentence=headline.sentence,
+        number=headline.number,
+        pictures=pictures,
+        caption=layout.caption,
+        answers=layout.answers,
+        lead=[page.question, f"{_run_line(view)}."],
+        scripts=["filter.js", *(["chart.js"] if live else [])],
+        data={"chart-data": packed_chart(live), "vega-library": packed_library()} if live else {},
     )
+    files |= {"report.html": html, "report.md": markdown, "summary.csv": summary_csv(summary).encode("utf-8")}
     for card in page.data_cards:
-        files[card.file] = render_html(
-            "data_card.html.jinja",
-            f"{card.dataset.title}: data card",
-            card.dataset.description,
-            card=card,
-            banner=banner(card.read["data_source"]) or page.warning,
-        )
-    files["report.md"] = render_markdown("study.jinja", **context)
-    files["card.json"] = Card.of(page, layout.headline, layout.pictures.card, view).to_json().encode("utf-8")
+        files[card.file] = render_data_card(card, banner(card.read["data_source"]) or page.warning)
+    files["card.json"] = Card.of(page, headline, pictures.card, view).to_json().encode("utf-8")
     return files
 
 
-def _context(results: pd.DataFrame, view: View) -> dict[str, Any]:
+def _pictures_of(sections: Sequence[Section]) -> list[Any]:
+    found = [part.picture for part in sections if part.picture is not None]
+    return found + [each for part in sections for each in _pictures_of(part.parts)]
+
+
+def _trust(results: pd.DataFrame, view: View, pictures: Pictures) -> Section:
     page, head, size = view.page, view.headline, view.headline_size
-    manifest = page.manifest
     comparisons = noise_comparisons(view.series(head), size) if head and size else ()
-    run_facts = {
-        "Started": when(manifest.get("started", "")),
-        "Finished": when(manifest.get("finished", ""))
-        + (f" (after {duration(page.seconds)})" if page.seconds else ""),
-        "Profile": manifest.get("profile", ""),
-        "Machine": manifest.get("machine", ""),
-    }
-    return {
-        "page": page,
-        "data": page.dataset,
-        "banner": banner(page.dataset.data_source) or page.warning or few_repetitions(view),
-        "run": _run_line(view),
-        "table": error_table(view, head) if head else None,
-        "setting_title": setting_title(view, head) if head else "",
-        "headline_size": setting(size) if size else "",
-        "certified": certified_table(view),
-        "comparisons": comparison_table(comparisons),
-        "failures": failure_table(results, view),
-        "n_answers": count_of(int((results["metric"] == page.metric).sum()), "repetition"),
-        "guarantees": guarantees(page),
-        "lineage": lineage(view),
-        "budgets": [budget_bar(page, part) for part in page.budgets if len(part.parts) > 1],
-        "whole": [
-            f"{budget_bar(page, part)['name']}: all of it on one kind of release ({part.parts[0][0]})."
-            for part in page.budgets
-            if len(part.parts) == 1
-        ],
-        "assumptions": [(each.what, each.value, each.source) for each in page.assumptions],
-        "estimators": [_about(page, each) for each in in_order(page)],
-        "earlier": [(sha256, when(finished)) for sha256, finished in page.dataset.earlier],
-        "run_facts": [*((k, v) for k, v in run_facts.items() if v), *manifest_rows(manifest)],
-        "mixed_promises": len({info.privacy_model for info in page.estimators} - {"none", ""}) > 1,
-        "has_printed": bool((view.private["calibration"] == "paper").any()),
-    }
+    promises = [
+        f"{words(promise['estimators'])}. Protected: {promise['unit']}. Neighboring data sets: "
+        f"{promise['neighbors']}. Model: {promise['model']}."
+        for promise in guarantees(page)
+    ]
+    parts = [Section("What ε means as a risk", page.risk)] if page.risk else []
+    if pictures.certified is not None:
+        audited = any(p.audited == p.audited for s in view.series(head) for p in s.points)
+        told = _AUDITED if audited else "No empirical audit was run in this study, so no audited ε is drawn."
+        parts.append(Section("What the noise proves", f"{_CERTIFIED} {told}", table=certified_table(view)))
+    if comparisons and head is not None and size is not None:
+        caption = f"Mean error at {page.axis.symbol} = {setting(size)}, {setting_title(view, head)}"
+        title = "Printed noise against the least noise that can be proved enough"
+        parts.append(Section(title, table=comparison_table(comparisons, caption), folded=True))
+    if split := budget_split(page):
+        title = "How the privacy budget is split"
+        parts.append(Section(title, table=PageTable(("Estimator", "Parts"), split, title, 2), folded=True))
+    if page.assumptions:
+        rows = [(each.what, each.value, each.source) for each in page.assumptions]
+        table = PageTable(("What", "Value", "Where it comes from"), rows, "Assumptions", 3, stacked=True)
+        parts.append(Section("What was assumed public", table=table, folded=True))
+    if page.panels_and_forms:
+        bare = page.unprotected_panels
+        named = [
+            ((name or "plain") + (" (not private)" if name in bare else ""), about)
+            for name, about in page.panels_and_forms.items()
+        ]
+        parts.append(facts(f"{page.panel_word.capitalize()}s and forms", named))
+    about = PageTable(
+        ("Estimator", "What it does", "Source", "What must be public", "Settings here"),
+        [_about(page, each) for each in in_order(page)],
+        "Estimators",
+        5,
+        stacked=True,
+    )
+    parts.append(Section("The estimators", table=about, folded=True))
+    measured = [page.measured] if page.measured else []
+    bullets = [*promises, *page.notes]
+    return Section("Can I trust it?", measured, pictures.certified, bullets=bullets, parts=parts, id="trust")
+
+
+_CERTIFIED = (
+    "Every release is recorded as an event and composed by an accountant; the result is the certified ε at "
+    "the requested δ. In the picture a bar spans the sizes."
+)
+_AUDITED = (
+    "A triangle is an empirical audit: an attack on worst-case data showed, with 99.9 % confidence, that ε "
+    "is at least this large. It must lie left of the certified ε; how near it comes depends on the number "
+    "of trials."
+)
+
+
+def _origin(view: View) -> Section:
+    page = view.page
+    steps = [(name, "; ".join(filter(None, known))) for name, known in lineage(view)]
+    table = PageTable(("Step", "What is known of it"), steps, "From the data to this page", 2, stacked=True)
+    cards = [(f"Data card: {card.dataset.title}", card.file) for card in page.data_cards]
+    earlier = [
+        f"In runs until {when(one['finished'])} the file had another content: SHA-256 {one['source_sha256']}."
+        for one in page.manifest.get("earlier_contents", [])
+    ]
+    return Section("Where did this come from?", table=table, bullets=earlier, links=cards, id="from")
+
+
+def _failures(results: pd.DataFrame, view: View) -> Section:
+    table = failure_table(results, view)
+    n_answers = count_of(int((results["metric"] == view.page.metric).sum()), "repetition")
+    heading = "What failed or was refused, and why"
+    if not table.rows:
+        return Section(heading, f"Nothing: all {n_answers} gave an answer.", id="failed")
+    text = f"Of {n_answers}, these gave no answer. They are left out of the means and marked in the figures."
+    return Section(heading, text, table=table, id="failed")
+
+
+def _again(page: StudyPage) -> Section:
+    manifest = page.manifest
+    took = f" (after {duration(page.seconds)})" if page.seconds else ""
+    ran = [
+        ("Started", when(manifest.get("started", ""))),
+        ("Finished", when(manifest.get("finished", "")) + took),
+        ("Profile", manifest.get("profile", "")),
+        ("Machine", manifest.get("machine", "")),
+        *manifest_rows(manifest),
+    ]
+    commands = [manifest["command"]] if manifest.get("command") else []
+    rerun = Section(
+        "One part of it, everything else from the cache", commands=manifest.get("rerun_commands", ())
+    )
+    text = "The same seed gives the same numbers; results.parquet has every repetition."
+    parts = [*([rerun] if rerun.commands else []), facts("About this run", ran)]
+    files = [(name, name) for name in _FILES]
+    return Section("How do I run it again?", text, commands=commands, links=files, parts=parts, id="again")
 
 
 _FEW = 4  # repetitions, up to which a page says that they are few
@@ -156,10 +223,6 @@ def origin_of(entry: Estimator) -> str:
     return f"from outside of dpcost: {file.name}, sha256 {sha256_file(file)[:12]}"
 
 
-def _title(page: StudyPage) -> str:
-    return page.title if "what privacy costs" in page.title else f"{page.title}: what privacy costs"
-
-
 def lineage(view: View) -> list[tuple[str, list[str]]]:
     """Return the steps from the raw file to the page, with what is known of each."""
     page, manifest, steps = view.page, view.page.manifest, []
@@ -172,7 +235,7 @@ def lineage(view: View) -> list[tuple[str, list[str]]]:
         checks = f"{count_of(len(card.checks), 'check')} passed" if card.checks else ""
         steps.append(("Table", [rows, mended, checks]))
     if not page.data_cards:
-        steps.append(("Simulated rows", [page.dataset.title, "anew in every repetition"]))
+        steps.append(("Simulated rows", [page.simulated, "anew in every repetition"]))
     panels = [f"{name}: {page.panels_and_forms.get(name, '')}".rstrip(": .") for name in view.panels if name]
     if panels:
         steps.append(("Designs", panels[:4]))
@@ -201,8 +264,8 @@ def guarantees(page: StudyPage) -> list[dict[str, Any]]:
         if entry.private:
             promise = entry.privacy_model, entry.unit_of_privacy, entry.neighboring_relation
             grouped.setdefault(promise, []).append(entry.title)
-    data = page.dataset
-    of_row = f" ({data.privacy_unit})" if data.data_source != "simulated" and data.privacy_unit else ""
+    rows = dict.fromkeys(card.dataset.privacy_unit for card in page.data_cards)
+    of_row = f" ({'; '.join(rows)})" if rows else ""
     return [
         {
             "estimators": names,
@@ -214,15 +277,15 @@ def guarantees(page: StudyPage) -> list[dict[str, Any]]:
     ]
 
 
-def budget_bar(page: StudyPage, part: BudgetPart) -> dict[str, Any]:
-    """Return the bar of an estimator's budget: (label, share, opacity) of its parts, ever lighter."""
-    info, steps = page.estimator(part.estimator), max(1, len(part.parts) - 1)
-    total = sum(share for _, share in part.parts) or 1.0
-    parts = [
-        (label, share / total, round(1 - 0.72 * i / steps, 3)) for i, (label, share) in enumerate(part.parts)
-    ]
-    name = with_form(info.title, part.form)
-    return {"name": name, "slot": info.order, "parts": parts}
+def budget_split(page: StudyPage) -> list[tuple[str, str]]:
+    """Return how each estimator splits its budget: its name, and the parts with their shares."""
+    found = []
+    for one in page.manifest.get("budgets", ()):
+        name, shares = with_form(page.estimator(one["estimator"]).title, one["form"]), one["shares"]
+        total = sum(shares.values()) or 1.0
+        parts = [f"{label} {percent(share / total)}" for label, share in shares.items()]
+        found.append((name, ", ".join(parts)))
+    return found
 
 
 def _run_line(view: View) -> str:

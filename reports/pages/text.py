@@ -8,54 +8,58 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from reports import palette
-from reports.charts.explorer import packed, vega_library
-from reports.charts.picture import Picture, can_draw, inline
+from reports.charts.drawing import Picture, can_draw, inline, vega_library
 from reports.environment import environment
-from reports.writing import repaired, short, words
+from reports.writing import words
 
 _SCRIPTS = "<!-- scripts -->"
+_EMPTY: dict[str, Any] = {
+    **dict.fromkeys(("heading", "banner", "why", "sentence", "caption", "search"), ""),
+    **dict.fromkeys(("links_on_top", "lead", "answers"), ()),
+    **dict.fromkeys(("number", "pictures")),
+}
 
 
-def render_html(
-    template: str, title: str, description: str, *, scripts: Sequence[str] = (), **context: Any
-) -> bytes:
-    """Render a template with the blocks of ``html.jinja`` as a page that needs no other file."""
-    env = _environment("html")
-    css = env.get_template("style.css").render(light=palette.LIGHT, dark=palette.DARK)
-    page = env.get_template("page.html.jinja").render(
-        title=title, description=description, css=Markup(css), content=_rendered("html", template, context)
-    )
+def render_page(
+    title: str,
+    description: str,
+    sections: Sequence[Any] = (),
+    *,
+    template: str = "page.html.jinja",
+    scripts: Sequence[str] = (),
+    data: Mapping[str, str] = MappingProxyType({}),
+    **context: Any,
+) -> tuple[bytes, bytes]:
+    """Return a page as HTML, with scripts and their data by id, and as Markdown."""
+    values = {**_EMPTY, "title": title, "description": description, "sections": sections, **context}
+    colors = {"light": palette.LIGHT, "dark": palette.DARK}
+    page = _environment("html").get_template(template).render(values, **colors)
     # "ε = 0.5" and "10 %" stay on one line.
     page = re.sub(r"(?<=\b\w) = (?=[\w⁰-⁹])", "\u00a0=\u00a0", page)
     page = re.sub(r"(?<=\d) (?=%)", "\u00a0", page)
-    return page.replace(_SCRIPTS, "\n".join(map(_script, scripts))).encode("utf-8")
+    elements = [_DATA.format(name=name, text=text) for name, text in data.items()]
+    elements += [f"<script>{template_text(name)}</script>" for name in scripts]
+    html = page.replace(_SCRIPTS, "\n".join(elements)).encode("utf-8")
+    text = _environment("markdown").get_template("report.md.jinja").render(values)
+    return html, (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode()
 
 
-def _script(text: str) -> str:
-    """Return a script element; what begins like an object, or like gzip, is data for the others."""
-    if text.startswith("{"):
-        return f'<script type="application/octet-stream" id="explorer-data">{packed(text)}</script>'
-    if text.startswith(_GZIP):
-        return f'<script type="application/octet-stream" id="vega-library">{text}</script>'
-    return f"<script>{_inside(text)}</script>"
-
-
-def _inside(text: str) -> str:
-    return re.sub("</(?=script)", lambda _: _END, text, flags=re.IGNORECASE)
+_DATA = '<script type="application/octet-stream" id="{name}">{text}</script>'
 
 
 @cache
 def script_hashes() -> list[str]:
     """Return the scripts that pages may run, as a Content-Security-Policy names them."""
-    texts = [_inside(template_text(name)) for name in ("filter.js", "explorer.js")]
+    texts = [template_text(name) for name in ("filter.js", "chart.js")]
     if can_draw():
-        texts.append(vega_library())  # the explorer unpacks it
+        texts.append(vega_library())  # which a page carries packed
     return [script_hash(text) for text in texts]
 
 
@@ -63,24 +67,8 @@ def script_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-_GZIP = "H4sI"  # its first bytes in base 64
-_END = r"<\/"  # as a string of a script writes it, so that its element does not end there
-
-
 def template_text(name: str) -> str:
     return _environment("html").get_template(name).render()
-
-
-def render_markdown(template: str, **context: Any) -> bytes:
-    """Render a template with the blocks of ``markdown.jinja``."""
-    text = _rendered("markdown", template, context)
-    return (re.sub(r"\n{3,}", "\n\n", text).strip() + "\n").encode()
-
-
-def _rendered(form: Literal["html", "markdown"], template: str, context: dict[str, Any]) -> Markup:
-    env = _environment(form)
-    blocks = env.get_template(f"{form}.jinja").module
-    return Markup(env.get_template(template).render(context, b=blocks))
 
 
 @cache
@@ -90,23 +78,21 @@ def _environment(form: str) -> Environment:
     env.filters.update(
         text=powers if form == "html" else markdown_text,
         words=words,
-        repaired=repaired,
         href=safe_href,
         slot=palette.slot,
-        percent=lambda share: f"{short(100 * share)} %",
     )
     env.globals["figure"] = _figure
     return env
 
 
 def _figure(picture: Picture, prefix: str) -> Markup:
-    wide = Markup(inline(picture.svg, prefix))
-    if not picture.narrow:
-        least = _least_width(wide)
-        frame = Markup('<div class="scroll"><div style="min-width:{:.0f}px">{}</div></div>')
-        return frame.format(least, wide) if least > _PHONE else wide
-    shown = Markup('<div class="wide">{}</div><div class="narrow">{}<p class="key">Upwards: {}</p></div>')
-    return shown.format(wide, Markup(inline(picture.narrow, f"{prefix}-narrow")), picture.narrow_title)
+    drawn = Markup(inline(picture.svg, prefix))
+    least = _least_width(drawn)
+    frame = Markup(
+        '<div class="scroll" tabindex="0" role="region" aria-label="{}">'
+        '<div style="min-width:{:.0f}px">{}</div></div>'
+    )
+    return frame.format(picture.name, least, drawn) if least > _PHONE else drawn
 
 
 def markdown_text(text: object) -> str:
@@ -115,7 +101,7 @@ def markdown_text(text: object) -> str:
     return re.sub(r"([|*\[\]`\\])", r"\\\1", safe)
 
 
-_PHONE, _SMALLEST = 356, 8.1  # pixels: of a figure on a phone, and of text that can be read
+_PHONE, _SMALLEST = 340, 8.1  # pixels: of a figure on a phone, and of text that can be read
 
 
 def _least_width(svg: str) -> float:

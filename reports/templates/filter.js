@@ -6,7 +6,7 @@ for (const group of document.querySelectorAll(".filters")) {
     for (const item of items) {
       const chosen = selects.every((select) => !select.value || item.dataset[select.name].split("|").includes(select.value));
       const words = (search?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-      item.hidden = !chosen || !words.every((word) => item.dataset.words.includes(word));
+      item.hidden = !chosen || !words.every((word) => (item.dataset.words ?? item.textContent.toLowerCase()).includes(word));
     }
   };
   search?.addEventListener("input", apply);

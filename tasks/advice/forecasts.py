@@ -17,12 +17,14 @@ import pandas as pd
 import scipy
 
 from dpalgos import InputError, get_estimator
-from reports.analysis.ranking import first_below
-from reports.analysis.results import PUBLIC_ALONE
+from reports.cost import first_below
 from reports.page import ZERO
+from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell
 from tasks.errors import SpecError
-from tasks.problems.problem import Block, DrawsFromPopulation
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import Block
+from tasks.problems.registered_table import RegisteredTable
 from tasks.run.block import compute_block
 from tasks.run.threads import one_blas_thread
 from tasks.study.panel import Panel
@@ -118,12 +120,20 @@ def advise(
             if progress:
                 progress(number + 1)
     rows = pd.concat(errors, ignore_index=True)
-    rows = rows[rows["metric"] == spec.head_panel.problem.metric]
+    problem = spec.head_panel.problem
+    rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
     forecasts = tuple(_forecast(spec, of_cell, widths) for _, of_cell in rows.groupby("cell", sort=False))
     wanted = wanted or _twice_the_chance(spec, forecasts)
     names = dict.fromkeys(each.name for each in forecasts if each.private)
     needs = [_need(spec, wanted, [each for each in forecasts if each.name == name]) for name in names]
     return Advice(forecasts=forecasts, wanted=wanted, needs=tuple(needs))
+
+
+def on_a_table(spec: StudySpec, panel: Panel) -> RegisteredTable:
+    """Return a panel's problem, which must be one on rows of a table."""
+    if not isinstance(panel.problem, RegisteredTable) or not panel.problem.traits.population[0]:
+        raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
+    return panel.problem
 
 
 def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
@@ -134,11 +144,10 @@ def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
     SpecError
         If the study is not of a table, or no made-up table has an answer.
     """
-    if not isinstance(panel.problem, DrawsFromPopulation):
-        raise SpecError(f"{spec.name}: advice is for studies of a table, e.g. kind = 'subsamples'")
+    problem = on_a_table(spec, panel)
+    n_units = problem.traits.population[0]
     one_blas_thread()
-    problem: Any = panel.problem
-    refusal, n_units = "no table", problem.population[0]  # empty once one has an answer
+    refusal = "no table"  # empty once one has an answer
     for number in range(min(count, max(_LEAST_TABLES, _ROWS_IN_ALL // n_units))):
         try:
             prepared = problem.made_up(n_units, spec.guesses, np.random.default_rng([_SEED, number]))
@@ -196,7 +205,7 @@ def _forecast(spec: StudySpec, of_cell: pd.DataFrame, widths: Mapping[str, list[
 
 def _twice_the_chance(spec: StudySpec, forecasts: Sequence[Forecast]) -> float:
     """Return twice the least error without privacy at the headline's size, about an endless population."""
-    head, n_units = spec.headline, spec.head_panel.problem.population[0]  # type: ignore[attr-defined]
+    head, n_units = spec.headline, spec.head_panel.problem.traits.population[0]
     without = [
         each.error for each in forecasts if not each.private and each.estimator != ZERO and each.n == head.n
     ]

@@ -17,6 +17,7 @@ from tasks.advice.forecasts import (
     Forecast,
     made_up_tables,
     middle_and_ends,
+    on_a_table,
     range_of,
     with_least_noise,
 )
@@ -76,10 +77,10 @@ def forecast_release(spec: StudySpec, asked: AskedRelease) -> ReleaseForecast:
         covariates = tuple(name for each in asked.columns for name in spec.analyst_table.ingested(each))
         of_release = {"covariates": covariates, "analyst_table": spec.analyst_table}
         panel = panel.model_copy(update={"problem": panel.problem.model_copy(update=of_release)})
-    if panel.problem.has_intercept:
-        params = {**structure_of(asked.estimator, panel.problem.offset_bounds), **params}
-        first = int(panel.problem.offset_bounds is not None)
-    names = tuple(getattr(panel.problem, "covariates", ()))[first:]
+    if (traits := panel.problem.traits).has_intercept:
+        params = {**structure_of(asked.estimator, traits.offset_bounds), **params}
+        first = int(traits.offset_bounds is not None)
+    names = on_a_table(spec, panel).covariates[first:]
     last = first + len(names) if names else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about budgets and units of rows that are made up
@@ -116,7 +117,7 @@ def _ends(
     panel: Panel, prepared: Any, asked: AskedRelease, params: Mapping[str, Any], number: int
 ) -> np.ndarray | None:
     """Return the ends of the intervals from all rows of a made-up table, (2, d); None if refused."""
-    same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.population[0]}  # type: ignore[attr-defined]
+    same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
     replicates = Replicates(study="advice", first=0, count=1, of=1, n_cells=1, seed=number, **same)
     budget: dict[str, Any] = {"calibration": "tight", "epsilon": asked.epsilon, "delta": asked.delta}
     cell = Cell(

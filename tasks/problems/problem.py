@@ -1,18 +1,17 @@
-"""A problem is a source of rows and a measure of answers from them.
+"""A problem: rows that are drawn again and again, and what is judged of answers from them.
 
-A `RowSource` says how data arise, are prepared and drawn. A class that extends `Problem` is a measure: it
-says what is judged of an answer. A kind of problem is a class of both (`tasks.problems.kinds` makes it), so
-that a new one is one file in ``sources`` or ``measures``. What only some can do is a protocol each at the end
-of this file: a problem has such an ability by defining its methods.
+A source of rows is a class that extends `RowSource`, a measure is a function. A kind of problem has one of
+each, and a name that study files use (`tasks.problems.kinds`); a new one is a file in ``sources``. What only
+some sources can do is a protocol each at the end of this file.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,21 +19,12 @@ import dpalgos
 from data.dataset import Column, Dataset
 from data.datasets import get_dataset
 from data.store.references import DatasetRef
-from reports.analysis.results import PUBLIC_ALONE
+from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell, Replicates, replicate_generator
 from tasks.file_schema import Strict
 from tasks.run_options import Profile
 
-if TYPE_CHECKING:
-    from reports.page import Finding
-    from tasks.problems.declared_rows import Guesses
-    from tasks.problems.public_rows import PublicRows
-
-
-# Elements of all data sets that the cells of one block read, so that it lasts seconds.
-ELEMENTS_PER_BLOCK = 400_000_000
-# What a cell costs apart from its data, in elements of a simulation.
-ELEMENTS_PER_CELL = 200_000
+ALL = 10**9  # a batch of all replicates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,13 +84,48 @@ class Draw:
         """Return risks above the least, (R,): half the squared distances to the target, where E xx' = I."""
         return np.asarray(self.distances(estimate) ** 2 / 2)
 
+    def selected(self, estimate: np.ndarray) -> dict[str, int]:
+        """Return in how many replicates each column has a coefficient, of sparse estimates alone."""
+        counts = (self.columns(estimate) != 0).sum(axis=1) if self.column_names else np.zeros(0, dtype=int)
+        if counts.sum() > self.replicates * len(counts) / 2:
+            return {}
+        return {self.column_names[j]: int(counts[j]) for j in np.flatnonzero(counts)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What studies, measures and reports have to know of a source."""
+
+    task: str | None = None  # what is estimated; None where the study says it
+    family: str = ""  # of the responses; empty where they are predicted linearly
+    errors: tuple[str, ...] = ("l2_error",)  # of estimates, of `measures.estimation.ERRORS`; headline's first
+    measured: str = ""  # the definition of the error, in sentences for the report
+    panel_word: str = "panel"  # what reports call the panels of a study
+    size_symbol: str = "n"  # of the size, in reports
+    protected: bool = True  # does the guarantee cover every step that reads data, their preparation too
+    has_intercept: bool = False  # is the last column the constant
+    offset: str = ""  # the name of the first column, if it is an offset
+    offset_bounds: tuple[float, float] | None = None  # its public bounds
+    plots_logarithms: bool = False  # are logarithms of squared errors measured, too
+    n_coefficients: int = 0  # whose signs are compared with those of the answer without privacy
+    population: tuple[int, str] = (0, "rows")  # how many rows (or users) these are part of; 0: of no table
+    modules: tuple[str, ...] = ()  # on which the numbers depend, where no import leads to them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What the replicates of one size cost."""
+
+    elements: int  # of data that a cell reads in a replicate
+    n_bytes: int = 0  # that one draw needs in addition to the prepared data
+    batch: int = 0  # replicates that run together at most; 0: as many as last seconds
+    smoke_n: int | None = None  # the size that profile smoke runs instead
+
 
 class RowSource(Strict, ABC):
     """The rows of a panel's replicates: their sizes and costs, and how they are drawn."""
 
-    size_symbol: ClassVar[str] = "n"  # in reports
-    # Whether all replicates run together, in one block, because they share the rows of a table.
-    in_one_block: ClassVar[bool] = False
+    kind: str  # of the problem, a name of `tasks.problems.kinds`
 
     @property
     @abstractmethod
@@ -108,108 +133,22 @@ class RowSource(Strict, ABC):
         """Name of the dataset or of the simulation's model."""
 
     @property
-    def panel_word(self) -> str:
-        """What reports call the panels of a study."""
-        return "panel"
-
-    @property
-    def task(self) -> str | None:
-        """What is estimated; None where the study says it."""
-        return None
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """Which errors of estimates are measured, of `measures.estimation.ERRORS`; the headline's first."""
-        return ("l2_error",)
-
-    @property
-    def response_family(self) -> str:
-        """The family of the responses; empty where they are predicted linearly."""
-        return ""
-
-    @property
-    def measured(self) -> str:
-        """The definition of the error, in sentences for the report."""
-        return ""
-
-    @property
-    def protected(self) -> bool:
-        """Whether the guarantee covers every step that reads data, their preparation too."""
-        return True
-
-    @property
-    def has_intercept(self) -> bool:
-        """Whether the last column is the constant."""
-        return False
-
-    @property
-    def offset_bounds(self) -> tuple[float, float] | None:
-        """The public bounds of the first column, if it is an offset."""
-        return None
-
-    @property
-    def offset(self) -> str:
-        """The name of the offset's column, if there is one."""
-        return ""
-
-    @property
-    def plots_logarithms(self) -> bool:
-        """Whether logarithms of squared errors are measured, too."""
-        return False
-
-    @property
-    def n_coefficients(self) -> int:
-        """How many coefficients' signs are compared with those of the answer without privacy."""
-        return 0
-
-    def check(self, n: int, task: str) -> None:
-        """Raise ValueError for settings that cannot be, at a size of the panel's grid."""
-
-    def check_estimator(self, name: str) -> None:
-        """Raise ValueError for an estimator that does not suit these rows."""
-
-    def check_guesses(self, guesses: Guesses) -> None:
-        """Raise ValueError for guesses about a table that these rows do not come from."""
+    @abstractmethod
+    def traits(self) -> Traits: ...
 
     @abstractmethod
     def sizes(self, n: int) -> dict[str, int]:
         """Return n, d, s where the problem is sparse, and K where responses are classes."""
 
-    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return the sizes of profile ``smoke``: by default both ends of the grid."""
-        return tuple(dict.fromkeys((min(sizes), max(sizes))))
-
-    def elements(self, n: int) -> int:
-        """Return how many elements of data a cell reads in one replicate: n rows of d columns by default."""
-        return n * self.sizes(n)["d"]
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        """Return (first replicate, number of replicates, work) of each block at a size."""
-        work = (n_cells + 1) * (self.elements(n) + ELEMENTS_PER_CELL)
-        most = replicates if self.in_one_block else max(1, ELEMENTS_PER_BLOCK // work)
-        counts = [(first, min(most, replicates - first)) for first in range(0, replicates, most)]
-        return [(first, count, count * work) for first, count in counts]
-
-    def n_bytes(self, n: int) -> int:
-        """Return the memory that one draw needs in addition to the prepared data."""
-        return 0
+    @abstractmethod
+    def cost(self, n: int) -> Cost: ...
 
     @abstractmethod
     def draws(self, replicates: Replicates, prepared: Any) -> Iterator[Draw]:
         """Yield the data of some replicates, in order; ``prepared`` is None for simulated data."""
 
-    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
-        """Return the errors that theory predicts: label → value in the units of the metric."""
-        return {}
-
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return what a report shows in addition: name of a module of `reports.exhibits` → its content."""
-        return {}
-
-    def modules(self) -> tuple[str, ...]:
-        """Return the names of the modules that the numbers depend on, those that no import leads to, too."""
-        parts = type(self).__mro__[1:]
-        return tuple(dict.fromkeys(part.__module__ for part in parts if issubclass(part, RowSource)))
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        """Raise ValueError for settings that cannot be, or do not suit an estimator, at a size."""
 
 
 class DatasetSource(RowSource, ABC):
@@ -251,108 +190,39 @@ class DatasetSource(RowSource, ABC):
         """Read a file of `prepare`, for `draws`."""
 
 
-class Problem(RowSource, ABC):
-    """A source of rows and the measurement of answers; a subclass in ``measures`` defines the latter."""
-
-    kind: str
-
-    layout: ClassVar[str] = "error_page"  # of the report's page
-
-    @property
-    @abstractmethod
-    def measures(self) -> tuple[str, ...]:
-        """All metrics that `measure` returns, the headline's first."""
-
-    @property
-    def metric(self) -> str:
-        """The headline metric."""
-        return self.measures[0]
-
-    @abstractmethod
-    def measure(self, draw: Draw, answer: dpalgos.Result) -> np.ndarray:
-        """Return the measurements of an answer, (metrics, R)."""
-
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return metric → a value per replicate, from what each draw of size n measured: (metrics, R)."""
-        return dict(zip(self.measures, np.concatenate(measured, axis=1), strict=True))
-
-    def selected(self, draw: Draw, estimate: np.ndarray) -> dict[str, int]:
-        """Return in how many replicates an estimate selects each column; none where that says nothing."""
-        return {}
-
-    def findings(self, exhibits: Mapping[str, Any]) -> tuple[Finding, ...]:
-        """Return numbers about the data themselves, from what `exhibits` returned."""
-        return ()
+# Numbers by name, of which the last axis is that of replicates.
+Measured = dict[str, np.ndarray]
 
 
-_NAMED = 3  # estimators in a block's title
+def _nothing(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
+    return {}
+
+
+def _as_measured(traits: Traits, measured: Measured) -> Measured:
+    return measured
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
-    """Cells of one study that share their data: of one panel, one size and a range of replicates."""
+class Measure:
+    """What is judged of answers: a function, and what follows for studies and reports."""
 
-    replicates: Replicates
-    problem: Problem
-    data_source: str  # "real", "stand-in" or "simulated"
-    work: int  # a rough measure, for the order of execution and the remaining time
-    cells: tuple[Cell, ...]
-
-    @property
-    def key(self) -> str:
-        return self.replicates.key
-
-    @property
-    def title(self) -> str:
-        """Size and estimators for people to read, e.g. ``public:n=2000 · adassp, ols and 3 more``."""
-        names = list(dict.fromkeys(cell.estimator for cell in self.cells))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
-
-    @property
-    def n_bytes(self) -> int:
-        """About how much memory one draw of its data takes."""
-        n = self.replicates.n
-        return max(self.problem.n_bytes(n), 8 * self.problem.elements(n))
-
-    def described(self) -> dict[str, Any]:
-        return {
-            **vars(self),
-            "replicates": asdict(self.replicates),
-            "problem": self.problem.model_dump(mode="json"),
-            "cells": [asdict(cell) for cell in self.cells],
-        }
+    # Return what is measured of an answer: finite numbers.
+    measure: Callable[[Traits, Draw, dpalgos.Result], Measured]
+    metric: Callable[[Traits], str]  # Return the headline metric.
+    # Return metric → a value per replicate, from what was measured of all draws.
+    metrics: Callable[[Traits, Measured], Measured] = _as_measured
+    exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = _nothing  # as in `ShowsMore`
+    of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
+    of_attacks: bool = False
 
 
-@runtime_checkable
-class BringsPublicRows(Protocol):
-    """A problem whose data may come with public rows, which its draws hand to estimators.
+@dataclass(frozen=True)
+class Kind:
+    """A kind of problem: a source, a measure, and settings of the source that have another default."""
 
-    Each `Draw` has them in the columns of its sample, as `dpalgos.Sample.public_rows`, and their responses,
-    if they have any, as ``public_y``. A study then runs the forms of `tasks.study.panel.with_public_rows`.
-    """
-
-    public: PublicRows | None
-
-    @property
-    def public_X(self) -> np.ndarray | None:
-        """The public rows, (m, d), if there are any, in the columns of the draws' samples."""
-
-    @property
-    def public_y(self) -> np.ndarray | None:
-        """The responses of the public rows, (m,), if they have any."""
-
-
-@runtime_checkable
-class DrawsFromPopulation(Protocol):
-    """A problem whose rows are part of a finite population, which can be made up."""
-
-    @property
-    def population(self) -> tuple[int, str]:
-        """How many there are, and whether they are ``"rows"`` or ``"users"``."""
-
-    def made_up(self, n_units: int, guesses: Guesses, rng: np.random.Generator) -> Any:
-        """Return made-up data in the form that `load` has; ValueError where that cannot be."""
+    source: type[RowSource]
+    measure: Measure
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,13 +237,59 @@ class HeadlineRun:
     selected: Mapping[str, Mapping[str, int]]
 
 
-@runtime_checkable
-class InfersMembership(Protocol):
-    """A problem of attacks that tell the rows an estimator saw from others."""
+_NAMED = 3  # estimators in a block's title
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Cells of one study that share their data: of one panel, one size and a range of replicates."""
+
+    replicates: Replicates
+    problem: RowSource
+    data_source: str  # "real", "stand-in" or "simulated"
+    work: int  # a rough measure, for the order of execution and the remaining time
+    n_bytes: int  # about how much memory one draw of its data takes
+    cells: tuple[Cell, ...]
 
     @property
-    def false_positive_rates(self) -> dict[str, float]:
-        """The metrics that are true positive rates, ascending by the false positive rate that each is at."""
+    def key(self) -> str:
+        return self.replicates.key
+
+    @property
+    def title(self) -> str:
+        """Size and estimators for people to read, e.g. ``public:n=2000 · adassp, ols and 3 more``."""
+        names = list(dict.fromkeys(cell.estimator for cell in self.cells))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        return f"{self.key} · {', '.join(names[:_NAMED])}{more}"
+
+    def described(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "replicates": asdict(self.replicates),
+            "problem": self.problem.model_dump(mode="json"),
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+
+
+@runtime_checkable
+class HasRates(Protocol):
+    """A source whose errors theory predicts."""
+
+    def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:
+        """Return the errors that theory predicts: label → value in the units of the metric."""
+
+
+@runtime_checkable
+class ShowsMore(Protocol):
+    """A source of which a report shows more than errors."""
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return what a report shows in addition: name of a module of `reports.exhibits` → its content."""
+
+
+@runtime_checkable
+class HasCandidates(Protocol):
+    """A source of candidates for attacks that tell the rows an estimator saw from others."""
 
     @property
     def separation_is_known(self) -> bool:
@@ -384,9 +300,3 @@ class InfersMembership(Protocol):
 
         NaN where it claims no more than a constant; None where the truth is not known.
         """
-
-
-def modules_of(problem: RowSource, estimators: Iterable[str] = ()) -> list[str]:
-    """Return the modules that a problem and estimators are found in by name."""
-    functions = (dpalgos.get_estimator(name).function for name in set(estimators))
-    return [*problem.modules(), *(function.__module__ for function in functions)]

@@ -8,6 +8,7 @@ column and the class first, until the rest has an answer.
 
 import json
 from abc import ABC
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +37,7 @@ from tasks.file_schema import DISTINCT
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import DeclaredRows, Guesses
 from tasks.problems.file_units import AT_CENTERS, FileUnits
-from tasks.problems.problem import DatasetSource, Draw
+from tasks.problems.problem import Cost, DatasetSource, Draw, Traits
 from tasks.problems.public_rows import PublicRows
 
 
@@ -177,12 +178,15 @@ class RegisteredTable(DatasetSource, ABC):
         return self
 
     @property
-    def protected(self) -> bool:
-        return self.units == "public"
-
-    @property
-    def response_family(self) -> str:
-        return self.family
+    def traits(self) -> Traits:
+        return Traits(
+            task=self.task,
+            family=self.family,
+            protected=self.units == "public",
+            has_intercept=self.has_intercept,
+            offset=self.offset,
+            offset_bounds=self.offset_bounds,
+        )
 
     @property
     def task(self) -> str:
@@ -190,11 +194,21 @@ class RegisteredTable(DatasetSource, ABC):
             return "glm"
         return "linear_regression" if self.response else "mean"
 
-    def check(self, n: int, task: str) -> None:
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        """Refuse settings that cannot be, and private estimators that protect another unit than declared."""
         if not self.covariates and self.about.kind == "table":
             raise ValueError("covariates must have at least one entry")
         if self.family and self.user_id:
             raise ValueError(f"family must be left out where whole users are protected, got {self.family!r}")
+        for name in estimators if self.analyst_table else ():
+            estimator = dpalgos.get_estimator(name)
+            if estimator.private and (estimator.unit_of_privacy == "user") != bool(self.user_id):
+                declared = f"a user by {self.user_id!r}" if self.user_id else "a row"
+                remedy = "take one of user_level_*" if self.user_id else "declare user_id in [data]"
+                raise ValueError(
+                    f"estimators must protect {declared}, as [data] declares, got {name!r}, which protects a "
+                    f"{estimator.unit_of_privacy}; {remedy}, or another estimator"
+                )
 
     @property
     def offset_bounds(self) -> tuple[float, float] | None:
@@ -229,30 +243,20 @@ class RegisteredTable(DatasetSource, ABC):
         """Which covariates have a coefficient to find: all but an offset."""
         return slice(self.offset_bounds is not None, None)
 
-    def check_estimator(self, name: str) -> None:
-        """Refuse a private estimator that protects another unit than the owner of the table declares."""
-        estimator = dpalgos.get_estimator(name)
-        if (
-            self.analyst_table
-            and estimator.private
-            and (estimator.unit_of_privacy == "user") != bool(self.user_id)
-        ):
-            declared = f"a user by {self.user_id!r}" if self.user_id else "a row"
-            remedy = "take one of user_level_*" if self.user_id else "declare user_id in [data]"
-            raise ValueError(
-                f"estimators must protect {declared}, as [data] declares, got {name!r}, which protects a "
-                f"{estimator.unit_of_privacy}; {remedy}, or another estimator"
-            )
-
     def check_data(self, n: int) -> None:
         """Refuse a dataset without columns, an unknown column, and more rows (or users) than there are."""
         about = self.about
         if about.kind == "genotypes":
             raise ValueError(f"dataset must hold a table or frames, got {about.name!r}")
         self.columns()
-        most, units = self.analyst_table.units if self.analyst_table else (about.n_rows, "rows")
+        most, units = self.n_units
         if n > most:
             raise ValueError(f"grid.n must be at most the {most:,} {units} of {about.name}, got {n}")
+
+    @property
+    def n_units(self) -> tuple[int, str]:
+        """How many rows or users there are, and which of the two."""
+        return self.analyst_table.units if self.analyst_table else (self.about.n_rows, "rows")
 
     def columns(self) -> tuple[Column, ...]:
         """Return the covariates, then the response; of frames the features of one boid."""
@@ -268,6 +272,9 @@ class RegisteredTable(DatasetSource, ABC):
             return {"n": n, "d": about.n_boids * len(about.columns) + 1}
         classes = {} if self.n_classes is None else {"K": self.n_classes}
         return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
+
+    def cost(self, n: int) -> Cost:
+        return Cost(elements=n * self.sizes(n)["d"])
 
     @property
     def n_classes(self) -> int | None:
@@ -315,10 +322,6 @@ class RegisteredTable(DatasetSource, ABC):
         n_rows = max(n_units, round(n_units * self.analyst_table.rows / self.analyst_table.users))
         users = np.r_[np.arange(n_units), rng.integers(0, n_units, n_rows - n_units)]
         return self._prepared(rows.made_up(n_rows, users, rng).assign(**{self.user_id: users}))
-
-    def check_guesses(self, guesses: Guesses) -> None:
-        if self.about.kind == "table":
-            self.declared_rows(guesses)
 
     def declared_rows(self, guesses: Guesses) -> DeclaredRows:
         """Return the declarations of the table's columns, from which rows are made up."""
@@ -388,7 +391,7 @@ class RegisteredTable(DatasetSource, ABC):
     @property
     def has_intercept(self) -> bool:
         """Whether a column of ones is fitted: not for a mean, nor for responses centered by the data."""
-        return bool(self.response) and (self.protected or bool(self.family))
+        return bool(self.response) and (self.units == "public" or bool(self.family))
 
     def full_answer(self, prepared: PreparedTable) -> ReferenceAnswer:
         """Return the non-private answer of all the rows. Where rows are users', each user counts once."""

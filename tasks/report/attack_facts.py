@@ -10,9 +10,9 @@ import scipy
 from dpalgos.accounting.composition import exact_mu
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, clopper_pearson, gaussian_auc, gaussian_tpr_ceiling, tpr_ceiling
-from reports.analysis.results import AUC, POOLED_AUC
 from reports.page import AttackFacts, Guide
-from tasks.problems.problem import InfersMembership
+from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
+from tasks.problems.problem import HasCandidates
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.panel import Panel
@@ -25,9 +25,8 @@ _ERROR = 0.01  # of all tests of certificates together
 
 def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
     problems = {
-        panel.name: panel.problem for panel in spec.panels if isinstance(panel.problem, InfersMembership)
+        panel.name: panel.problem for panel in spec.panels if isinstance(panel.problem, HasCandidates)
     }
-    rates = problems[spec.headline.panel].false_positive_rates
     noisy = {panel.name: _gaussian_estimators(spec, panel) for panel in spec.panels}
     intervals: dict[tuple[str, str], tuple[float, float]] = {}
     allowed: dict[tuple[str, str], float] = {}
@@ -35,7 +34,7 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
     tested: dict[tuple[str, str], tuple[np.ndarray, int, float | None, float, float]] = {}
     predicted: dict[str, float] = {}
     for (cell, metric), rows in results[results["status"] == "ok"].groupby(["cell", "metric"], sort=False):
-        key, first, rate = (str(cell), str(metric)), rows.iloc[0], rates.get(str(metric))
+        key, first, rate = (str(cell), str(metric)), rows.iloc[0], TRUE_POSITIVE_RATES.get(str(metric))
         values, n, panel = rows["value"].to_numpy(), int(first["n"]), str(first["panel"])
         if metric == "l2_error" and problems[panel].separation_is_known:
             predicted[key[0]] = gaussian_auc(first["d"] / (n * values.mean()))
@@ -54,7 +53,7 @@ def attack_facts(spec: StudySpec, results: pd.DataFrame) -> AttackFacts:
             gaussian[key] = gaussian_auc(mu) if rate is None else float(gaussian_tpr_ceiling(rate, mu))
     claims = {name: problem.claimed_sum(spec.headline.n) for name, problem in problems.items()}
     return AttackFacts(
-        rates=rates,
+        rates=TRUE_POSITIVE_RATES,
         intervals=intervals,
         allowed=allowed,
         allowed_gaussian=gaussian,

@@ -9,27 +9,24 @@ import pandas as pd
 
 import dpalgos
 from dpalgos.accounting.risk import risk_of_events
-from reports.analysis.series import nearest_value
 from reports.page import (
     Assumption,
     Axis,
-    BudgetPart,
     DataCard,
+    Finding,
     Guide,
     PrintedRow,
-    Provenance,
     StudyPage,
 )
+from reports.series import nearest_value
 from reports.writing import num, with_form
-from tasks.problems.problem import DatasetSource, DrawsFromPopulation, Problem
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import DatasetSource, HasRates, RowSource
 from tasks.report.attack_facts import attack_facts
 from tasks.report.manifest import released_events
 from tasks.size_rules import delta_at
 from tasks.study.panel import EstimatorSpec, Panel
 from tasks.study.spec import StudySpec
-
-# What the layouts of `reports.pages.study` show in addition to the results table.
-LAYOUT_FACTS = {"attack_page": attack_facts}
 
 
 def build_page(
@@ -41,12 +38,15 @@ def build_page(
     """Return everything on the study's page that is not in the results table."""
     head = spec.headline
     problem = spec.head_panel.problem
-    symbol = problem.size_symbol if spec.axis == "n" else "n"
+    measure, traits = measure_of(problem), problem.traits
+    symbol = traits.size_symbol if spec.axis == "n" else "n"
     estimators = [item for panel in spec.panels for item in spec.estimators_of(panel)]
     cards = tuple(
         DataCard(spec.about(one["name"]), one, one["data_source"] != "stand-in" and not spec.analyst_table)
         for one in manifest["data"]
     )
+    known = {card.dataset.name: str(card.read["data_source"]) for card in cards}
+    sources = {panel.name: known.get(panel.problem.source, "simulated") for panel in spec.panels}
     settings: dict[str, dict[str, None]] = {item.name: {} for item in estimators}
     for item in estimators:
         if item.params:
@@ -55,7 +55,6 @@ def build_page(
         name=spec.name,
         title=spec.title,
         question=spec.question.strip(),
-        dataset=_provenance(spec, manifest, cards),
         estimators=tuple(map(dpalgos.get_estimator, settings)),
         settings={name: tuple(lines) for name, lines in settings.items()},
         sparse=frozenset(item.name for item in estimators if "sparsity" in item.params),
@@ -66,7 +65,7 @@ def build_page(
             "panel": head.panel,
         },
         axis=Axis(spec.size_label, spec.axis, {"n": symbol, "steps": "T", "s": "s"}[spec.axis], symbol),
-        metric=problem.metric,
+        metric=measure.metric(traits),
         metric_label=spec.metric_label,
         panels_and_forms={
             **{panel.name: panel.about for panel in spec.panels if panel.about},
@@ -74,15 +73,11 @@ def build_page(
         },
         guides=tuple(guide for panel in spec.panels for guide in _guides(spec, panel)),
         assumptions=_assumptions(spec),
-        budgets=tuple(
-            BudgetPart(part["estimator"], part["form"], tuple(part["shares"].items()))
-            for part in manifest["budgets"]
-        ),
-        findings=problem.findings(exhibits),
+        findings=tuple(_finding_of_labels(exhibits)),
         notes=(*(note.text.strip() for note in spec.notes), *manifest.get("not_run", {}).values()),
         manifest=manifest,
-        unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.protected),
-        panel_word=problem.panel_word,
+        unprotected_panels=tuple(panel.name for panel in spec.panels if not panel.problem.traits.protected),
+        panel_word=traits.panel_word,
         population=_population(problem, manifest["data"]),
         printed=tuple(
             PrintedRow(row.delta, row.epsilon, float(s), mean, spread)
@@ -90,15 +85,17 @@ def build_page(
             for s, mean, spread in zip(row.s, row.mean, row.spread, strict=True)
         ),
         exhibits=exhibits,
-        layout=problem.layout,
-        layout_facts=LAYOUT_FACTS[problem.layout](spec, results) if problem.layout in LAYOUT_FACTS else None,
+        layout="attack_page" if measure.of_attacks else "error_page",
+        layout_facts=attack_facts(spec, results) if measure.of_attacks else None,
         warning=manifest.get("warning", ""),
-        measured=problem.measured,
+        measured=traits.measured,
         data_cards=cards,
+        simulated=spec.data if any(source == "simulated" for source in sources.values()) else "",
+        panel_sources=sources,
         risk=_risk(_as_ran(spec, results)),
         kind=spec.task,
         about=head.about,
-        n_coefficients=problem.n_coefficients,
+        n_coefficients=traits.n_coefficients,
     )
 
 
@@ -115,7 +112,7 @@ def _as_ran(spec: StudySpec, results: pd.DataFrame) -> StudySpec:
 def _risk(spec: StudySpec) -> str:
     """Say what the most revealing private answer of the headline lets an attacker learn, from its events."""
     head, panel = spec.headline, spec.head_panel
-    if not panel.problem.protected:
+    if not panel.problem.traits.protected:
         return ""
     delta = delta_at(head.delta, head.n)
     risks = [
@@ -133,12 +130,10 @@ def _risk(spec: StudySpec) -> str:
     return f"Most is learned from {name}: at ε = {head.epsilon:g} and δ = {num(delta)}, {sentence}."
 
 
-def _population(problem: Problem, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
-    if not isinstance(problem, DrawsFromPopulation):
-        return 0, "rows"
-    declared, units = problem.population
+def _population(problem: RowSource, data: Sequence[Mapping[str, Any]]) -> tuple[int, str]:
+    declared, units = problem.traits.population
     left = [int(one[f"n_{units}"]) for one in data if one["name"] == problem.source]
-    return (left or [declared])[0], units
+    return (left or [declared])[0] if declared else 0, units
 
 
 def _settings(item: EstimatorSpec) -> str:
@@ -147,44 +142,11 @@ def _settings(item: EstimatorSpec) -> str:
     return f"{item.form}: {keywords}" if item.form else keywords
 
 
-def _provenance(spec: StudySpec, manifest: dict[str, Any], cards: Sequence[DataCard]) -> Provenance:
-    """Return where the rows come from; what differs among several datasets is listed, each once."""
-    problems = {panel.name: panel.problem for panel in spec.panels}
-    if not cards:
-        models = ", ".join(dict.fromkeys(problem.source for problem in problems.values()))
-        return Provenance(dataset=models, title=spec.data, data_source="simulated")
-    sources = {card.dataset.name: str(card.read["data_source"]) for card in cards}
-    simulated = any(problem.source not in sources for problem in problems.values())
-
-    def listed(field: str, between: str) -> str:
-        every = (getattr(card.dataset, field, None) or card.read.get(field) for card in cards)
-        return between.join(dict.fromkeys(filter(None, every)))
-
-    return Provenance(
-        dataset=listed("name", ", "),
-        title=listed("title", " — and "),
-        data_source="stand-in" if "stand-in" in sources.values() else "real",
-        n_rows=sum(card.read["n_rows"] for card in cards),
-        rows_read=sum(card.read["rows_read"] for card in cards),
-        repairs=tuple(each for card in cards for each in card.repairs),
-        source_url=listed("source_url", " "),
-        source_sha256=listed("source_sha256", " "),
-        license=listed("license", "; "),
-        citation=listed("citation", " "),
-        origin=listed("origin", ", "),
-        privacy_unit=listed("privacy_unit", "; "),
-        reasons=tuple(dict.fromkeys(reason for one in manifest["data"] for reason in one["reasons"])),
-        simulated_too=spec.data if simulated else "",
-        earlier=tuple(
-            (one["source_sha256"], one["finished"]) for one in manifest.get("earlier_contents", [])
-        ),
-        of_panels=tuple((name, sources.get(each.source, "simulated")) for name, each in problems.items()),
-    )
-
-
 def _guides(spec: StudySpec, panel: Panel) -> Iterator[Guide]:
     """Yield the theory's lines at every ε and δ; they are of the size, and flat along steps."""
     grid, problem = spec.grid_of(panel), panel.problem
+    if not isinstance(problem, HasRates) or measure_of(problem).of_intervals:
+        return
     task, steps = spec.task_of(panel), spec.steps_of(panel) if spec.axis == "steps" else ()
     for epsilon, rule in product(grid.epsilon, grid.delta):
         rates = [problem.rates(task, n, epsilon, delta_at(rule, n)) for n in grid.n]
@@ -216,3 +178,11 @@ def _in_units(center: float, scale: float, unit: str) -> str:
     """Write "4 ± 2, in 10,000 dollars", "500 ± 400 households"."""
     value = f"{center:,.10g} ± {scale:,.10g}"
     return f"{value}, in {unit}" if unit[:1].isdigit() else f"{value} {unit}".strip()
+
+
+def _finding_of_labels(exhibits: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the error of always predicting the more frequent label."""
+    if counts := exhibits.get("classification", {}).get("label_counts", ()):
+        rate = min(counts) / sum(counts)
+        text = f"Predicting the more frequent label for every row is wrong for {rate:.3f} of the rows."
+        yield Finding(label="the more frequent label", value=rate, text=text, about="Without a look at x")

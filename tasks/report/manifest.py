@@ -18,9 +18,9 @@ from data.store.code_digest import code_digest
 from data.store.folders import PROJECT_ROOT, home, read_json, sha256_file
 from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import Event
-from reports.charts.picture import can_draw
+from reports.charts.drawing import can_draw
 from tasks.cache import CachedFile, digest, facts_of
-from tasks.problems.problem import BringsPublicRows
+from tasks.problems.registered_table import RegisteredTable
 from tasks.run.tables import Tables, earlier_contents
 from tasks.run_options import Profile, RunOptions
 from tasks.size_rules import delta_at
@@ -46,7 +46,7 @@ def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple
     """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
     sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
-    own = panel.problem.public_X if isinstance(panel.problem, BringsPublicRows) else None
+    own = panel.problem.public_X if isinstance(panel.problem, RegisteredTable) else None
     # What is released, and whether public rows are asked about, depends on how many rows there are.
     n = spec.headline.n
     if own is None:

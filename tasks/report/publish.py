@@ -12,7 +12,8 @@ from tasks.report.manifest import MANIFEST
 
 INDEX_TITLE = b"<title>What privacy costs: all studies</title>"  # of every index page
 _LARGEST = 500_000_000  # bytes of a file
-_LARGEST_INDEX = 50_000_000
+_LARGEST_CARD = 50_000_000
+_HEAD = 100_000  # bytes of a page, in which its title stands
 
 
 def publish(target: str, reports: Path, *, force: bool = False) -> tuple[str, list[str], list[str]]:
@@ -57,7 +58,7 @@ def _is_private(manifest: Path) -> bool:
 
 def _card(folder: Path) -> Card:
     try:
-        return Card.from_json(read_small(folder / "card.json", _LARGEST_INDEX))
+        return Card.from_json(read_small(folder / "card.json", _LARGEST_CARD))
     except (OSError, ValueError):
         raise SpecError(f"{folder / 'card.json'} is damaged; run: dpcost report {folder.name}") from None
 
@@ -68,11 +69,15 @@ def _files_of(folder: Path) -> list[Path]:
     return sorted(files, key=lambda path: path.name == "report.html")
 
 
+def is_index(files: Any, path: str) -> bool:
+    """Whether a file of a file system of fsspec is an index page that this program wrote."""
+    return bool(files.isfile(path)) and INDEX_TITLE in files.cat_file(path, end=_HEAD)
+
+
 def _check_place(files: Any, top: str, target: str, *, force: bool) -> None:
-    index = f"{top}/index.html"
     if force or not files.exists(top) or not files.ls(top):
         return
-    if not files.exists(index) or INDEX_TITLE not in files.cat_file(index):
+    if not is_index(files, f"{top}/index.html"):
         raise SpecError(
             f"{target} must be empty or hold published reports, and its index.html is missing or another "
             "page; name another folder, or add --force"

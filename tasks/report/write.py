@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import atomic_write, closed_folder, read_json, read_small, sha256_file
-from reports.analysis.results import EXHIBITS
 from reports.page import StudyPage
 from reports.pages.index import Card, render_index
+from reports.results import EXHIBITS
 from tasks.cache import digest
 from tasks.report.build_page import build_page
 from tasks.report.manifest import MANIFEST

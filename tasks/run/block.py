@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 
 import dpalgos
 from data.store.references import DatasetRef
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cache import FACTS, CachedFile
 from tasks.cells import Cell
 from tasks.errors import guarded
-from tasks.problems.problem import Block, DatasetSource, Draw, Problem
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import Block, DatasetSource, Draw, Measured, RowSource
 from tasks.problems.public_rows import PUBLIC_SHAPE
 from tasks.run.threads import one_blas_thread, threads_now
 
@@ -51,17 +52,19 @@ def compute_block(
                 selected[cell.key] = outcome.selected
     if timings is not None:
         timings.extend(_times(cell, block, outcomes[cell.key]) for cell in block.cells)
-    parts = [_rows(cell, block, problem, outcomes[cell.key]) for cell in block.cells]
+    parts = [_rows(cell, block, outcomes[cell.key]) for cell in block.cells]
     rows = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     # What an estimator proves of prepared data is no guarantee where the data decided the preparation.
     alone = rows["estimator_epsilon"]
-    return rows.assign(certified_epsilon=alone if problem.protected else alone.where(alone.isna(), np.inf))
+    return rows.assign(
+        certified_epsilon=alone if problem.traits.protected else alone.where(alone.isna(), np.inf)
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Outcome:
     draw: Draw
-    measured: np.ndarray | None  # None where there is no answer
+    measured: Measured | None  # None where there is no answer
     certified: float
     seconds: float
     status: str
@@ -96,40 +99,43 @@ def _answered(block: Block, draw: Draw) -> dict[str, "_Outcome"]:
 
 
 def _run_cell(cell: Cell, block: Block, draw: Draw) -> _Outcome:
-    measured, certified = None, np.nan
-    selected: dict[str, int] = {}
+    measured: Measured | None = None
+    certified, selected = np.nan, dict[str, int]()
     status, message = "ok", ""
     start = time.perf_counter()
     try:
         result = draw.answer(cell, block.replicates)
-        measured = block.problem.measure(draw, result)
+        measured = measure_of(block.problem).measure(block.problem.traits, draw, result)
         certified = result.certified_epsilon
         message = str(result.diagnostics.get("conditions", ""))  # of a printed proof, that do not hold
         if (used := result.diagnostics.get(PUBLIC_SHAPE)) is not None:
             together = f"{used.sum():g} of {used.size} repetitions that ran together"
             message = f"the shape of the public rows was used in {together}"
-        selected = block.problem.selected(draw, result.estimate)
+        selected = draw.selected(result.estimate)
     except dpalgos.InputError as error:
         status, message = "refused", str(error)
     except Exception as error:  # a failing cell must neither stop the others nor print what it held
         status, message = "failed", f"{type(error).__name__} in {cell.estimator}"
     seconds = (time.perf_counter() - start) / draw.replicates
-    if measured is not None and not np.isfinite(measured).all():
+    if measured is not None and not all(np.isfinite(each).all() for each in measured.values()):
         measured, status, message = None, "failed", "the estimate is not finite"
     return _Outcome(draw, measured, certified, seconds, status, message, selected)
 
 
-def _rows(cell: Cell, block: Block, problem: Problem, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
+def _rows(cell: Cell, block: Block, outcomes: list[_Outcome]) -> dict[str, np.ndarray]:
     """Return a row per metric and replicate; a replicate without an answer has the headline metric's only."""
+    problem, measure = block.problem, measure_of(block.problem)
     repeated = [outcome for outcome in outcomes for _ in range(outcome.draw.replicates)]
     answered = np.array([outcome.measured is not None for outcome in repeated])
     measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
-    metrics = problem.metrics(measured, block.replicates.n) if measured else {}
+    raw = measured[0] if measured else {}
+    together = {name: np.concatenate([each[name] for each in measured], axis=-1) for name in raw}
+    metrics = measure.metrics(problem.traits, together) if together else {}
     of_answers, refused = np.flatnonzero(answered), np.flatnonzero(~answered)
     at = np.concatenate([*[of_answers] * len(metrics), refused])  # the replicate of each row
     by_replicate = np.argsort(at, kind="stable")
     at = at[by_replicate]
-    names = [*np.repeat(list(metrics), len(of_answers)), *[problem.metric] * len(refused)]
+    names = [*np.repeat(list(metrics), len(of_answers)), *[measure.metric(problem.traits)] * len(refused)]
     values = np.concatenate([*metrics.values(), np.full(len(refused), np.nan)])
     same = {
         **_labels(cell, block),
@@ -217,7 +223,7 @@ def write_design(result: CachedFile, problem: DatasetSource, table: DatasetRef) 
     result.write(problem.prepare(table))
 
 
-def load_prepared(problem: Problem, design: CachedFile | None) -> Any:
+def load_prepared(problem: RowSource, design: CachedFile | None) -> Any:
     """Return what `write_design` stored, as the problem draws from it; None for simulated data."""
     if design is None:
         return None

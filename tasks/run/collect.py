@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from data.store.folders import atomic_write, open_regular, read_json
-from reports.analysis.results import ResultsError, to_parquet_bytes, validate_results
+from reports.results import ResultsError, to_parquet_bytes, validate_results
 from tasks.errors import SpecError, guarded
 
 RESULTS = "results.parquet"

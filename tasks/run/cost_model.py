@@ -1,7 +1,6 @@
-"""Forecast the time of one core and the memory of blocks, to a factor of two, from short runs of each panel.
+"""Forecast time on one core and memory of blocks, to a factor of 2, from two short runs of each panel.
 
-The replicates of a block take a + b R seconds, of which b grows with the elements that a cell reads: a and b
-are those of a panel's largest size, from runs of one replicate and of a few.
+What a block takes is in proportion to its work, and its memory to the size of its data.
 """
 
 import contextlib
@@ -31,19 +30,21 @@ def costs_of(blocks: Sequence[Block], load: Callable[[Block], Any]) -> list[Bloc
     costs = []
     for panel in dict.fromkeys(block.replicates.panel for block in blocks):
         of_panel = [block for block in blocks if block.replicates.panel == panel]
-        largest = max(of_panel, key=_elements)
+        largest = max(of_panel, key=_work)
         prepared, few = load(largest), min(_FEW, largest.replicates.count)
         first, n_bytes = _short_run(largest, prepared, 1)
-        again, _ = _short_run(largest, prepared, 1)
-        more, _ = _short_run(largest, prepared, few)
-        each = max(0.0, more - again) / (few - 1) if few > 1 else again
-        for number, block in enumerate(of_panel):
-            share = _elements(block) / _elements(largest)
-            seconds = max(0.0, again - each) + each * share * block.replicates.count
-            starting = first - again if number == 0 else 0.0  # what the first block alone has to compute
+        seconds, _ = _short_run(largest, prepared, few)
+        starting = max(0.0, first - seconds / few)  # what the first run alone has to compute
+        for block in of_panel:
+            share = _work(block) / _work(largest)
             costs.append(
-                BlockCost(block=block, seconds=seconds + max(0.0, starting), n_bytes=n_bytes * share)
+                BlockCost(
+                    block=block,
+                    seconds=starting + block.replicates.count * share * seconds / few,
+                    n_bytes=n_bytes * share,
+                )
             )
+            starting = 0.0
     return costs
 
 
@@ -60,8 +61,9 @@ def memory_at_once(costs: Sequence[BlockCost], workers: int) -> float:
     return float(sum(sorted((cost.n_bytes for cost in costs), reverse=True)[:workers]))
 
 
-def _elements(block: Block) -> int:
-    return max(1, block.problem.elements(block.replicates.n))
+def _work(block: Block) -> float:
+    """Return the work of one replicate."""
+    return block.work / block.replicates.count
 
 
 def _short_run(block: Block, prepared: Any, replicates: int) -> tuple[float, float]:

@@ -10,7 +10,8 @@ from data.store.references import DatasetRef
 from tasks.cache import CachedFile, facts_of
 from tasks.cells import Cell, derive_seed
 from tasks.errors import guarded
-from tasks.problems.problem import Block, HeadlineRun
+from tasks.problems.kinds import measure_of
+from tasks.problems.problem import Block, HeadlineRun, ShowsMore
 from tasks.run.threads import one_blas_thread
 
 
@@ -31,7 +32,10 @@ def write_exhibits(
         cells=block.cells,
         selected=_selected(parts),
     )
-    result.write(json.dumps(block.problem.exhibits(run), sort_keys=True).encode())
+    problem = block.problem
+    shown = problem.exhibits(run) if isinstance(problem, ShowsMore) else {}
+    shown |= measure_of(problem).exhibits(problem.traits, run)
+    result.write(json.dumps(shown, sort_keys=True).encode())
 
 
 def _selected(parts: Sequence[CachedFile]) -> dict[str, dict[str, int]]:

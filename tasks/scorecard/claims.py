@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 from reports.writing import num, setting, span, words
 from tasks.errors import SpecError
 from tasks.file_schema import Strict, sentences
+from tasks.problems.kinds import measure_of
 from tasks.size_rules import evaluate_rule
 from tasks.study.spec import StudySpec
 
@@ -46,7 +47,7 @@ class Evidence:
     @property
     def symbol(self) -> str:
         """Symbol of the size in sentences: s where the study varies the sparsity, m for subsamples."""
-        return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.size_symbol
+        return "s" if self.spec.axis == "s" else self.spec.head_panel.problem.traits.size_symbol
 
     def on_a_stand_in(self, place: Place) -> bool:
         used = self.results.loc[place.rows_of(self.results), "data_source"]
@@ -54,7 +55,8 @@ class Evidence:
 
     @property
     def metric(self) -> str:
-        return self.spec.head_panel.problem.metric
+        problem = self.spec.head_panel.problem
+        return measure_of(problem).metric(problem.traits)
 
     def sizes_at(self, panel: str, size: int) -> dict[str, int]:
         problem = self.spec.panel(panel).problem
@@ -338,19 +340,8 @@ class Level(Test):
         return Judgment(HOLDS, f"{text}.")
 
 
-class Untestable(Test):
-    """No run can decide it, and why."""
-
-    kind: Literal["untestable"]
-    why: str
-
-    def judge(self, claim: "Claim", evidence: Evidence, calibration: str) -> Judgment:
-        return Judgment(OPEN, self.why, NO_TEST)
-
-
 AnyTest = Annotated[
-    Guarantee | ErrorRatio | GapShrinks | BeatsZero | GrowsAt | Level | Untestable,
-    Field(discriminator="kind"),
+    Guarantee | ErrorRatio | GapShrinks | BeatsZero | GrowsAt | Level, Field(discriminator="kind")
 ]
 
 
@@ -365,7 +356,14 @@ class Claim(Strict):
     estimator: str
     form: str = ""
     steps: int | None = None  # at which number of steps, where that is the study's horizontal axis
-    test: AnyTest
+    test: AnyTest | None = None
+    untestable: str = ""  # why no run can decide it, where there is no test
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Claim":
+        if (self.test is None) != bool(self.untestable):
+            raise ValueError(f"{self.id} needs one of test and untestable; give just one")
+        return self
 
     @property
     def paper(self) -> str:

@@ -11,17 +11,15 @@ import pandas as pd
 
 import dpalgos
 from data.store.folders import atomic_write
-from reports.analysis.results import COLUMNS, summarize, to_parquet_bytes, validate_results
 from reports.pages.index import Card
 from reports.pages.scorecard import Judged, ScorecardPage, render_scorecard, tally
-from reports.words.tables import summary_csv
+from reports.results import COLUMNS, summarize, to_parquet_bytes, validate_results
+from reports.table import summary_csv
 from tasks.errors import guarded
 from tasks.run.collect import read_results
-from tasks.scorecard.claims import NO_RUN, OPEN, Claim, Evidence, Judgment, Scorecard
+from tasks.scorecard.claims import NO_RUN, NO_TEST, OPEN, Claim, Evidence, Judgment, Scorecard
 from tasks.size_rules import delta_at
-from tasks.study.spec import StudySpec
-
-NAME = "scorecard"
+from tasks.study.spec import SCORECARD, StudySpec
 
 
 def read_evidence(specs: list[StudySpec], tables: Mapping[str, str | Path]) -> dict[str, Evidence]:
@@ -65,14 +63,13 @@ def scorecard_page(
         **render_scorecard(page),
     }
     card = Card(
-        name=NAME,
+        name=SCORECARD,
         title=scorecard.title,
         headline=tally(page),
         data_source="real and simulated data",
         when=context["started"],
         seconds=None,
-        figure_svg="",
-        href=f"{NAME}/report.html",
+        href=f"{SCORECARD}/report.html",
         profile=context["profile"],
     )
     files["card.json"] = card.to_json().encode()
@@ -92,6 +89,8 @@ def judge(claim: Claim, evidence: Evidence | None) -> dict[str, Judgment]:
     if evidence is None:
         missing = Judgment(OPEN, f"The study {claim.study} has not run here.", NO_RUN)
         return dict.fromkeys(("paper", "tight"), missing)
+    if claim.test is None:
+        return dict.fromkeys(("paper", "tight"), Judgment(OPEN, claim.untestable, NO_TEST))
     verdicts = {each: claim.test.judge(claim, evidence, each) for each in ("paper", "tight")}
     if not evidence.on_a_stand_in(claim.place()):
         return verdicts
@@ -105,7 +104,7 @@ def verdict_table(
     """Return the verdicts as a results table: ``metric`` is the claim's id, ``value`` 1, 0 or NaN."""
     rows = [
         {
-            "study": NAME,
+            "study": SCORECARD,
             "panel": claim.panel,
             **_about(evidence.get(claim.study)),
             "estimator": claim.estimator,

@@ -11,10 +11,10 @@ import dpalgos
 from dpalgos.accounting.gaussian_dp import check_budget
 from dpalgos.api import build_params
 from dpalgos.params import check_settings, describe_keywords
-from reports.analysis.results import PUBLIC_ALONE
+from reports.results import PUBLIC_ALONE
 from tasks.cells import Cell
 from tasks.file_schema import DISTINCT, Strict
-from tasks.problems.kinds import AnyKind
+from tasks.problems.kinds import AnyProblem
 from tasks.size_rules import delta_at, evaluate_all
 
 INTERCEPT = "intercept"  # the keyword which says that the last column is the constant
@@ -175,7 +175,7 @@ class Panel(Strict):
     smoke: bool = True  # whether profile smoke runs it too; false where that would last too long
     # Whether it runs on the real data alone: else it is left out, and the report says so.
     real_data: bool = False
-    problem: AnyKind
+    problem: AnyProblem
     grid: Grid | None = None
     estimators: tuple[EstimatorSpec, ...] = ()
 

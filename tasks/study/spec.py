@@ -16,13 +16,10 @@ from tasks.errors import SpecError
 from tasks.file_schema import Strict
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
-from tasks.problems.problem import (
-    Block,
-    BringsPublicRows,
-    DatasetSource,
-    modules_of,
-)
+from tasks.problems.kinds import measure_of, modules_of
+from tasks.problems.problem import Block, DatasetSource, RowSource
 from tasks.problems.public_rows import PublicRows, PublicTable
+from tasks.problems.registered_table import RegisteredTable
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.panel import (
     Count,
@@ -36,7 +33,11 @@ from tasks.study.panel import (
     with_structure,
 )
 
+# Elements of all data sets that the cells of one block read, so that it lasts seconds.
+_ELEMENTS_PER_BLOCK = 400_000_000
+_ELEMENTS_PER_CELL = 200_000  # what a cell costs apart from its data
 _CRON = r"^(\S+( \S+){4})?$"  # five fields
+SCORECARD = "scorecard"  # a page over the results of studies: no study has its name
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")  # it becomes a folder's name and part of addresses
 
 
@@ -115,10 +116,10 @@ class StudySpec(Strict):
     @field_validator("name")
     @classmethod
     def _can_name_a_folder(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or name == SCORECARD:
             raise ValueError(
                 "a study's name must be lower-case letters, digits, '_' and '-', beginning with a letter, "
-                f"got {name!r}; rename the file, or add e.g. name = 'my_study'"
+                f"and not {SCORECARD!r}, got {name!r}; rename the file, or add e.g. name = 'my_study'"
             )
         return name
 
@@ -172,20 +173,21 @@ class StudySpec(Strict):
                 )
 
     def _check_problem(self, panel: Panel) -> None:
-        problem, sizes = panel.problem, self.grid_of(panel).n
+        problem, sizes, task = panel.problem, self.grid_of(panel).n, panel.problem.traits.task
         where = f"panels ({panel.name}).problem"
-        if (self.task == "tracing") != (problem.layout == "attack_page"):
+        if (self.task == "tracing") != measure_of(problem).of_attacks:
             raise ValueError(
                 f"{where}.kind must be tracing or group_tracing where task is tracing, "
                 f"and nowhere else, got {problem.kind!r} for task {self.task!r}"
             )
-        if self.task == "several" and problem.task is None:
+        if self.task == "several" and task is None:
             raise ValueError(f"task must be one of the estimators', got 'several', where {where} names none")
-        if self.task not in ("tracing", "several") and problem.task not in (None, self.task):
-            raise ValueError(f"task must be {problem.task} for {where}, got {self.task!r}")
+        if self.task not in ("tracing", "several") and task not in (None, self.task):
+            raise ValueError(f"task must be {task} for {where}, got {self.task!r}")
+        estimators = [item.name for item in self.estimators_of(panel)]
         for n in sizes:
             try:
-                problem.check(n, self.task_of(panel))
+                problem.check(n, self.task_of(panel), estimators)
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
 
@@ -212,9 +214,8 @@ class StudySpec(Strict):
                 raise ValueError(
                     f"estimators must be for {self.task_of(panel)}, got {item.name!r}, which is for {task}"
                 )
-            if panel.problem.offset_bounds:
-                check_offset(item.name, panel.problem.offset)
-            panel.problem.check_estimator(item.name)
+            if offset := panel.problem.traits.offset:
+                check_offset(item.name, offset)
             for sizes in self._all_sizes(panel):
                 try:
                     item.check_keywords(sizes)
@@ -290,7 +291,7 @@ class StudySpec(Strict):
         return next(panel for panel in self.panels if panel.name == name)
 
     def task_of(self, panel: Panel) -> str:
-        return panel.problem.task or self.task
+        return panel.problem.traits.task or self.task
 
     def grid_of(self, panel: Panel) -> Grid:
         grid = panel.grid or self.grid
@@ -299,9 +300,9 @@ class StudySpec(Strict):
 
     def estimators_of(self, panel: Panel) -> tuple[EstimatorSpec, ...]:
         named, problem = panel.estimators or self.estimators, panel.problem
-        if problem.has_intercept:
-            named = with_structure(named, problem.offset_bounds)
-        if not isinstance(problem, BringsPublicRows) or problem.public is None:
+        if problem.traits.has_intercept:
+            named = with_structure(named, problem.traits.offset_bounds)
+        if not isinstance(problem, RegisteredTable) or problem.public is None:
             return named
         return with_public_rows(named, has_responses=problem.public_y is not None)
 
@@ -309,7 +310,7 @@ class StudySpec(Strict):
     def public_rows(self) -> PublicRows | None:
         """The rows of ``public``, as the panels on the analyst's own table have them."""
         problems = [panel.problem for panel in self.panels]
-        declared = (problem.public for problem in problems if isinstance(problem, BringsPublicRows))
+        declared = (problem.public for problem in problems if isinstance(problem, RegisteredTable))
         return next((rows for rows in declared if rows), None)
 
     @property
@@ -332,7 +333,10 @@ class StudySpec(Strict):
         epsilon = self.headline.epsilon if self.headline.epsilon in grid.epsilon else grid.epsilon[0]
         delta = self.headline.delta if self.headline.delta in grid.delta else grid.delta[0]
         sparsities = tuple(dict.fromkeys((min(grid.s), max(grid.s)))) if grid.s else ()
-        return Grid(n=panel.problem.smoke_sizes(grid.n), epsilon=(epsilon,), delta=(delta,), s=sparsities)
+        sizes = sorted(grid.n)
+        ends = sizes[:2] if measure_of(panel.problem).of_intervals else (sizes[0], sizes[-1])
+        n = tuple(dict.fromkeys(panel.problem.cost(end).smoke_n or end for end in ends))
+        return Grid(n=n, epsilon=(epsilon,), delta=(delta,), s=sparsities)
 
     def stand_in_rows(self, dataset: str, profile: Profile) -> int | None:
         """Return how many rows a stand-in of a dataset is made with; None: as many as were published."""
@@ -352,12 +356,15 @@ class StudySpec(Strict):
                 cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
                 same: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n, "seed": seed}
                 same |= {"of": replicates, "n_cells": len(cells)}
-                for first, count, work in problem.ranges(n, len(cells), replicates):
+                work, batch, n_bytes = _costs(problem, n, len(cells))
+                for first in range(0, replicates, batch):
+                    count = min(batch, replicates - first)
                     block = Block(
                         replicates=Replicates(**same, first=first, count=count),
                         problem=problem,
                         data_source=source if isinstance(problem, DatasetSource) else "simulated",
-                        work=work,
+                        work=count * work,
+                        n_bytes=n_bytes,
                         cells=cells,
                     )
                     made.append(block)
@@ -378,6 +385,18 @@ class StudySpec(Strict):
                 several: list[int | None] = [step for step in item.steps if step in steps]
                 for step in several or [None]:
                     yield from item.cells(panel.name, sizes, step, s, grid)
+
+
+def _costs(problem: RowSource, n: int, n_cells: int) -> tuple[int, int, int]:
+    """Return of a size the work of a replicate, how many replicates are a block, and a draw's memory."""
+    cost, d = problem.cost(n), problem.sizes(n)["d"]
+    work = (n_cells + 1) * (cost.elements + _ELEMENTS_PER_CELL)
+    products = 8 * n * d * (d + 1) // 2 if measure_of(problem).of_intervals else 0
+    return (
+        work,
+        cost.batch or max(1, _ELEMENTS_PER_BLOCK // work),
+        max(cost.n_bytes + products, 8 * cost.elements),
+    )
 
 
 def _check_named(key: str, value: object, allowed: Collection[object]) -> None:

@@ -25,6 +25,7 @@ from tasks.problems.declared_rows import Guesses
 from tasks.problems.formula import FormulaColumns, expand_formula
 from tasks.problems.kinds import kinds
 from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
+from tasks.problems.registered_table import RegisteredTable
 from tasks.study.collection import with_collections, with_lists
 from tasks.study.panel import EstimatorSpec, Grid, Panel
 from tasks.study.spec import AssumptionSpec, Headline, Note, Printed, StudySpec
@@ -42,7 +43,7 @@ _PARTS: dict[str, type[BaseModel]] = {
     "public": PublicTable,
     "guesses": Guesses,
     "columns": AnalystColumn,
-    **kinds(),
+    **{name: kind.source for name, kind in kinds().items()},
 }
 
 STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is of the first version
@@ -141,7 +142,8 @@ def _check_table(spec: StudySpec) -> None:
     """Refuse columns, sizes and guesses that the declared table does not have."""
     spec.check_data()
     try:
-        spec.head_panel.problem.check_guesses(spec.guesses)
+        if isinstance(problem := spec.head_panel.problem, RegisteredTable) and problem.analyst_table:
+            problem.declared_rows(spec.guesses)
     except ValueError as error:
         raise SpecError(str(error)) from None
 
@@ -248,7 +250,7 @@ def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
-    of_tables = [kind for kind, known in kinds().items() if "analyst_table" in known.model_fields]
+    of_tables = [kind for kind, known in kinds().items() if issubclass(known.source, RegisteredTable)]
     if problem.get("kind") in [kind for kind in kinds() if kind not in of_tables]:
         raise SpecError(
             f"{file}: kind of a panel's problem must be one of {', '.join(of_tables)} with [data], got "

@@ -23,6 +23,7 @@ from flows.studies.find_study import find_study
 from tasks.advice.forecasts import LEVEL, advise
 from tasks.cells import Cell, Replicates
 from tasks.problems.declared_rows import Guesses
+from tasks.problems.kinds import measure_of
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
 from tests.bench.goals import Goal, Measurement
@@ -113,7 +114,7 @@ def measure(spec: StudySpec, replicates: int, folder: Path) -> tuple[pd.Series, 
     prepared = prepared_data(problem, table, folder)
     blocks = spec.blocks("paper", replicates=replicates, seed=2)
     rows = pd.concat(compute_block(block, prepared) for block in blocks)
-    rows = rows[rows["metric"] == problem.metric]
+    rows = rows[rows["metric"] == measure_of(problem).metric(problem.traits)]
     intervals = {}
     for block in blocks:
         drawn = block.replicates

@@ -14,7 +14,7 @@ from data.prepare.table_design import PreparedTable
 from data.store.references import read_table
 from dpalgos.typing import FloatArray
 from flows.studies.find_study import find_study
-from tasks.ingest import fetch, parquet
+from tasks.run.tables import fetch, parquet
 from tests.bench.goals import Goal, Measurement
 from tests.tasks.blocks import prepared_data
 

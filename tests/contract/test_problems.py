@@ -9,12 +9,13 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study, study_names
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cells import Replicates
-from tasks.problems.kinds import kinds
-from tasks.problems.problem import Block, DatasetSource, Draw
+from tasks.problems.kinds import kinds, measure_of
+from tasks.problems.problem import ALL, Block, DatasetSource, Draw
 from tasks.run.block import compute_block
 from tasks.run.tables import fetch, parquet
+from tests.tasks.blocks import measured_of, metrics_of
 
 _STAND_IN_ROWS = 1000
 
@@ -28,7 +29,7 @@ def _panels():
         for block in spec.blocks("smoke", replicates=3, seed=1):
             problem, n = block.problem, block.replicates.n
             known = found.get(problem.kind)
-            if known is None or problem.elements(n) < known[0].elements(known[1]):
+            if known is None or problem.cost(n).elements < known[0].cost(known[1]).elements:
                 found[problem.kind] = (problem, n, block.cells[:: max(1, len(block.cells) - 1)])
     return found
 
@@ -73,7 +74,9 @@ def block(case):
     problem, n, _ = case
     source = "stand-in" if isinstance(problem, DatasetSource) else "simulated"
     cells = _panels()[problem.kind][2]
-    return Block(replicates=_replicates(n), problem=problem, data_source=source, work=1, cells=cells)
+    return Block(
+        replicates=_replicates(n), problem=problem, data_source=source, work=1, n_bytes=0, cells=cells
+    )
 
 
 def _replicates(n, *, first=0, count=3, seed=1):
@@ -114,16 +117,11 @@ def test_sizes_and_costs_are_whole_numbers(case):
     assert sizes["n"] == n
     assert set(sizes) <= {"n", "d", "s", "K"}
     assert all(isinstance(size, int) and size >= 1 for size in sizes.values())
-    assert problem.elements(n) >= 1
-    assert problem.n_bytes(n) >= 0
-
-
-@pytest.mark.parametrize(("n_cells", "replicates"), [(1, 1), (40, 7), (3, 1000)])
-def test_blocks_cover_each_replicate_once(case, n_cells, replicates):
-    problem, n, _ = case
-    ranges = problem.ranges(n, n_cells, replicates)
-    assert [r for first, count, _ in ranges for r in range(first, first + count)] == list(range(replicates))
-    assert all(work > 0 for _, _, work in ranges)
+    cost = problem.cost(n)
+    assert cost.elements >= 1
+    assert cost.n_bytes >= 0
+    assert cost.batch >= 0
+    assert 1 <= (cost.smoke_n or n) <= n
 
 
 def test_draws_cover_each_replicate_once_and_in_order(case):
@@ -143,7 +141,7 @@ def test_the_seed_decides_the_data(case):
 
 def test_a_replicate_alone_is_the_same_as_among_others(case):
     problem, n, prepared = case
-    if problem.in_one_block:
+    if problem.cost(n).batch == ALL:
         pytest.skip("all replicates of this kind run in one block")
     whole = _data(problem, _replicates(n), prepared)
     (alone,) = _data(problem, _replicates(n, first=2, count=1), prepared).values()
@@ -158,11 +156,13 @@ def test_every_measure_has_a_value_for_each_replicate(case, cell):
     problem, n, prepared = case
     replicates = _replicates(n)
     draws = list(problem.draws(replicates, prepared))
-    measured = [problem.measure(draw, draw.answer(cell, replicates)) for draw in draws]
-    metrics = problem.metrics(measured, n)
-    assert set(problem.measures) <= set(metrics)
+    found = [measured_of(problem, draw, draw.answer(cell, replicates)) for draw in draws]
+    assert all(np.isfinite(values).all() for one in found for values in one.values())
+    metrics = metrics_of(
+        problem, {name: np.concatenate([one[name] for one in found], axis=-1) for name in found[0]}
+    )
     assert all(np.shape(values) == (3,) for values in metrics.values())
-    assert np.isfinite(metrics[problem.metric]).all()
+    assert np.isfinite(metrics[measure_of(problem).metric(problem.traits)]).all()
 
 
 def test_a_setting_that_is_misspelled_is_refused(case):

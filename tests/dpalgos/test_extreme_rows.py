@@ -21,11 +21,11 @@ OFFSET = {"family": "poisson", "offset_bounds": (-2.0, 1.0)}
 EDGES = [0.0, -0.0, 5e-324, 2.0**-24, 1.0, 2.0**40, 1e30, LARGEST_VALUE]
 SIZES = [*EDGES, *np.nextafter(EDGES[3:], 0), *(1.0625 * 2.0 ** np.arange(-24, 40, 7))]
 FORMS = {
-    "centers and units": (LINEAR, {"units": "private", "intercept": True}),
-    "units": (LINEAR, {"units": "private"}),
-    "centers and units where rows are many": (LINEAR, {"intercept": True, "epsilon": 20.0}),
+    "a unit": (LINEAR, {"epsilon": 8.0}),
+    "centers of few rows": (LINEAR, {"epsilon": 6.0, "intercept": True}),
+    "centers and a unit where rows are many": (LINEAR, {"intercept": True, "epsilon": 20.0}),
     "offset of counts": (COUNTS, {**OFFSET, "intercept": True}),
-    "columns of counts": (COUNTS, {"family": "poisson", "intercept": True, "units": "private"}),
+    "columns of counts": (COUNTS, {"family": "poisson", "intercept": True, "epsilon": 20.0}),
     "columns of events where rows are many": (
         COUNTS,
         {"family": "logistic", "intercept": True, "epsilon": 20.0},
@@ -103,7 +103,7 @@ def test_no_row_moves_a_release_by_more_than_was_charged(form, constant):
         assert_covered(name, keywords, one, other)
 
 
-@pytest.mark.parametrize("form", ["centers and units", "columns of counts", "offset of counts"])
+@pytest.mark.parametrize("form", ["centers of few rows", "columns of counts", "offset of counts"])
 def test_streamed_rows_move_releases_as_held_ones_do(form):
     name, keywords = FORMS[form]
     rng = np.random.default_rng(1)

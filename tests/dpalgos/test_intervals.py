@@ -290,17 +290,11 @@ def test_an_interval_counts_the_noise_of_the_curvature():
     np.testing.assert_allclose(error.variance.mean(axis=1), off, rtol=0.25)
 
 
-def test_the_noise_of_a_center_is_foretold_by_public_numbers():
-    X, y = regression(np.random.default_rng(0), 20_000)
-    params = build_params(
-        dpalgos.get_estimator("preconditioned_regression"),
-        {"epsilon": 0.2, "delta": 1e-8, "interval": 0.95, "clip": (4.0, 3.0)},
-    )
-    ends = estimated("preconditioned_regression", X, y, seed=1, **vars(params)).interval
+def test_public_numbers_say_whether_there_are_intervals():
+    budget = {"epsilon": 0.2, "delta": 1e-8, "interval": 0.95}
+    params = build_params(dpalgos.get_estimator("preconditioned_regression"), budget)
     assert params.resolves(20_000, 3)
     assert not params.resolves(200, 3)
-    foretold = 1.96 * params.noise_std(20_000, 3, 3.0)
-    assert (ends[1] - ends[0]) / 2 / foretold == pytest.approx(np.full(3, 1.3), abs=0.5)
 
 
 PARTS = {  # what makes most of the error: ε, rows, and the spread of the errors

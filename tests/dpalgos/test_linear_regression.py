@@ -1,5 +1,3 @@
-from itertools import product
-
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -122,8 +120,7 @@ def test_sheffet_takes_both_branches():
     assert 75 < least_ridge(0.5, 1e-5, 100) <= 81  # the digest's sufficient value
 
 
-@pytest.mark.parametrize("clip", ["private", "rule", (3.0, 4.0)])
-def test_preconditioned_regression_survives_bad_scaling(clip):
+def test_preconditioned_regression_survives_bad_scaling():
     rng = np.random.default_rng(0)
     n = 20_000
     X = rng.standard_normal((n, 4)) @ np.diag([2.0, 1.0, 0.5, 1.0])
@@ -132,32 +129,11 @@ def test_preconditioned_regression_survives_bad_scaling(clip):
     y = X @ coef + rng.standard_normal(n)
     errors = [
         np.linalg.norm(
-            estimated(
-                "preconditioned_regression", X, y, seed=seed, epsilon=1.0, delta=1e-6, clip=clip
-            ).estimate
-            - coef
+            estimated("preconditioned_regression", X, y, seed=seed, epsilon=1.0, delta=1e-6).estimate - coef
         )
         for seed in range(10)
     ]
     assert np.mean(errors) < 0.25 * np.linalg.norm(coef)
-
-
-def test_james_stein_only_shrinks():
-    X, y = problem(300)
-    answers = [
-        estimated(
-            "preconditioned_regression",
-            X,
-            y,
-            seed=1,
-            epsilon=0.3,
-            delta=1e-5,
-            clip=(3.0, 3.0),
-            shrinkage=shrinkage,
-        ).estimate
-        for shrinkage in (None, "james_stein")
-    ]
-    assert np.linalg.norm(answers[1]) < np.linalg.norm(answers[0])
 
 
 def few_rows(n, epsilon, **keywords):
@@ -200,68 +176,27 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
     assert errors[unit] < 1.3 * errors[1.0] < 0.3
 
 
-def units_of(X, y, **keywords):
-    found = dpalgos.estimate(
-        "preconditioned_regression", X, y, rng=np.random.default_rng(9), replicates=20, **keywords
-    )
-    coordinates = found.diagnostics.get("coordinates")
-    return found.estimate, 1 if coordinates is None else 1 / np.diagonal(coordinates, axis1=1, axis2=2)
-
-
-@pytest.mark.parametrize(
-    ("scale", "intercept"), [*product([100.0, 10.0, 0.1, 0.01], [False, True]), ("far", True)]
-)
-def test_a_column_needs_neither_unit_nor_origin_and_an_indicator_keeps_its_own(scale, intercept):
+@pytest.mark.parametrize("scale", [10.0, 4.0, 0.25, 0.1])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_column_needs_no_unit_but_bounds(scale, intercept):
     rng = np.random.default_rng(8)
     X = np.column_stack([rng.standard_normal((20_000, 2)), rng.random(20_000) < 0.1, np.ones(20_000)])
     coef = np.array([1.0, -0.5, 0.3, 0.2])
     y = X @ coef + rng.standard_normal(20_000)
-    moved = X + np.array([20, 0, 0, 0]) if scale == "far" else X * [scale, 1, 1, 1]
     errors = []
-    for rows in (X, moved):
-        found, units = units_of(rows, y, epsilon=1.0, delta=1e-8, intercept=intercept)
+    for rows in (X, X * [scale, 1, 1, 1]):
+        found = dpalgos.estimate(
+            "preconditioned_regression",
+            rows,
+            y,
+            rng=np.random.default_rng(9),
+            replicates=20,
+            epsilon=1.0,
+            delta=1e-8,
+            intercept=intercept,
+        ).estimate
         errors.append(np.mean((rows @ found - (X @ coef)[:, None]) ** 2))
-    assert errors[1] < 1.5 * errors[0] < 0.01
-    if not intercept:
-        np.testing.assert_array_equal(units[:, 1:4], 1.0)
-        assert (np.abs(np.log2(units[:, 0] / scale)) < 1.5).all()
-
-
-def test_a_column_gets_no_smaller_unit_where_rare_rows_may_be_far():
-    rng = np.random.default_rng(8)
-    n = 20_000
-    bulk = rng.standard_normal((n, 2))
-    y = bulk[:, 1] + rng.standard_normal(n)
-    for scale, smaller in ((0.6, False), (0.25, True), (0.1, True)):
-        _, units = units_of(bulk * [scale, 1], y, epsilon=1.0, delta=1e-8, units="private")
-        assert ((np.broadcast_to(units, (20, 3))[:, 0] < 1) == smaller).all()
-    for others in (
-        0.0,
-        -0.01,
-    ):  # without a center the latter might become a constant, and rare rows 6,000 of it
-        rare = np.column_stack([np.where(rng.random(n) < 2e-4, 60.0, others), bulk[:, 1]])
-        _, units = units_of(rare, y, epsilon=1.0, delta=1e-8, units="private")
-        np.testing.assert_array_equal(units, 1)
-
-
-def test_a_far_column_gets_its_smaller_unit_and_an_indicator_of_one_and_minus_one_keeps_its_own():
-    rng, n = np.random.default_rng(12), 20_000
-    columns = [7 + 0.35 * rng.standard_normal(n), np.where(rng.random(n) < 0.01, 1.0, -1.0)]
-    columns.append(np.where(rng.random(n) < 0.2, -0.7, -1.0))
-    y = columns[0] + rng.standard_normal(n)
-    _, units = units_of(np.column_stack([*columns, np.ones(n)]), y, epsilon=1.0, delta=1e-8, intercept=True)
-    assert ((units[:, 0] > 0.3) & (units[:, 0] < 0.7)).all()
-    assert (units[:, 1:3] == 1).all()
-
-
-def test_rows_near_a_median_alone_give_no_unit():
-    rng, n = np.random.default_rng(8), 20_000
-    others = 1.2 * rng.choice(2.0 ** np.arange(-10, 10), n)
-    column = np.where(rng.random(n) < 0.55, 0.0, others) - 1.9
-    X = np.column_stack([column, rng.standard_normal(n), np.ones(n)])
-    y = X[:, 1] + rng.standard_normal(n)
-    _, units = units_of(X, y, epsilon=0.3, delta=1e-8, intercept=True)
-    np.testing.assert_array_equal(units, 1)
+    assert errors[1] < 2 * errors[0] < 0.01
 
 
 def shifted_errors(n, d, epsilon, shifts):
@@ -300,7 +235,7 @@ def test_with_an_intercept_the_origin_of_the_columns_does_not_matter():
 
 def test_of_few_rows_the_origin_of_the_columns_matters_little():
     errors = shifted_errors(1100, 8, 0.75, [(0, 0), (3, 0), (-3, 0), (20, 0), (-20, 0), (20, -40)])
-    assert (errors[1:] < 1.3 * errors[0]).all()
+    assert (errors[1:] < 1.4 * errors[0]).all()
 
 
 @pytest.mark.parametrize("others", [{MEANS: 1 - 1e-6}, {DISTANCE: 0.1, MEANS: 0.9 - 1e-6}])
@@ -389,3 +324,11 @@ def test_intervals_and_the_explained_part_do_not_move_with_the_origin():
     assert fits[0]["residual_std"] == pytest.approx(1, rel=0.05)
     assert "fit_note" in fits[1]  # its bounds are too wide
     assert "fit_note" in near.goodness(3)  # no bounds
+
+
+def test_an_answer_about_columns_without_signal_is_hardly_worse_than_a_constant():
+    rng = np.random.default_rng(14)
+    X = np.column_stack([rng.standard_normal((8192, 33)), np.ones(8192)])
+    y = 0.02 * X[:, 0] + rng.standard_normal(8192)
+    explained = (y.var() - (y - X @ np.linalg.lstsq(X, y)[0]).var()) / y.var()
+    assert excess_of(X, y, epsilon=0.5) < 1.5 * explained

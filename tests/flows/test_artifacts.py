@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from flows import artifacts
-from flows.artifacts import ProgressArtifact, last_results, show_drift, spent_budget, summary_markdown
+from flows.artifacts import attach_report, last_results, show_drift, spent_budget, summary_markdown
 from flows.studies.find_study import find_study
-from reports.analysis.results import to_parquet_bytes
+from reports.results import to_parquet_bytes
 from tasks.report.manifest import budget_split
 from tests.tasks.blocks import results_table
 
@@ -28,8 +28,7 @@ def shown(monkeypatch):
         return artifact
 
     monkeypatch.setattr(artifacts, "emit_event", lambda event, **keywords: told.append((event, keywords)))
-    for name in ("create_progress_artifact", "update_progress_artifact", "create_table_artifact"):
-        monkeypatch.setattr(artifacts, name, create(name.partition("_artifact")[0]))
+    monkeypatch.setattr(artifacts, "create_table_artifact", create("create_table"))
     return told
 
 
@@ -41,26 +40,15 @@ def left(folder, values, settings=SETTINGS):
     (folder / "manifest.json").write_text(json.dumps({**settings, "seed": 1}))
 
 
-def test_progress_is_shown_at_the_start_now_and_then_and_at_the_end(shown):
-    times = iter(np.arange(0, 1000, 0.5))
-    progress = ProgressArtifact("rand_visits", 20, clock=lambda: next(times))
-    for _ in range(20):
-        progress.advance()
-    (first, *_, last) = shown
-    assert first == ("create_progress", 0.0, "progress-rand-visits", "rand_visits: 0 of 20 blocks", {})
-    assert last[2:4] == (100.0, "rand_visits: 20 of 20 blocks")
-    assert 3 < len(shown) < 15
-
-
-def test_a_server_that_is_away_stops_no_run(monkeypatch, capsys):
-    def away(*_):
+def test_a_server_that_is_away_stops_no_run(tmp_path, monkeypatch, capsys):
+    def away(**_):
         raise ConnectionError("42.5")
 
-    monkeypatch.setattr(artifacts, "create_progress_artifact", away)
-    progress = ProgressArtifact("housing", 1)
-    progress.advance()
+    monkeypatch.setattr(artifacts, "create_markdown_artifact", away)
+    (tmp_path / "report.md").write_text("| a |\n")
+    attach_report(HOUSING, tmp_path / "report.html", "")
     said = capsys.readouterr().err
-    assert said.count("note: the server did not take an artifact of this run (ConnectionError)") == 2
+    assert said.count("note: the server did not take an artifact of this run (ConnectionError)") == 1
     assert "42.5" not in said
 
 

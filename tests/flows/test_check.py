@@ -7,9 +7,9 @@ from data.formats.canonical import MISSING
 from data.ledger import open_ledger
 from data.tables.declared import undeclared_cells
 from flows.studies.find_study import find_study
-from tasks.ingest import analyst_parquet
 from tasks.release.request import checked_request, read_request
 from tasks.release.rows import read_rows
+from tasks.run.tables import analyst_parquet
 from tasks.study.study_file import checked_study
 from tests.tasks.analyst_tables import edited, refusal, study_of
 

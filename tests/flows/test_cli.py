@@ -7,9 +7,7 @@ import pytest
 from small_project import sentence
 
 import dpalgos
-from flows.launch import launch
 from tasks.errors import SpecError
-from tasks.run_options import RunOptions
 from tasks.scorecard.claims import load_scorecard
 
 
@@ -73,14 +71,19 @@ def test_two_studies_of_one_name_are_refused(dpcost, tmp_path):
     assert "got 'mine' twice" in err
 
 
-@pytest.mark.parametrize("name", ["housing", "scorecard"])
-def test_a_study_file_does_not_take_the_place_of_a_known_report(dpcost, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("housing", "must not be called 'housing', for its report would take the place"),
+        ("scorecard", "and not 'scorecard', got 'scorecard'; rename"),
+    ],
+)
+def test_a_study_file_does_not_take_the_place_of_a_known_report(dpcost, tmp_path, name, reason):
     from flows.studies.find_study import STUDIES, find_study
 
     path = tmp_path / f"{name}.toml"
     path.write_text((STUDIES / "housing.toml").read_text())
-    err = sentence(dpcost("run", path))
-    assert f"must not be called '{name}', for its report would take the place" in err
+    assert reason in sentence(dpcost("run", path))
     assert find_study(str(STUDIES / "housing.toml")).name == "housing"
 
 
@@ -264,19 +267,19 @@ def test_nothing_imports_prefect_before_a_run_has_its_settings():
 
 
 def test_a_scorecard_replaces_no_report_of_another_profile(capsys, tmp_path):
-    from flows.studies.results import reports_of_scorecard
+    from flows.studies.scorecard import folder_of_scorecard
 
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
-    assert reports_of_scorecard(["housing"], "standard", str(tmp_path)) == str(tmp_path)
+    assert folder_of_scorecard(["housing"], "standard", str(tmp_path)) == str(tmp_path)
     assert capsys.readouterr().err == ""
-    assert reports_of_scorecard(["housing"], "smoke", str(tmp_path)) == str(tmp_path / "smoke")
+    assert folder_of_scorecard(["housing"], "smoke", str(tmp_path)) == str(tmp_path / "smoke")
     said = capsys.readouterr().err
     assert "note: profile smoke" in said
     assert str(tmp_path / "smoke") in said
 
 
-def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(tmp_path, monkeypatch):
+def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(dpcost, tmp_path, monkeypatch):
     folders = []
 
     def check(what, folder, *_, **__):
@@ -287,9 +290,8 @@ def test_a_scorecard_of_another_profile_is_launched_into_a_folder_of_its_own(tmp
     monkeypatch.setattr("flows.launch.check_folder", check)
     (tmp_path / "housing").mkdir()
     (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
-    options = RunOptions(profile="smoke", workers=1, out=str(tmp_path))
-    with pytest.raises(SpecError, match="far enough"):
-        launch(["housing", "scorecard"], options)
+    words = ("run", "housing", "scorecard", "--profile", "smoke", "--out", tmp_path)
+    assert "far enough" in dpcost(*words)[2]
     assert folders[-1] == ("--out", tmp_path / "smoke")
 
 

@@ -12,8 +12,8 @@ import statsmodels.formula.api as smf
 from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
-from reports.analysis.results import SIGNS
 from reports.pages.study import render_study
+from reports.results import SIGNS
 from tasks.problems.analyst_table import AnalystColumn
 from tasks.problems.problem import HeadlineRun
 from tasks.release.request import checked_request, read_request
@@ -127,8 +127,8 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     manifest = manifest_of(spec, table, results)
     page = build_page(spec, rows, manifest)
     assert page.warning.startswith("NOT FOR PUBLICATION")
-    assert page.dataset.privacy_unit == "one row, a person"
-    assert page.dataset.source_sha256 == table.source_sha256
+    assert page.data_cards[0].dataset.privacy_unit == "one row, a person"
+    assert page.data_cards[0].read["source_sha256"] == table.source_sha256
     assert (
         "coefficients, the intercept left out) from the answer without privacy on all rows" in page.measured
     )
@@ -199,7 +199,6 @@ def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is
     page = build_page(spec, every, manifest_of(spec, ref, results), shown)
     markdown = render_study(every, page)["report.md"].decode()
     for text in (
-        "Good for",
         "NOT FOR PUBLICATION: the exact answer",
         "flat",
     ):

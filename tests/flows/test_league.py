@@ -15,7 +15,7 @@ from flows.league.scale import MOST_ERROR, scale_of
 from flows.league.tables import declarations, developed_on, load_table, means_of
 from flows.league.worker import Table as WorkerTable
 from flows.league.worker_process import Worker, all_methods
-from reports.analysis.league import comparisons, ratios_of
+from reports.league import comparisons, ratios_of
 from reports.pages.league import render_league
 from tasks.errors import SpecError
 

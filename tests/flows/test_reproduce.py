@@ -16,21 +16,30 @@ from tests.flows.small_project import sentence
 
 def rows(*errors):
     """Return evidence of a made-up study: (estimator, mean, standard error) at one ε."""
-    same = {"panel": "p", "form": "", "epsilon": 1.0, "delta_rule": "1/n^2", "n": 100, "s": math.nan}
+    same = {
+        "study": "mine",
+        "n_ok": 20,
+        "panel": "p",
+        "form": "",
+        "epsilon": 1.0,
+        "delta_rule": "1/n^2",
+        "n": 100,
+        "s": math.nan,
+    }
     return pd.DataFrame([same | {"estimator": name, "mean": mean, "se": se} for name, mean, se in errors])
 
 
 def test_differences_count_both_errors_and_name_what_is_missing():
     shown = rows(("same", 0.5, 0.01), ("near", 0.5, 0.03), ("far", 0.5, 0.03), ("gone", 1.0, 0.1))
-    again = rows(
-        ("same", 0.5000001, 0.01), ("near", 0.52, 0.04), ("far", 1.0, 0.04), ("exact", 2.0, math.nan)
-    )
-    found = stored.differences(shown, again).set_index("estimator").z
-    assert found["same"] == 0
-    assert found["near"] == pytest.approx(0.02 / 0.05)
-    assert found["far"] == pytest.approx(0.5 / 0.05)
-    assert found["gone"] == found["exact"] == math.inf
-    assert list(found.index[:2]) in (["gone", "exact"], ["exact", "gone"])
+    again = rows(("same", 0.5, 0.01), ("near", 0.52, 0.04), ("far", 1.0, 0.04), ("new", 2.0, math.nan))
+    found = stored.differences(shown, again)
+    assert (found["identical"], found["cells"]) == (False, 3)
+    (far,) = found["different"]
+    assert ":far:" in far["cell"]
+    assert (far["first"], far["second"]) == (0.5, 1.0)
+    assert ":gone:" in found["only_first"][0]
+    assert ":new:" in found["only_second"][0]
+    assert stored.differences(shown, shown)["identical"]
 
 
 def test_new_rows_replace_those_of_their_studies_only():

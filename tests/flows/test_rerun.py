@@ -5,7 +5,7 @@ import pytest
 from data.store.folders import sha256_file
 from flows.studies.find_study import check_cell, find_study
 from flows.studies.results import folder_of_run, last_manifest, rebuild_reports, rerun_options
-from reports.analysis.results import to_parquet_bytes
+from reports.results import to_parquet_bytes
 from tasks.errors import SpecError
 from tasks.run.collect import read_results
 from tests.tasks.blocks import results_table as table

@@ -66,7 +66,7 @@ def check(block, prepared, events_of):
             assert (excess >= -ROUNDING * expected - 1e-9).all(), (cell, stated, expected)
             assert (excess <= ROUNDING * expected + GRID).all(), (cell, stated, expected)
         certified = its_rows["certified_epsilon"].unique()
-        assert certified == (stated if block.problem.protected else np.inf), cell
+        assert certified == (stated if block.problem.traits.protected else np.inf), cell
     return len(private)
 
 

@@ -65,7 +65,7 @@ APPLICATION_FAULTS = {
     "flows/league/run.py": {"a result that two machines have counts twice": Fault("merged", {"tuple(row[name] for name in key) not in known": "True"}, "test_league")},
     "flows/league/method_run.py": {"a fit that is known is done again": Fault("MethodRun._fitted", {"known := self._journal.get(key)": "False"}, "test_league")},
     "reports/pages/league.py": {"losses are not listed": Fault("_leaders", {'each.verdict == "worse"': "False"}, "test_league")},
-    "reports/analysis/league.py": {
+    "reports/league.py": {
         "a method without an answer is as good as the best": Fault("errors_of", {"np.inf}": "1.0}"}, "test_league"),
         "a rival is compared where it was chosen": Fault("_judged", {"halves[1]": "halves[0]"}, "test_league"),
         "our error is taken for exact": Fault("_verdict", {"p_value(a,": "p_value(a._replace(error=1e-09),"}, "test_league"),
@@ -73,14 +73,14 @@ APPLICATION_FAULTS = {
     },
     "flows/studies/parameters.py": {"a report folder that was there stays open": Fault("report_folder", {"closed_folder": ""}, "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own")},
     "flows/website.py": {"the reports are shown to anyone": Fault("_knows", {'scheme.lower() == "basic" and hmac.compare_digest(string.strip().encode(), right)': "True"}, "test_website"), "browsers keep reports": Fault("with_reports.application.send_with_policy", {"no-store": "private"}, "test_no_browser_keeps_a_report")},
-    "reports/analysis/results.py": {"the standard error is the standard deviation": Fault("summarize", {" / np.sqrt(by_cell.count())": ""}, "tests/reports/test_results.py")},
-    "reports/analysis/series.py": {"public rows alone pass for the answer without privacy": Fault("with_roles", {'"public"': '"nonprivate"'}, "test_public_rows_alone_are_not_taken_for_the_answer_without_privacy")},
+    "reports/results.py": {"the standard error is the standard deviation": Fault("summarize", {" / np.sqrt(by_cell.count())": ""}, "tests/reports/test_results.py")},
+    "reports/series.py": {"public rows alone pass for the answer without privacy": Fault("with_roles", {'"public"': '"nonprivate"'}, "test_public_rows_alone_are_not_taken_for_the_answer_without_privacy")},
     "tasks/problems/problem.py": {"what is said to be of public rows alone is of private ones": Fault("Draw.answer", {"cell.form == PUBLIC_ALONE": "False"}, "test_a_study_shows_the_public_rows_alone_and_its_other_answers_stay_the_same")},
     "tasks/problems/measures/estimation.py": {"a wrong sign counts as right": Fault("right_signs", {"(answer * target) >": "answer * target >="}, "test_right_signs_are_counted_and_zeros_are_none")},
-    "tasks/problems/measures/intervals.py": {"an interval above the truth covers it": Fault("Intervals.measure", {"lower <= target": "True"}, "test_coverage_counts_the_coordinates_that_have_intervals")},
-    "tasks/problems/measures/membership.py": {"members count as outsiders": Fault("Membership.measure", {".outside": ".inside"}, "test_a_group_is_traced_through_its_own_frequencies")},
+    "tasks/problems/measures/intervals.py": {"an interval above the truth covers it": Fault("measure_coverage", {"lower <= target": "True"}, "test_coverage_counts_the_coordinates_that_have_intervals")},
+    "tasks/problems/measures/membership.py": {"members count as outsiders": Fault("measure_scores", {".outside": ".inside"}, "test_a_group_is_traced_through_its_own_frequencies")},
     "tasks/problems/public_rows.py": {"keys do not know public rows": Fault("PublicRows.sha256", {"digest.hexdigest()": '""'}, "test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file")},
-    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check_estimator", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_one_sentence")},
+    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_one_sentence")},
     "tasks/release/spending.py": {"a budget never ends": Fault("room_in", {"spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9)": "True"}, "test_the_budget_ends")},
     "tasks/release/rows.py": {
         "progress shows how many rows users have": Fault("read_rows", {"progress and not user_id": "progress"}, "test_progress_tells_how_many_rows_were_read_unless_that_is_private"),
@@ -99,7 +99,7 @@ APPLICATION_FAULTS = {
     },
     "tasks/study/study_file.py": {"a stand-in passes for what an owner has yet to declare": Fault("checked_study", {"replaced and not faults": "False"}, "test_an_open_declaration_is_refused_in_whatever_lines_it_stands")},
     "tasks/advice/forecasts.py": {"made-up tables are small ones": Fault("made_up_tables", {"made_up(n_units,": "made_up(min(n_units, 500),"}, "test_made_up_tables_are_as_large_as_the_study_and_fewer_where_it_is_large")},
-    "tasks/run/block.py": {"a private preparation is taken for granted": Fault("compute_block", {"problem.protected": "True"}, "test_block")},
+    "tasks/run/block.py": {"a private preparation is taken for granted": Fault("compute_block", {"problem.traits.protected": "True"}, "test_block")},
     "tasks/run/headline.py": {"an audit is doubled": Fault("write_audit", {"= audited": "= 2 * audited"}, "test_tasks")},
     "tasks/run/tables.py": {
         "a table is made before there is a server": Fault("tables_at_hand", {"stand_in_rows):": "stand_in_rows) or parquet(raw, stand_in_rows):"}, "test_stored"),

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from synthetic import PROVENANCE, synthetic_page, synthetic_results
+from synthetic import synthetic_page, synthetic_results
 
 from data.dataset import Column
 from data.datasets import get_dataset
@@ -40,6 +40,12 @@ CARD = DataCard(
 )
 
 
+EARLIER = [
+    {"source_sha256": "cd" * 32, "finished": "2026-11-21T08:04:00+00:00"},
+    {"source_sha256": HOSTILE, "finished": ""},
+]
+
+
 @pytest.fixture(scope="session")
 def results():
     return synthetic_results(replicates=5)
@@ -65,29 +71,24 @@ def standin_results():
 def standin_page(standin_results):
     """A stand-in page on which every free text is hostile."""
     page = synthetic_page(standin_results)
-    dataset = replace(
-        PROVENANCE,
-        data_source="stand-in",
-        title=HOSTILE,
-        origin=HOSTILE,
-        source_url="javascript:alert(1)",
-        reasons=(HOSTILE,),
-        repairs=({"reason": HOSTILE, "count": 3, "what": HOSTILE, "done": HOSTILE},),
-        earlier=(("cd" * 32, "2026-11-21T08:04:00+00:00"), (HOSTILE, "")),
-    )
     estimators = tuple(replace(e, title=f"{e.title} {HOSTILE}", summary=HOSTILE) for e in page.estimators)
     return replace(
         page,
         title=HOSTILE,
         question=HOSTILE,
-        dataset=dataset,
         estimators=estimators,
         notes=(HOSTILE,),
         data_cards=(CARD,),
         risk="a suspicion grows at most from 1 % to 2 %",
         axis=Axis("m <i>"),
         metric_label="error <i>",
-        manifest={**page.manifest, HOSTILE: HOSTILE, "command": HOSTILE, "machine": HOSTILE},
+        manifest={
+            **page.manifest,
+            HOSTILE: HOSTILE,
+            "command": HOSTILE,
+            "machine": HOSTILE,
+            "earlier_contents": EARLIER,
+        },
     )
 
 

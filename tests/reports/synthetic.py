@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from data.datasets import get_dataset
 from dpalgos.catalog import Estimator, get_estimator
-from reports.analysis.results import COLUMNS, PRIVACY_COLUMNS, validate_results
-from reports.page import Assumption, Axis, BudgetPart, Finding, Guide, Provenance, StudyPage
+from reports.page import Assumption, Axis, DataCard, Finding, Guide, StudyPage
+from reports.results import COLUMNS, PRIVACY_COLUMNS, validate_results
 
 SIZES = (100, 200, 500, 1000, 2000, 5000, 10000, 20000, 20600)
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
@@ -120,21 +121,30 @@ ESTIMATORS = tuple(
     )
 )
 
-PROVENANCE = Provenance(
-    dataset="california_housing",
-    title="California housing, 1990 census",
-    data_source="real",
-    n_rows=20640,
-    rows_read=20640,
-    repairs=(),
-    source_url="https://example.org/cal_housing.tgz",
-    source_sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
-    license="public domain (census data)",
-    citation="R. K. Pace and R. Barry (1997), Sparse spatial autoregressions.",
-    origin="the local store",
-    privacy_unit="a census block group",
-    reasons=(),
+HOUSING = replace(
+    get_dataset("housing"), title="California housing, 1990 census", privacy_unit="a census block group"
 )
+CARD = DataCard(
+    HOUSING,
+    {
+        "layout": HOUSING.sources[0].layout,
+        "data_source": "real",
+        "origin": "the local store",
+        "source_url": "https://example.org/cal_housing.tgz",
+        "source_sha256": "aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
+        "sha256": "cd" * 32,
+        "rows_read": 20640,
+        "n_rows": 20640,
+        "repairs": [],
+        "reasons": [],
+    },
+)
+
+
+def with_source(page: StudyPage, source: str, **panels: str) -> StudyPage:
+    """Return a page whose data have another source, or whose panels do."""
+    cards = [replace(each, read={**each.read, "data_source": source}) for each in page.data_cards]
+    return replace(page, data_cards=tuple(cards), panel_sources=panels)
 
 
 def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
@@ -148,7 +158,7 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
             "block groups under differential privacy? Private and non-private ones are compared by their "
             "distance from the regression on all rows."
         ),
-        dataset=PROVENANCE,
+        data_cards=(CARD,),
         estimators=ESTIMATORS,
         headline={"epsilon": 0.5, "delta_rule": "10/n^1.1", "n": 20000, "panel": "public"},
         axis=Axis("m, number of rows used (of 20,640)"),
@@ -165,15 +175,6 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
         assumptions=(
             Assumption("row norm ‖x‖₂", "3", "the registry's public units"),
             Assumption("house value", "0 to 500,001 dollars", "the census caps it there"),
-        ),
-        budgets=(
-            BudgetPart("sheffet_ols", "", (("sketch", 1.0),)),
-            BudgetPart("adassp", "", (("smallest eigenvalue", 1 / 3), ("XᵀX", 1 / 3), ("Xᵀy", 1 / 3))),
-            BudgetPart(
-                "preconditioned_regression",
-                "",
-                (("clip levels", 0.1), ("covariance", 0.2), ("five steps", 0.7)),
-            ),
         ),
         findings=(
             Finding(
@@ -194,6 +195,10 @@ def synthetic_page(results: pd.DataFrame, **changes: object) -> StudyPage:
             "command": "dpcost run housing --profile standard --seed 20240501",
             "commit": "745a704",
             "seed": 20240501,
+            "budgets": [
+                {"estimator": "sheffet_ols", "form": "", "shares": {"sketch": 1.0}},
+                {"estimator": "adassp", "form": "", "shares": {"XᵀX": 0.5, "Xᵀy": 0.5}},
+            ],
             "blocks": {"computed": 3, "stored": 9},
             "study_file": {"path": "flows/studies/housing.toml", "sha256": "0" * 64},
             "packages": {"numpy": "2.4.0", "pandas": "3.1.1"},

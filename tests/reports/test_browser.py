@@ -1,8 +1,7 @@
 """The pages as a browser lays them out, and what their controls do."""
 
 import html as escaping
-import importlib
-import itertools
+import importlib.resources
 import json
 import re
 import shutil
@@ -15,9 +14,8 @@ import pytest
 import uvicorn
 
 from data.store.folders import PROJECT_ROOT
-from dpalgos.accounting.events import Relation
 from flows import website
-from reports.charts.explorer import packed
+from reports.charts.drawing import packed
 from reports.pages.compare import ComparedRun, render_comparison
 from reports.pages.index import Card, render_index
 from reports.pages.release_page import render_release
@@ -56,64 +54,47 @@ return {
   hidden: [...page.querySelectorAll("td")].filter((cell) => /\d to [−\d]|\[[−\d]/.test(cell.textContent)
     && cell.getBoundingClientRect().right > view.innerWidth && cell.closest("table.stacked"))
     .map((cell) => cell.textContent),
-  labels: [...page.querySelectorAll("#live-chart .mark-text text")].map((text) => [
-    text.textContent, parseFloat(view.getComputedStyle(text).fontSize),
-    text.getBoundingClientRect().toJSON()]),
-  lines: page.querySelectorAll("#lines input:checked").length,
+  menus: [...page.querySelectorAll("select")].map((menu) => menu.getBoundingClientRect().right)
+    .filter((right) => right > view.innerWidth),
+  legend: [...page.querySelectorAll("#live-chart .role-legend-label text")].map((text) => [
+    text.textContent, parseFloat(view.getComputedStyle(text).fontSize) * text.getScreenCTM().a,
+    text.getBoundingClientRect().right]),
   requests: view.performance.getEntriesByType("resource").map((entry) => entry.name),
 };
 """
 EXPLORE = """
-const points = () => [...page.querySelectorAll("#live-chart .mark-symbol path")];
-const marks = () => points().map((point) => point.getAttribute("transform")).join();
-const cell = () => page.querySelector("#view-table tbody td").textContent;
-const choose = async (id, text) => {
-  const select = page.getElementById(id);
+const all = (choice) => [...page.querySelectorAll(choice)];
+const place = (mark) => mark.getAttribute("transform");
+const marks = () => all("#live-chart .mark-symbol path").map(place).sort().join();
+const menu = (title) => all("#controls label").find((label) => label.textContent.startsWith(title)).control;
+const choose = async (title, text) => {
+  const select = menu(title);
   select.selectedIndex = [...select.options].findIndex((option) => option.textContent === text);
-  select.dispatchEvent(new view.Event("change"));
+  select.dispatchEvent(new view.Event("input", { bubbles: true }));
+  select.dispatchEvent(new view.Event("change", { bubbles: true }));
   await pause(300);
 };
-const lines = () => page.querySelectorAll("#lines input:checked").length;
-const rows = page.querySelectorAll("#view-table tbody tr").length;
-const seen = { rows, lines: lines(), first: [marks(), cell()] };
-await choose("control-epsilon", "2");
-seen.second = [marks(), cell()];
-await choose("control-axis", "ε");
-seen.columns = [...page.querySelectorAll("#view-table thead tr:nth-child(2) th")].map((th) => th.textContent);
-const box = page.querySelector("#lines input");
-box.click();
+const lines = () => all("#live-chart .mark-line path").length;
+const seen = { first: marks() };
+await choose("ε", "2");
+seen.second = marks();
+await choose("On the axis", "ε");
+seen.third = marks();
+await choose("On the axis", menu("On the axis").options[0].textContent);
+await choose("ε", "0.5");
+seen.back = marks();
+seen.before = lines();
+const entry = all("#live-chart .role-legend-symbol path")[0];
+for (const kind of ["pointerdown", "mousedown", "pointerup", "mouseup", "click"])
+  entry.dispatchEvent(new view.MouseEvent(kind, { bubbles: true, view }));
 await pause(300);
-seen.left = lines();
-seen.address = view.location.hash;
-const name = page.querySelectorAll("#lines label")[0].textContent.trim().slice(2);
-const texts = [...page.querySelectorAll("#live-chart .mark-text text")];
-const named = texts.find((text) => text.textContent === name);
-named.dispatchEvent(new view.MouseEvent("click", { bubbles: true }));
-await pause(300);
-seen.clicked = lines();
-page.querySelector("#lines details input").click();
-await pause(300);
-seen.more = lines();
-seen.labeled = [...page.querySelectorAll("select, #lines input")].every((one) => one.labels.length === 1);
-page.querySelectorAll("#view-table th button")[0].click();
-await pause(300);
-seen.sorted = page.querySelector("#view-table th[aria-sort]").textContent;
-page.getElementById("csv").click();
-seen.csv = decodeURIComponent(page.getElementById("csv").href).split("\\n")[0];
-return seen;
-"""
-TABLES = r"""
-const told = (cell) => [
-  cell.tagName, cell.className, cell.title.replace(/\s/g, " "), cell.colSpan, cell.textContent.trim(),
-  cell.querySelector(".swatch")?.style.color ?? "",
-];
-const rows = (place) => [...place.querySelector("table.errors").rows];
-const all = (place) => ({
-  rows: rows(place).map((row) => [row.className, ...[...row.cells].map(told)]),
-  key: [...place.querySelectorAll("dl.key > *")].map((each) => each.textContent),
+seen.after = lines();
+seen.labeled = all("select, input").every((one) => one.labels.length === 1);
+seen.focused = all("select").every((one) => {
+  one.focus();
+  return page.activeElement === one;
 });
-const before = new view.DOMParser().parseFromString(STATIC, "text/html").getElementById("view-table");
-return { before: all(before), after: all(page.getElementById("view-table")) };
+return seen;
 """
 ALONE = """{page}<pre id=answer></pre><script>
 const pause = (ms) => new Promise((done) => setTimeout(done, ms)), page = document, view = window;
@@ -166,70 +147,20 @@ def test_nothing_overflows_or_is_clipped(fixture, width, request, tmp_path):
     assert seen["figures"] >= 2
 
 
-def test_every_line_has_its_name_on_a_phone(files, tmp_path):
+def test_every_line_has_its_name_on_a_phone_and_no_menu_is_cut_off(files, tmp_path):
     seen = look(files["report.html"].decode(), 390, tmp_path)
-    names = [(text, size, box) for text, size, box in seen["labels"] if len(text) > 8]
-    assert 2 <= seen["lines"] == len(names) <= 5
-    assert all(size >= 11 for _, size, _ in names)
-    boxes = sorted((box["top"], box["bottom"]) for _, _, box in names)
-    assert all(above[1] <= below[0] + 1 for above, below in itertools.pairwise(boxes))
+    assert len(seen["legend"]) >= 11
+    assert all(size >= 11 and right <= 390 for _, size, right in seen["legend"])
+    assert seen["menus"] == []
 
 
-def test_controls_change_the_marks_the_table_and_the_address(files, tmp_path):
+def test_menus_and_the_legend_change_what_is_drawn(files, tmp_path):
     seen = look(files["report.html"].decode(), 1100, tmp_path, EXPLORE)
-    assert seen["rows"] == 11  # of all estimators; the chart draws five
-    assert seen["lines"] == 5
-    assert seen["first"] != seen["second"]
-    assert seen["columns"][1:5] == ["0.2", "0.5", "1", "2"]
-    assert seen["left"] == seen["lines"] - 1
-    assert seen["clicked"] == seen["left"] - 1  # after a click on a name in the chart
-    assert seen["more"] == seen["clicked"] + 1
-    assert "axis=epsilon" in seen["address"]
-    assert "epsilon=2" in seen["address"]
+    assert len({seen["first"], seen["second"], seen["third"]}) == 3
+    assert seen["first"] == seen["back"]
+    assert seen["after"] != seen["before"]
     assert seen["labeled"] is True
-    assert seen["sorted"] == "Estimator"
-    assert seen["csv"].partition(",")[2].startswith("estimator,noise,metric,panel,epsilon,mean,se")
-
-
-def with_local(page):
-    """Return the page on which AdaSSP keeps the strongest promise, so that it alone is ranked."""
-    others = [replace(e, relation=Relation.LOCAL) if e.name == "adassp" else e for e in page.estimators]
-    return replace(page, estimators=tuple(others))
-
-
-TABLES_OF_PAGES = {
-    "plain": (lambda rows: rows, lambda page: page, {"best", "worse", "missing", "plain"}),
-    "useless": (lambda rows: scaled(rows, 100), lambda page: page, {"worse", "missing", "plain"}),
-    "tiny": (lambda rows: scaled(rows, 1e-5), lambda page: page, {"best", "missing", "plain"}),
-    "huge": (lambda rows: scaled(rows, 3e6), lambda page: page, {"worse", "missing", "plain"}),
-    "two promises": (lambda rows: rows, with_local, {"best", "worse", "missing", "plain"}),
-    "prepared": (
-        lambda rows: rows,
-        lambda page: replace(page, headline={**page.headline, "panel": "paper"}),
-        {"best", "worse", "missing", "plain"},
-    ),
-}
-
-
-def scaled(rows, factor):
-    private = rows["privacy_model"] != "none"
-    return rows.assign(value=rows["value"].where(~private, rows["value"] * factor))
-
-
-@pytest.mark.parametrize("kind", TABLES_OF_PAGES)
-def test_the_table_is_the_same_with_and_without_scripts(results, page, tmp_path, kind):
-    rows, changed, kinds = TABLES_OF_PAGES[kind]
-    html = render_study(rows(results), changed(page))["report.html"].decode()
-    alone = re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
-    seen = look(html, 1100, tmp_path, f"const STATIC = {json.dumps(alone)};" + TABLES)
-    assert seen["before"] == seen["after"]
-    cells = [cell for row in seen["after"]["rows"] for cell in row[1:] if cell[0] == "TD"]
-    assert {cell[1] for cell in cells} - {"", "flagged"} == kinds
-    assert seen["after"]["rows"][2][0] == "dn"
-    assert seen["after"]["key"][0] == "a"
-    if kind == "two promises":
-        best = [row[1][4] for row in seen["after"]["rows"] if any(cell[1] == "best" for cell in row[1:])]
-        assert all(name.startswith("AdaSSP") for name in best)
+    assert seen["focused"] is True
 
 
 def test_dark_mode_changes_page_and_figures(files, tmp_path):
@@ -289,13 +220,24 @@ PAGES = {
 def fits_a_phone(html, folder):
     seen = look(html, 390, folder)
     assert seen["scroll"] <= 390
-    assert [seen[what] for what in ("clipped", "outside", "small", "hidden")] == [[]] * 4
+    assert [seen[what] for what in ("clipped", "outside", "small", "hidden", "menus")] == [[]] * 5
 
 
 @pytest.mark.parametrize("kind", PAGES)
 def test_every_kind_of_page_fits_a_phone_and_can_be_read_there(kind, request, results, page, tmp_path):
     files = request.getfixturevalue("standin_files" if kind == "data card" else "files")
     fits_a_phone(PAGES[kind](files, results, page), tmp_path)
+
+
+AXE = "return (await axe.run(page)).violations.map((found) => [found.id, found.nodes[0].html]);"
+
+
+@pytest.mark.parametrize("kind", PAGES)
+def test_a_checker_of_accessibility_finds_nothing(kind, request, results, page, tmp_path):
+    files = request.getfixturevalue("standin_files" if kind == "data card" else "files")
+    checker = importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    html = PAGES[kind](files, results, page) + f"<script>{checker}</script>"
+    assert look(html, 1100, tmp_path, AXE) == []
 
 
 def test_the_scorecard_fits_a_phone(tmp_path):
@@ -313,6 +255,18 @@ def test_the_league_fits_a_phone(tmp_path, monkeypatch):
 def test_the_page_of_attacks_fits_a_phone(study, tmp_path, home):  # noqa: F811
     written_report(study, tmp_path, replicates=6)
     fits_a_phone((tmp_path / "out" / "report.html").read_text(encoding="utf-8"), tmp_path)
+
+
+FIRST_SCREEN = """
+const ends = [".sentence", ".number", "#live-chart svg .role-axis-label"];
+return ends.map((choice) => page.querySelector(choice).getBoundingClientRect().bottom);
+"""
+
+
+def test_the_first_screen_shows_the_sentence_the_number_and_the_chart(files, tmp_path):
+    seen = look(files["report.html"].decode(), 1280, tmp_path, FIRST_SCREEN)
+    assert seen == sorted(seen)
+    assert seen[-1] <= 900
 
 
 def test_a_chart_is_there_before_scripts_run(files):
@@ -386,11 +340,13 @@ def test_a_strangers_page_runs_no_script_on_the_server(served, files):
 
 
 def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(served, results, page):
-    dataset = replace(page.dataset, title=PLANTED, origin=PLANTED)
+    card = page.data_cards[0]
+    read = {**card.read, "origin": PLANTED, "reasons": [PLANTED]}
+    cards = (replace(card, dataset=replace(card.dataset, title=PLANTED), read=read),)
     estimators = tuple(replace(each, title=f"{each.title} {PLANTED}") for each in page.estimators)
     labels = {name: f"{words} {PLANTED}" for name, words in page.panels_and_forms.items()}
     planted = replace(
-        page, title=f"T {PLANTED}", dataset=dataset, estimators=estimators, panels_and_forms=labels
+        page, title=f"T {PLANTED}", data_cards=cards, estimators=estimators, panels_and_forms=labels
     )
     html = render_study(results, planted)["report.html"]
     for guarded in (True, False):
@@ -400,15 +356,13 @@ def test_planted_titles_names_and_labels_run_nothing_and_the_chart_comes_alive(s
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_a_strangers_card_runs_nothing(served, files, picture):
+def test_a_strangers_card_runs_nothing(served, files, picture, tmp_path):
     card = Card.from_json(files["card.json"])
-    words = dict.fromkeys(("title", "headline", "kind", "source", "commit", "data_source"), PLANTED)
-    planted = replace(card, **words, datasets=[PLANTED], estimators=[PLANTED], figure_svg=PICTURES[picture])
-    index = render_index([planted])["index.html"]
+    words = dict.fromkeys(("title", "headline", "kind", "data_source"), PLANTED)
+    index = render_index([replace(card, **words, datasets=[PLANTED], estimators=[PLANTED])])["index.html"]
+    drawn = tmp_path / "out" / card.figure
+    drawn.parent.mkdir(parents=True)
+    drawn.write_text(PICTURES[picture], encoding="utf-8")
+    assert f'src="{card.figure}"'.encode() in index
     for guarded in (True, False):
         assert RAN not in served(index, guarded=guarded)
-
-
-def test_our_own_pictures_are_shown(files):
-    card = Card.from_json(files["card.json"])
-    assert render_index([card])["index.html"].count(b"<svg") == 3  # the overview in two widths, and its own

@@ -1,83 +1,64 @@
-"""Labels, ticks, ranges and looks of line charts."""
+"""Lines, names, menus and looks of charts."""
 
+import csv
+import io
 import itertools
 import re
 from dataclasses import replace
 
 import pytest
+import vl_convert
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reports import palette
-from reports.analysis.ranking import first_lines
-from reports.analysis.results import summarize
-from reports.analysis.series import View
-from reports.charts.line_chart import (
-    LINE_HEIGHT,
-    Frame,
-    Line,
-    Reference,
-    drawn,
-    line_chart,
-    spread,
-    ticks_that_fit,
-)
-from reports.charts.study_charts import draw_study, error_limits
+from reports.charts.drawing import specification
+from reports.charts.lines import Axes, Line, guide, line_chart, names_in_legend
+from reports.charts.study import StudyChart, certified_picture, draw_study
+from reports.cost import first_lines
+from reports.results import summarize
+from reports.series import View
 
-PLACES = st.lists(st.floats(-50, 450), min_size=1, max_size=12)
 LOOK = palette.look("private", 3)
+ENDS = st.dictionaries(
+    st.sampled_from("abcdefgh"), st.tuples(st.sampled_from([1.0, 2.0]), st.floats(1e-3, 1e3)), min_size=1
+)
 
 
-@given(PLACES)
-def test_labels_never_overlap_and_stay_inside(wanted):
-    places = sorted(spread(wanted, LINE_HEIGHT, 400))
-    assert all(high - low >= LINE_HEIGHT - 1e-9 for low, high in itertools.pairwise(places))
-    assert places[0] >= -1e-9
-    assert places[-1] <= 400 + 1e-9
+def texts(svg):
+    return re.findall(r">([^<>]+)</text>", svg)
 
 
-def test_labels_that_fit_stay_where_they_are_and_too_many_are_pushed_together():
-    assert spread([20, 300, 100], 15, 400) == pytest.approx([20, 300, 100])
-    assert spread([], 15, 400) == []
-    places = spread([200] * 10, 15, 90)
-    assert (min(places) >= 0, max(places) <= 90) == (True, True)
+@given(ENDS)
+def test_names_at_the_ends_of_lines_are_those_that_do_not_collide(ends):
+    in_legend = set(names_in_legend(ends, Axes("x", "y", y_log=False)))
+    beside = sorted(y for name, (_, y) in ends.items() if name not in in_legend)
+    heights = [y for _, y in ends.values()]
+    pixel = 360 / ((max(heights) - min(heights)) or 1)
+    assert all((b - a) * pixel >= 15 * 0.999 for a, b in itertools.pairwise(beside))
+    assert all(ends[name][0] == max(x for x, _ in ends.values()) for name in ends if name not in in_legend)
 
 
-def frame(**changes):
-    return Frame("m", "error", (100.0, 10000.0), (0.1, 10.0), **changes)
+def test_every_name_of_a_picture_is_shown_once_at_its_end_or_in_the_legend():
+    lines = [Line(f"line {k}", [(1.0, y), (10.0, y)], LOOK) for k, y in enumerate((1.0, 1.01, 5.0))]
+    svg = vl_convert.vegalite_to_svg(
+        specification(line_chart([*lines, guide("limit", [(1.0, 2.0)])], Axes("", "")))
+    )
+    assert sorted(t for t in texts(svg) if "li" in t) == ["limit", "line 0", "line 1", "line 2"]
 
 
-def test_ticks_are_kept_where_their_numbers_fit():
-    many = [100.0 * 1.1**k for k in range(49)]
-    assert ticks_that_fit(frame(x_ticks=(100.0, 1000.0, 10000.0))) == [100, 1000, 10000]
-    kept = ticks_that_fit(frame(x_ticks=many))
-    assert 3 < len(kept) < len(many)
-    assert kept[-1] == many[-1]
-
-
-def test_values_beyond_the_axis_are_marked_with_their_number_and_references_there_have_no_name():
-    beyond = Line("one", [(100.0, 1.0), (1000.0, 0.001), (10000.0, 50.0)], LOOK)
-    references = [Reference("seen", [(100.0, 1.0), (1000.0, 1.0)]), Reference("not", [(100.0, 99.0)])]
-    data = drawn([beyond], frame(), references)
-    assert [(edge["y"], edge["text"]) for edge in data["edges"]] == [(0.1, "0.0010"), (10.0, "50.0")]
-    assert [edge["align"] for edge in data["edges"]] == ["left", "center"]  # next to an arrow that lines meet
-    assert [bool(point["shape"]) for point in data["points"]] == [True, False, False]
-    assert [label["text"] for label in data["labels"]] == ["one", "seen"]
-
-
-def test_no_dot_at_the_edge_of_a_plot_is_cut():
-    chart = line_chart([Line("one", [(100.0, 1.0), (10000.0, 1.0)], LOOK)], frame())
-    dots = [each["mark"] for each in chart["layer"][0]["layer"] if each["mark"]["type"] == "point"]
-    assert dots
-    assert not any(mark.get("clip") for mark in dots)
+def test_a_phone_has_all_names_in_the_legend():
+    ends = {"a": (1.0, 1.0), "b": (1.0, 100.0)}
+    assert names_in_legend(ends, Axes("", "", width=340)) == ["a", "b"]
 
 
 def test_a_card_names_every_line_that_it_draws(results, page):
-    view = View.build(summarize(results), page)
+    summary = summarize(results)
+    view = View.build(summary, page)
     shown = first_lines(view, view.headline, view.headline_size)
     assert any(series.calibration == "paper" for series in shown)
-    card = draw_study(view).card.svg.decode()
-    assert all(f"{series.look.symbol} {series.brief[:40]}" in card for series in shown)
+    card = draw_study(view, summary).card.svg.decode()
+    assert {series.brief for series in shown} <= set(texts(card))
 
 
 def test_the_chart_of_certified_epsilon_has_whole_names(results, page):
@@ -87,18 +68,40 @@ def test_the_chart_of_certified_epsilon_has_whole_names(results, page):
     view = View.build(summarize(results), replace(page, estimators=estimators))
     names = {series.brief for series in view.series(view.headline) if series.role == "private"}
     assert max(map(len, names)) > 60
-    assert names <= set(re.findall(r">([^<>]+)</", draw_study(view).certified.svg.decode()))
+    assert names <= set(re.findall(r">([^<>]+)</", certified_picture(view).svg.decode()))
 
 
-def test_limits_do_not_squash(results, page):
-    view = View.build(summarize(results), page)
-    series = view.series(view.headline)
-    low, high = error_limits(series)
-    private = [p.mean for s in series if s.role == "private" for p in s.points if p.answered]
-    non_private = [p.mean for s in series if s.role == "nonprivate" for p in s.points]
-    assert min(non_private) < low < min(private)
-    assert high > max(private)
-    assert error_limits([]) == (0.1, 1.0)
+def test_the_chart_with_menus_draws_at_first_what_the_picture_shows(results, page):
+    summary = summarize(results)
+    view = View.build(summary, page)
+    lines = [series.brief for series in first_lines(view, view.headline, view.headline_size)]
+    chart = StudyChart.build(view, summary)
+    live = {**chart.with_menus(lines), "width": 660}
+    drawn = [vl_convert.vegalite_to_svg(specification(each)) for each in (live, chart.of_lines(lines))]
+    assert len({svg.count('class="mark-symbol') for svg in drawn}) <= 2
+    points = [
+        len(re.findall(r'aria-roledescription="point"|<path[^>]*transform="translate', svg)) for svg in drawn
+    ]
+    own = sum(len(view.series(view.headline)[0].points) for _ in range(len(lines) - 1))
+    assert min(points) >= own
+    assert set(lines) <= set(texts(drawn[0]))
+
+
+def test_menus_offer_what_varies_and_begin_at_the_headline(results, page):
+    summary = summarize(results)
+    chart = StudyChart.build(View.build(summary, page), summary)
+    live = chart.with_menus(["AdaSSP, tight"])
+    params = {each["name"]: each for each in live["params"]}
+    offered = {name: each["bind"]["options"] for name, each in params.items() if "bind" in each}
+    assert offered["at_epsilon"] == [0.2, 0.5, 1.0, 2.0]
+    assert offered["axis"] == ["n", "epsilon"]
+    assert set(offered) == {"at_panel", "at_epsilon", "at_delta_rule", "at_n", "axis", "lines"}
+    begun = {name: params[name]["value"] for name in ("at_panel", "at_epsilon", "at_n", "axis")}
+    assert begun == {"at_panel": "public", "at_epsilon": 0.5, "at_n": 20_000, "axis": "n"}
+    rows = list(csv.DictReader(io.StringIO(live["data"]["values"])))
+    cells = [row for row in rows if row["n_ok"]]
+    assert len(cells) == results["cell"].nunique()
+    assert "the more frequent label: 0.051 (not private)" in {row["line"] for row in rows}
 
 
 def test_looks_are_stable_and_distinct():
@@ -109,3 +112,11 @@ def test_looks_are_stable_and_distinct():
     assert palette.look("nonprivate", 3).color == palette.NON_PRIVATE
     assert len(set(palette.LIGHT.values())) == len(palette.LIGHT)
     assert set(palette.LIGHT) == set(palette.DARK)
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_values_are_drawn_at_their_logarithm_or_as_they_are(log):
+    lines = [Line("a", [(1.0, 0.01), (10.0, 1.0)], LOOK), Line("b", [(1.0, 0.1), (10.0, 0.1)], LOOK)]
+    svg = vl_convert.vegalite_to_svg(specification(line_chart(lines, Axes("", "", y_log=log))))
+    ticks = {text for text in texts(svg) if re.fullmatch(r"[\d.]+", text)}
+    assert ("0.02" in ticks) is log

@@ -11,15 +11,14 @@ import pytest
 from data.datasets.housing import parse_cal_housing_tgz
 from data.fetch.raw import EMBEDDED
 from dpalgos.accounting.events import Relation
-from reports.analysis.cost import cost_at
-from reports.analysis.ranking import MOST_LINES, enough_epsilon, first_lines, population_error
-from reports.analysis.results import SIGNS, summarize
-from reports.analysis.series import View
-from reports.charts.study_charts import has_one_size
+from reports.charts.study import has_one_size
+from reports.cost import MOST_LINES, cost_at, enough_epsilon, first_lines, population_error
+from reports.headline import build_headline
 from reports.page import Axis
 from reports.pages.index import relative_errors
-from reports.words.headline import build_headline
-from reports.writing import times
+from reports.results import SIGNS, summarize
+from reports.series import View
+from reports.writing import num, times
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
 
@@ -45,29 +44,27 @@ def plain(sentence, page):
 
 
 @pytest.mark.parametrize(
-    ("error", "spread", "said", "good_for"),
+    ("error", "spread", "said"),
     [
-        (0.9115, 0.01, "no private answer is clearly better than not looking at the data", "nothing"),
-        (5.0, 0.0, "no private answer is clearly better than not looking at the data", "nothing"),
-        (0.7, 0.0, "less exact", "rough idea"),
-        (0.1, 0.0, "less exact", "the coefficients as a whole"),
+        (0.9115, 0.01, "no private answer is clearly better than not looking at the data"),
+        (5.0, 0.0, "no private answer is clearly better than not looking at the data"),
+        (0.1, 0.0, "less exact"),
     ],
 )
-def test_the_cost_and_the_use_of_the_best_private_answer_are_said(
-    results, page, error, spread, said, good_for
-):
+def test_the_cost_of_the_best_private_answer_is_said(results, page, error, spread, said):
     view = view_of(results, page, error=error, spread=spread)
     assert said in plain(headline_of(view), page)
-    assert good_for in build_headline(view).good_for
 
 
-def test_another_panel_with_a_useful_answer_is_named(results, page):
-    rows = results.copy()
-    private = rows["privacy_model"] != "none"
-    rows.loc[private, "value"] = 5.0
-    assert "one is" not in headline_of(View.build(summarize(rows), page))
-    rows.loc[private & rows["panel"].eq("paper"), "value"] = 0.1
-    assert "in the panel “paper” one is" in plain(headline_of(View.build(summarize(rows), page)), page)
+@pytest.mark.parametrize(("error", "factor"), [(5.0, False), (0.1, True)])
+def test_the_number_to_quote_is_the_factor_of_the_sentence_or_the_error_of_a_useless_answer(
+    results, page, error, factor
+):
+    view = view_of(results, page, error=error)
+    cost, number = cost_at(view, view.headline, 20_000), build_headline(view).number
+    assert number.value == (times(cost.factor) if factor else num(error))
+    assert (number.value in headline_of(view)) is factor
+    assert ("no better than answering zero" in number.caption) is not factor
 
 
 def test_an_answer_as_good_as_without_privacy_costs_next_to_nothing(results, page):
@@ -104,26 +101,18 @@ def test_shares_are_compared_as_they_are(results, page):
 
 
 @pytest.mark.parametrize(
-    ("right", "said", "signs"),
-    [(5.0, "All 5 coefficients keep their signs.", True), (4.99, "All 5", True), (4.6, "About 4 of 5", False),
-     (3.2, "About 3 of 5 coefficients keep their signs.", False)],
+    ("right", "said"),
+    [(5.0, "All 5 coefficients keep their signs."), (4.99, "All 5"), (4.6, "About 4 of 5"),
+     (3.2, "About 3 of 5 coefficients keep their signs.")],
 )  # fmt: skip
-def test_signs_are_counted_where_the_answer_is_better_than_zero(results, page, right, said, signs):
+def test_signs_are_counted_where_the_answer_is_better_than_zero(results, page, right, said):
     counted = results[results["metric"] == page.metric].assign(metric=SIGNS, value=right)
     rows = results.copy()
     rows.loc[rows["privacy_model"] != "none", "value"] = 0.1
     view = View.build(summarize(pd.concat([rows, counted])), replace(page, n_coefficients=5))
     assert said in plain(headline_of(view), page)
-    assert ("positive or negative" in build_headline(view).good_for) is signs
-
-
-def test_predictions_are_called_good_only_where_they_were_judged(results, page):
-    private = results["privacy_model"] != "none"
-    for metric, said in (("misclassification", "predictions"), ("l2_error", "the coefficients as a whole")):
-        rows = results.assign(metric=metric, value=results["value"] / 10)
-        rows.loc[private, "value"] = 0.01
-        view = View.build(summarize(rows), replace(page, metric=metric, kind="linear_regression"))
-        assert said in build_headline(view).good_for
+    own = replace(view.page, exhibits={"own_table": {}})  # which says of its own answer which signs are known
+    assert "signs" not in headline_of(View.build(summarize(pd.concat([rows, counted])), own))
 
 
 def test_protecting_users_and_reports_is_called_so(results, page):
@@ -222,7 +211,6 @@ def test_tiles_of_a_useless_answer_say_so(results, page, error, useless):
     best, *others = build_headline(view).tiles
     assert ("no better than answering zero" in best.caption) == useless
     assert any("times the error" in tile.caption for tile in others) != useless
-    assert ("nothing" in build_headline(view).good_for) == useless
 
 
 def test_the_factor_at_the_largest_epsilon_is_the_same_on_every_page(results, page):

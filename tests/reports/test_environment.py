@@ -3,7 +3,6 @@
 import pytest
 from jinja2 import Environment
 
-from reports.charts import explorer
 from reports.environment import environment
 
 
@@ -59,12 +58,3 @@ def test_a_cache_folder_that_is_a_file_is_done_without(folder, compiled):
     folder.write_bytes(b"")
     assert _rendered() == _rendered()
     assert len(compiled) == 2
-
-
-def test_a_script_that_was_packed_in_another_way_is_packed_again(folder, monkeypatch):
-    monkeypatch.setattr(explorer, "vega_library", lambda: "script")
-    packed_library = explorer.packed_library.__wrapped__
-    assert packed_library() == packed_library() == explorer.packed("script")
-    monkeypatch.setattr(explorer, "packed", str.upper)
-    assert packed_library() == "SCRIPT"
-    assert len(list(folder.parent.glob("vega-*"))) == 2

@@ -7,9 +7,7 @@ import pandas as pd
 from reports.exhibits import column_growth
 
 INFO = SimpleNamespace(title="Local noisy moments", order=70)
-VIEW = SimpleNamespace(
-    page=SimpleNamespace(estimator=lambda name: INFO, dataset=SimpleNamespace(data_source="simulated"))
-)
+VIEW = SimpleNamespace(page=SimpleNamespace(estimator=lambda name: INFO, data_source="simulated"))
 
 
 def row(d, mean, metric="sup_error", **more):
@@ -32,9 +30,9 @@ def row(d, mean, metric="sup_error", **more):
 def test_growth_with_columns_is_a_slope_and_a_picture():
     summary = pd.DataFrame([row(d, 0.1 * d) for d in (16, 4, 8)] + [row(4, 1.0, calibration="none")])
     (shown,) = column_growth.draw(VIEW, summary, {"metric": "sup_error"})
-    assert shown.columns == ("", "d = 4", "d = 8", "d = 16", "slope")
-    assert shown.rows[0][0] == "Local noisy moments dense"
-    assert shown.rows[0][-1].startswith("1.00 ±")
+    assert shown.table.columns == ("Estimator", "d = 4", "d = 8", "d = 16", "slope")
+    assert shown.table.rows[0][0] == "Local noisy moments dense"
+    assert shown.table.rows[0][-1].startswith("1.00 ±")
     assert "at n = 1,000 and ε = 2" in shown.text
     assert b"number of columns d" in shown.picture.svg
 

@@ -1,20 +1,16 @@
 """What the page of an own table says of signs and of columns that are left out."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from reports.analysis.results import SIGNS, summarize
-from reports.analysis.series import View
 from reports.exhibits import own_table
-from reports.words.headline import build_headline
+from reports.headline import build_headline
+from reports.results import SIGNS, summarize
+from reports.series import View
 from reports.writing import render_sentence
-
-TELLS = re.compile(r"intervals at 95 % tell the signs? of (.*?), and no other", re.IGNORECASE)
-TELLS_NONE = "does not say which signs are right"
 
 
 @pytest.mark.parametrize(("linear", "rare"), [(True, False), (False, True)])
@@ -47,25 +43,13 @@ def simulated(results, page, seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_two_sentences_about_signs_disagree(results, page, seed):
+def test_the_signs_that_are_known_are_those_that_intervals_tell(results, page, seed):
     view, content = simulated(results, page, seed)
-    head = build_headline(view)
-    says_by_counting = "positive or negative" in head.good_for
-    kept = re.search(r"(All|About \d of) 5 coefficients keep their signs", head.sentence)
-    assert not says_by_counting or kept[1] in ("All", "About 4 of")
+    sentence = build_headline(view).sentence
     if not view.page.exhibits:
-        assert not TELLS.search(head.good_for)
         return
     section = own_table.draw(view, None, content)[0]
-    known = [row[0] for row in section.rows if row[4] == "known"]
+    known = [row[0] for row in section.table.rows if row[4] == "known"]
     right = [name for name, _, low, high, exact in content["rows"] if low and low * high > 0 < low * exact]
     assert known == right
-    assert kept is None
-    counted = re.search(r"tell (\d) of 5 signs", head.sentence)
-    assert (int(counted[1]) if counted else 0) == len(known)
-    for text in (section.text, head.good_for) if "nothing" not in head.good_for or known else (section.text,):
-        told = TELLS.search(text)
-        assert re.findall(r"column \d", told[1] if told else "") == known
-        assert (TELLS_NONE in text) is (not known)
-    assert not says_by_counting
-    assert "no sign" not in head.good_for + section.text
+    assert "sign" not in sentence

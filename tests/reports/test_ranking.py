@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.analysis.cost import cost_at, rows_for_the_same
-from reports.analysis.ranking import enough_epsilon, first_below, fitted_slope
-from reports.analysis.results import summarize
-from reports.analysis.series import View
+from reports.cost import cost_at, enough_epsilon, first_below, fitted_slope, rows_for_the_same
 from reports.pages.error_page import slope_table
+from reports.results import summarize
+from reports.series import View
 from reports.writing import between, num, rows
 
 
@@ -73,9 +72,10 @@ def test_its_error_is_what_repetitions_show():
 def test_the_table_has_every_answer_but_zero(results, page):
     view = View.build(summarize(results), page)
     (shown,) = slope_table(view)
-    assert {row[0] for row in shown.rows} <= {s.label for s in view.series(view.headline) if s.role != "zero"}
-    assert shown.rows
-    assert all(row[2] == "" for row in shown.rows if row[0] == "Ordinary least squares")
+    rows = shown.table.rows
+    assert {row[0] for row in rows} <= {s.label for s in view.series(view.headline) if s.role != "zero"}
+    assert rows
+    assert all(row[2] == "" for row in rows if row[0] == "Ordinary least squares")
 
 
 POPULATION = 40_000

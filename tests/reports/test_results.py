@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.analysis.results import (
+from reports.results import (
     COLUMNS,
     SUMMARY_COLUMNS,
     ResultsError,

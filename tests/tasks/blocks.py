@@ -7,10 +7,10 @@ import pytest
 import dpalgos
 from data.store.code_digest import code_digest
 from flows.studies.find_study import STUDIES, find_study
-from reports.analysis.results import COLUMNS
+from reports.results import COLUMNS
 from tasks.cache import CachedFile
 from tasks.cells import Cell, Replicates
-from tasks.problems.kinds import kinds
+from tasks.problems.kinds import kinds, measure_of
 from tasks.problems.problem import Block, DatasetSource
 from tasks.report.manifest import RunOfStudy, StudyResults, build_manifest
 from tasks.report.write import write_report
@@ -34,7 +34,17 @@ def made_cell(estimator, *, n, panel="one", epsilon=1.0, delta=1e-3, calibration
 
 
 def made_problem(kind, **settings):
-    return kinds()[kind](kind=kind, **settings)
+    known = kinds()[kind]
+    return known.source(kind=kind, **{**known.settings, **settings})
+
+
+def measured_of(problem, draw, answer):
+    """Return what a problem's measure says of one answer."""
+    return measure_of(problem).measure(problem.traits, draw, answer)
+
+
+def metrics_of(problem, measured):
+    return measure_of(problem).metrics(problem.traits, measured)
 
 
 def made_answer(estimate):
@@ -55,7 +65,7 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
         seed=seed,
     )
     source = "real" if isinstance(problem, DatasetSource) else "simulated"
-    return Block(replicates=drawn, problem=problem, data_source=source, work=1, cells=cells)
+    return Block(replicates=drawn, problem=problem, data_source=source, work=1, n_bytes=0, cells=cells)
 
 
 def prepared_data(problem, table, folder):

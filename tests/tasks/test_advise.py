@@ -329,8 +329,12 @@ def test_an_event_whose_share_is_not_stated_may_be_one_of_a_hundred(tmp_path):
 
 def test_init_asks_for_the_share_of_an_event(tmp_path):
     people(200).to_csv(tmp_path / "table.csv", index=False)
-    init_study("mine", tmp_path / "table.csv", response="smoker", folder=tmp_path)
-    assert 'mean."smoker"' in refusal(find_study, str(tmp_path / "mine.toml"))
+    options = {"response": "smoker", "folder": tmp_path}
+    init_study("mine", tmp_path / "table.csv", **options)
+    file = tmp_path / "mine.toml"
+    assert 'mean."smoker"' in refusal(find_study, str(file))
+    edited(file, 'mean."smoker" = "?"', 'mean."smoker" = 0.07')
+    assert 'mean."smoker"' not in refusal(find_study, str(file))
 
 
 def test_sixty_rows_are_advised_and_need_no_table_smaller_than_an_answer_takes(tmp_path, home, few_tables):

@@ -5,7 +5,7 @@ import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cells import derive_seed
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem

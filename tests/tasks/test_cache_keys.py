@@ -13,7 +13,8 @@ from data.store.folders import PROJECT_ROOT
 from flows.studies.find_study import find_study
 from tasks.cache import digest, result
 from tasks.errors import SpecError
-from tasks.problems.problem import DatasetSource, modules_of
+from tasks.problems.kinds import modules_of
+from tasks.problems.problem import DatasetSource
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
 BLOCK, COLLECT = "tasks.run.block", "tasks.run.collect"
@@ -88,7 +89,7 @@ dpalgos/comparators/adassp.py | housing adassp | housing ols
 dpalgos/release/transcript.py | housing ols, swarm dp_sparse_glm | housing table
 dpalgos/models/families/logistic.py | swarm iht_glm, glm_lowdim dp_glm | housing table
 dpalgos/theory.py | housing page, glm_lowdim page | housing ols, glm_lowdim dp_glm
-reports/analysis/results.py | housing ols, results, housing page | housing table
+reports/results.py | housing ols, results, housing page | housing table
 reports/exhibits/genome.py | snp page | snp zero
 reports/templates/style.css | housing page, scorecard page | housing ols, results
 tasks/scorecard/judging.py | scorecard page | housing ols

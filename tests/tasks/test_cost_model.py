@@ -20,18 +20,22 @@ def blocks(tmp_path):
 def test_seconds_follow_sizes_and_replicates(blocks, monkeypatch):
     now = 0.0
 
+    def seconds_of(block, count):
+        elements = block.problem.cost(block.replicates.n).elements
+        return count * (len(block.cells) + 1) * (elements + 200_000) / 1e6
+
     def compute(block, prepared):
-        """Take two seconds, and for each replicate one in 10,000 elements."""
+        """Take what the work is, and the first time two seconds more."""
         nonlocal now
-        now += 2 + block.replicates.count * block.problem.elements(block.replicates.n) / 10_000
+        now += seconds_of(block, block.replicates.count) + (0 if now else 2)
 
     monkeypatch.setattr("tasks.run.cost_model.time", Mock(process_time=lambda: now))
     monkeypatch.setattr("tasks.run.cost_model.compute_block", compute)
     costs = costs_of(blocks, lambda block: None)
     assert [cost.block for cost in costs] == blocks
-    for cost in costs:
-        elements = cost.block.problem.elements(cost.block.replicates.n)
-        assert cost.seconds == pytest.approx(2 + cost.block.replicates.count * elements / 10_000)
+    for number, cost in enumerate(costs):
+        seconds = seconds_of(cost.block, cost.block.replicates.count)
+        assert cost.seconds == pytest.approx(seconds + (0 if number else 2))
         assert cost.n_bytes >= 0
 
 

@@ -8,7 +8,7 @@ import dpalgos
 from data.collections import wang2018
 from flows.studies.find_study import find_study
 from reports.exhibits import printed_errors
-from tasks.problems.sources.table_folds import OVER_PRINTED
+from tasks.problems.measures.prediction import OVER_PRINTED, SQUARED_ERROR
 from tasks.run.block import compute_block
 from tasks.run.tables import fetch, parquet
 from tasks.scorecard.claims import Evidence, load_scorecard
@@ -100,10 +100,10 @@ def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(study, tmp_pa
     ratio = wide[OVER_PRINTED]
     at_one = ratio.index.get_level_values("cell").str.contains("eps=1:")
     assert ratio[~at_one].isna().all()
-    np.testing.assert_allclose(ratio[at_one], wide[problem.metric][at_one] / 0.25)
+    np.testing.assert_allclose(ratio[at_one], wide[SQUARED_ERROR][at_one] / 0.25)
     np.testing.assert_array_equal(rows.loc[rows["epsilon"].notna(), "certified_epsilon"], np.inf)
 
-    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == problem.metric)]["value"]
+    zero = rows[(rows["estimator"] == "zero") & (rows["metric"] == SQUARED_ERROR)]["value"]
     (draw,) = problem.draws(block.replicates, prepared(problem, tmp_path))
     y = draw.sample.response()
     by_hand = [np.mean(y[out] ** 2) for out in ~draw.sample.row_mask.T]
@@ -132,7 +132,7 @@ def test_the_page_counts_the_tables_on_which_an_estimator_is_better():
             estimator = staticmethod(lambda name: Info(name.upper()))
 
     (section,) = printed_errors.draw(View, summary, {"metric": OVER_PRINTED})
-    assert [row[:3] for row in section.rows] == [("B", "2 of 2", "0.85"), ("A", "1 of 2", "0.87")]
+    assert [row[:3] for row in section.table.rows] == [("B", "2 of 2", "0.85"), ("A", "1 of 2", "0.87")]
     assert "on 2 of 2 tables" in section.text
     (nothing,) = printed_errors.draw(View, summary.iloc[:0], {"metric": OVER_PRINTED})
     assert "README" in nothing.text

@@ -12,7 +12,7 @@ from data.fetch.raw import RawFile
 from data.prepare.frame_features import scales
 from data.store.references import FramesRef
 from flows.studies.find_study import find_study
-from reports.analysis.results import EXHIBITS
+from reports.results import EXHIBITS
 from tasks.cache import facts_of
 from tasks.report.manifest import build_manifest
 from tasks.report.write import write_report

@@ -8,7 +8,7 @@ import dpalgos
 from data.prepare.table_design import PreparedTable
 from reports.exhibits import performance_profile as exhibit
 from tasks.problems.measures.estimation import EXCESS_RISK
-from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem
+from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of
 
 COVARIATES = ("median_income", "population")
 PROBLEM = made_problem(
@@ -41,13 +41,13 @@ def drawn(n=300, replicates=4):
 def test_the_excess_risk_of_least_squares_is_zero_and_that_of_others_by_hand():
     table, draw = drawn()
     fit = dpalgos.estimate("ols", draw.sample, rng=np.random.default_rng(0), replicates=4).estimate
-    measured = PROBLEM.metrics([PROBLEM.measure(draw, made_answer(fit))], 200)
+    measured = measured_of(PROBLEM, draw, made_answer(fit))
     assert np.abs(measured[EXCESS_RISK]).max() < 1e-12
     target = table.to_standard @ np.linalg.lstsq(table.X, table.y, rcond=None)[0]
     by_hand = np.linalg.norm(table.to_standard @ fit - target[:, None], axis=0)
     np.testing.assert_allclose(measured["l2_error"], by_hand)
 
-    zero = PROBLEM.metrics([PROBLEM.measure(draw, made_answer(np.zeros((3, 4))))], 200)
+    zero = measured_of(PROBLEM, draw, made_answer(np.zeros((3, 4))))
     left_out = ~draw.sample.row_mask[:, 1]
     X, y = table.X[left_out], table.y[left_out]
     assert left_out.sum() == 100
@@ -67,7 +67,7 @@ def test_other_losses_and_frames_are_refused():
 
 class Page:
     estimators = tuple(dpalgos.get_estimator(name) for name in ("adassp", "sheffet_ols"))
-    dataset = type("Data", (), {"data_source": "real"})
+    data_source = "real"
 
     def estimator(self, name):
         return dpalgos.get_estimator(name)

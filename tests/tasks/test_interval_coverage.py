@@ -9,20 +9,23 @@ from data.prepare.table_design import PreparedTable
 from data.simulations import simulator
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from flows.studies.find_study import find_study
-from reports.analysis.series import Setting
 from reports.exhibits import covered_shares as exhibit
+from reports.series import Setting
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
 from tasks.problems.problem import Draw
 from tasks.run.block import compute_block
 from tasks.study.spec import StudySpec
-from tests.tasks.blocks import made_block, made_cell, made_problem
+from tests.tasks.blocks import made_block, made_cell, made_problem, measured_of, metrics_of
 
 STUDY = find_study("intervals")
 
 
-def measured_of(target, answer):
+PROBLEM = STUDY.panels[0].problem
+
+
+def measured(target, answer):
     draw = Draw(sample=dpalgos.Sample(np.zeros((2, len(target)))), first=0, target=np.array(target))
-    return STUDY.panels[0].problem.measure(draw, answer)
+    return measured_of(PROBLEM, draw, answer)
 
 
 def answer(estimate, half, naive):
@@ -38,11 +41,10 @@ def answer(estimate, half, naive):
 
 
 def test_coverage_counts_the_coordinates_that_have_intervals():
-    measured = measured_of(
+    found = measured(
         [0.0, 0.0, 0.0, 0.0], answer([1.0, -1.0, 3.0, 0.5], [2.0, 2.0, 2.0, np.nan], [0.9, 1.1, 0.1, 1.0])
     )
-    problem = STUDY.panels[0].problem
-    metrics = problem.metrics([measured], 10)
+    metrics = metrics_of(PROBLEM, found)
     assert metrics[COVERAGE] == pytest.approx(2 / 3)
     assert metrics[FLAGGED] == pytest.approx(1 / 4)
     assert metrics["coverage_without_noise"] == pytest.approx(1 / 2)
@@ -50,16 +52,16 @@ def test_coverage_counts_the_coordinates_that_have_intervals():
 
 
 def test_a_sign_is_known_where_the_interval_lies_on_the_side_of_the_truth():
-    measured = measured_of(
+    found = measured(
         [1.0, 1.0, -1.0, 1.0], answer([2.0, 2.0, 2.0, 2.0], [1.0, 3.0, 1.0, np.nan], [1.0, 1.0, 1.0, 1.0])
     )
-    assert STUDY.panels[0].problem.metrics([measured], 10)[SIGNS] == pytest.approx(1 / 4)
+    assert metrics_of(PROBLEM, found)[SIGNS] == pytest.approx(1 / 4)
 
 
 def test_nothing_is_covered_where_no_coordinate_has_an_interval():
-    measured = measured_of([0.0, 0.0], answer([1.0, 2.0], [np.nan, np.nan], [np.nan, np.nan]))
-    assert np.isfinite(measured).all()
-    metrics = STUDY.panels[0].problem.metrics([measured], 10)
+    found = measured([0.0, 0.0], answer([1.0, 2.0], [np.nan, np.nan], [np.nan, np.nan]))
+    assert np.isfinite([*found.values()]).all()
+    metrics = metrics_of(PROBLEM, found)
     assert np.isnan(metrics[COVERAGE]).all()
     assert np.isnan(metrics["coverage_without_noise"]).all()
     assert metrics[FLAGGED] == 1
@@ -127,7 +129,7 @@ def test_rows_and_errors_have_the_stated_spread(law):
 
 class Page:
     estimators = (dpalgos.get_estimator("adassp"),)
-    dataset = type("Data", (), {"data_source": "simulated"})
+    data_source = "simulated"
 
     def estimator(self, name):
         return self.estimators[0]
@@ -166,9 +168,10 @@ def test_the_page_tells_coverage_beside_the_naive_one_and_what_has_no_interval()
     assert figure.text.startswith(figure.answer)
     assert "80.0 % of the time" in figure.answer
     width = f"{1 / (1.959964 * 0.3**0.5):.2f}"
-    assert estimators.rows == (("AdaSSP", "adassp", "1", "80.0", "80.0", "1", "40.0", "25.0", width),)
-    assert signs.rows == (("plain", "AdaSSP", "500", "none", "60.0"),)
-    assert table.rows == (
+    found = ("AdaSSP", "adassp", "1", "80.0", "80.0", "1", "40.0", "25.0", width)
+    assert tuple(estimators.table.rows) == (found,)
+    assert tuple(signs.table.rows) == (("plain", "AdaSSP", "500", "none", "60.0"),)
+    assert tuple(table.table.rows) == (
         ("plain", "AdaSSP", "1", "500", "80.0 ± 1.0", "40.0", "25.0", f"{1 / (1.959964 * 0.3**0.5):.2f}"),
     )
     assert b"plain: AdaSSP" in figure.picture.svg

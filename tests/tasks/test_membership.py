@@ -12,7 +12,7 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.audit.rates import auc_ceiling, gaussian_auc
 from flows.studies.find_study import STUDIES, find_study
 from flows.studies.results import headline_of
-from tasks.problems.measures.membership import RATES
+from reports.results import TRUE_POSITIVE_RATES
 from tasks.report.attack_facts import attack_facts
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_problem, refused_study, written_report
@@ -40,7 +40,7 @@ def test_rates_are_told_where_enough_non_members_lie_above_a_threshold(study):
         rows = compute_block(block)
         assert rows.loc[rows["metric"].str.startswith(("tpr", "auc")), "value"].between(0, 1).all()
         # 240 non-members: ten of them lie above a threshold from a rate of .042 on.
-        resolved = {RATES[metric] for metric in rows["metric"] if metric in RATES}
+        resolved = {TRUE_POSITIVE_RATES[metric] for metric in rows["metric"] if metric in TRUE_POSITIVE_RATES}
         assert resolved == {0.05, 0.1, 0.2, 0.5}
 
 
@@ -55,8 +55,8 @@ def test_members_are_who_the_estimator_saw_and_others_are_not(study):
 
 
 def test_rates_are_named_by_their_decimals():
-    assert RATES["tpr_at_fpr_01"] == 0.01  # the contract's
-    assert [*RATES.values()] == [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
+    assert TRUE_POSITIVE_RATES["tpr_at_fpr_01"] == 0.01  # the contract's
+    assert [*TRUE_POSITIVE_RATES.values()] == [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
 
 
 def test_people_have_one_role_each():

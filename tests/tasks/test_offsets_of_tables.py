@@ -88,7 +88,7 @@ def test_a_study_measures_the_coefficients_but_the_offset(tmp_path):
     spec, _, _ = computed(file, tmp_path)
     problem = spec.head_panel.problem
     assert problem.covariates[0] == "~ offset(log(days))"
-    assert problem.n_coefficients == 2
+    assert problem.traits.n_coefficients == 2
     page = reported(file, tmp_path)
     assert "of 2 coefficients" in page or "2 coefficients keep" in page
 

@@ -60,23 +60,29 @@ from typing import ClassVar
 import numpy as np
 
 import dpalgos
-from tasks.problems.problem import Draw, RowSource
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits
 
-KINDS = {{"{kind}": ("{name}", "Estimation")}}
 
-
-class {name}(RowSource):
+class TheirRows(RowSource):
     source: ClassVar[str] = "their rows"
+    traits: ClassVar[Traits] = Traits(task="mean")
 
     def sizes(self, n):
         return {{"n": n, "d": 1}}
 
+    def cost(self, n):
+        return Cost(elements=n)
+
     def draws(self, replicates, prepared):
         yield Draw(sample=dpalgos.Sample(np.ones((2, 1))), first=0, target=np.ones(1))
+
+
+KINDS = {{"{kind}": Kind(TheirRows, ESTIMATION)}}
 """
 KINDS = (
-    "from tasks.problems.kinds import kinds; problem = kinds().get('their_kind');"
-    "print(problem and problem(kind='their_kind').measures, kinds()['simulation'].__bases__[1].__module__)"
+    "from tasks.problems.kinds import kinds; kind = kinds()['their_kind'];"
+    "print(kind.source.__module__, kinds()['simulation'].source.__module__)"
 )
 
 
@@ -104,12 +110,12 @@ def test_an_estimator_of_a_file_is_in_the_catalog_and_marked(theirs):
 
 def test_a_source_of_a_file_is_a_kind_and_takes_no_name_of_another(theirs, tmp_path):
     taken = tmp_path / "taken.py"
-    theirs.write_text(SOURCE.format(kind="their_kind", name="TheirRows"))
-    taken.write_text(SOURCE.format(kind="other_kind", name="SimulatedRows"))
+    theirs.write_text(SOURCE.format(kind="their_kind"))
+    taken.write_text(SOURCE.format(kind="simulation"))
     out, warned = said(KINDS, theirs, taken)
-    assert out == "('l2_error',) tasks.problems.sources.simulated_rows"
+    assert out == "with_theirs tasks.problems.sources.simulated_rows"
     assert warned.count("is left out") == 1
-    assert f"{taken} is left out: class SimulatedRows" in warned
+    assert f"{taken} is left out: kind must be a new name, got 'simulation'" in warned
 
 
 def test_a_key_holds_the_lines_of_a_file(theirs):

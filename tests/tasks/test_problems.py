@@ -1,6 +1,7 @@
 """Simulated data: fresh for each replicate, the same for all cells, however the replicates are split."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import dpalgos
 from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import STUDIES, find_study, study_names
-from reports.analysis.results import validate_results
+from reports.results import validate_results
 from tasks.cells import derive_seed
 from tasks.problems.problem import DatasetSource
 from tasks.problems.sources.genotypes import groups_bytes
@@ -63,13 +64,19 @@ def test_one_failing_replicate_leaves_the_others(monkeypatch):
 
 
 def test_heavy_simulations_are_split_and_light_ones_are_not():
-    problem = made_problem("simulation", model="gaussian_mean", d=10)
-    assert len(problem.ranges(100, 5, 20)) == 1
-    heavy = problem.ranges(10_000_000, 5, 20)
-    assert [first for first, _, _ in heavy] == list(range(20))
-    some = problem.ranges(1_000_000, 5, 20)
+    study = find_study("mean_truncation")
+
+    def drawn(n):
+        grid = study.grid_of(study.head_panel).model_copy(update={"n": (n,)})
+        panel = study.head_panel.model_copy(update={"grid": grid})
+        blocks = study.model_copy(update={"panels": (panel,)}).blocks("standard", replicates=20, seed=1)
+        return [[*block.replicates.numbers] for block in blocks]
+
+    assert len(drawn(100)) == 1
+    assert drawn(100_000_000) == [[r] for r in range(20)]
+    some = drawn(500_000)
     assert 1 < len(some) < 20
-    assert sum(size for _, size, _ in some) == 20
+    assert [*chain(*some)] == [*range(20)]
 
 
 WRONG = {

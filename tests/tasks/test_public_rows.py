@@ -8,7 +8,7 @@ import dpalgos
 from data.ledger import open_ledger
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
-from reports.analysis.results import PUBLIC_ALONE
+from reports.results import PUBLIC_ALONE
 from tasks.errors import SpecError
 from tasks.problems.problem import Draw
 from tasks.problems.registered_table import ReferenceAnswer, partial_draw

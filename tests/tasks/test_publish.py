@@ -12,7 +12,7 @@ from tasks.report.publish import publish
 CARD = Card(
     name="housing", title="Houses", headline="Privacy costs.", data_source="real",
     when="2026-11-01T00:00:00+00:00",
-    seconds=1.0, figure_svg="", href="housing/report.html", profile="standard", value=0.1, value_error=0.01,
+    seconds=1.0, href="housing/report.html", profile="standard", value=0.1, value_error=0.01,
 )  # fmt: skip
 MANIFEST = {"finished": "2026-11-01T00:00:00+00:00", "profile": "standard", "replicates": 30}
 

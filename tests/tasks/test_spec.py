@@ -193,7 +193,7 @@ def test_smoke_keeps_the_ends_and_one_budget():
 def test_smoke_draws_no_large_data_set(name):
     study = find_study(name)
     sizes = [
-        panel.problem.n_bytes(n)
+        panel.problem.cost(n).n_bytes
         for panel in study.panels_at("smoke")
         if isinstance(panel.problem, SimulatedRows)
         for n in study.grid_at(panel, "smoke").n

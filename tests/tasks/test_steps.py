@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
-from reports.analysis.results import summarize, validate_results
-from reports.analysis.series import View
+from reports.results import summarize, validate_results
+from reports.series import View
 from tasks.report.build_page import _risk, build_page
 from tasks.report.manifest import budget_split
 from tasks.run.block import compute_block
@@ -134,7 +134,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):
 
 def test_no_limit_of_an_attacker_is_told_where_the_preparation_is_not_private(study, results):
     assert "Most is learned from" in build_page(study, results, PAGE).risk
-    assert not any(panel.problem.protected for panel in find_study("wang_tables").panels)
+    assert not any(panel.problem.traits.protected for panel in find_study("wang_tables").panels)
     assert _risk(find_study("wang_tables")) == ""
 
 

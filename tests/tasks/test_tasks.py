@@ -14,8 +14,8 @@ from data.errors import StoreError, Unreachable
 from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from flows.studies.find_study import find_study
-from reports.analysis.results import validate_results
 from reports.pages.index import Card
+from reports.results import validate_results
 from tasks.cache import facts_of, result
 from tasks.report.manifest import StudyResults, build_manifest
 from tasks.report.write import write_index

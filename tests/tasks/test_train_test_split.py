@@ -11,13 +11,13 @@ import pytest
 
 from data.prepare.table_design import PreparedTable
 from flows.studies.find_study import STUDIES, find_study
-from reports.analysis.results import validate_results
-from tasks.problems.measures.prediction import CLASSIFICATION, classification
+from reports.results import validate_results
+from tasks.problems.measures.prediction import CLASSIFICATION, MISCLASSIFICATION, classification
 from tasks.problems.problem import Draw
 from tasks.problems.sources.table_splits import BATCH
 from tasks.run import block as block_of_cells
 from tasks.run.block import compute_block
-from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, refused_study
+from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of, refused_study
 
 PROBLEM = made_problem("train_test_split", dataset="swarm", family="logistic", units="public")
 
@@ -106,7 +106,7 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
     draw = next(PROBLEM.draws(block().replicates, data))
     coef = np.zeros((2401, 4))
     coef[:2] = 1
-    measured = PROBLEM.measure(draw, made_answer(coef))[0]
+    measured = measured_of(PROBLEM, draw, made_answer(coef))[MISCLASSIFICATION]
     X, y = draw.sample.X, draw.sample.response()
     for r in range(4):
         test = ~draw.sample.row_mask[:, r]

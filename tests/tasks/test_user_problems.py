@@ -10,7 +10,7 @@ from reports.exhibits import selection_rules, user_spread
 from tasks.problems.problem import HeadlineRun
 from tasks.problems.sources.map_users import GriddedTable
 from tasks.size_rules import RuleError
-from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem
+from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of
 
 SIMULATED = made_problem("user_simulation", users="2*n", samples=25, d=3)
 MAP = made_problem(
@@ -60,7 +60,7 @@ def test_users_of_unequal_rows_have_means_as_exact_as_their_rows_make_them():
     assert np.mean(rows < 7) == pytest.approx(np.log(7 / 2) / np.log(26 / 2), abs=0.05)
     errors = (draw.sample.X[first] - 0.5) * np.sqrt(rows)[:, None]
     assert errors.std() == pytest.approx(1, abs=0.05)
-    assert unequal.elements(1000) >= draw.sample.X.size
+    assert unequal.cost(1000).elements >= draw.sample.X.size
     assert not unequal.rates("mean", 1000, 1.0, 1e-6)
     with pytest.raises(RuleError):
         SIMULATED.model_copy(update={"fewest": 26}).check(1000, "mean")
@@ -128,8 +128,8 @@ def test_the_page_tells_how_far_users_lie_apart(prepared):
     )
     (shown,) = user_spread.draw(None, None, content["user_spread"])
     assert shown.text.startswith("3 users, cells of 1.00° with enough rows.")
-    assert [row[0] for row in shown.rows] == ["1", "2", "5"]
-    assert float(shown.rows[-1][3]) > 1.5  # dealt at random they lie nearer to each other
+    assert [row[0] for row in shown.table.rows] == ["1", "2", "5"]
+    assert float(shown.table.rows[-1][3]) > 1.5  # dealt at random they lie nearer to each other
 
 
 def test_settings_that_cannot_be_are_refused():
@@ -144,8 +144,8 @@ def test_settings_that_cannot_be_are_refused():
 def test_a_choice_is_measured_by_what_it_loses_beyond_the_best():
     problem = made_problem("user_selection", users=30, candidates=5)
     draws = list(problem.draws(drawn(problem, 8), None))
-    assert problem.measure(draws[0], made_answer(np.eye(5)[:, 3])) == pytest.approx(0.3)
-    assert problem.measure(draws[0], made_answer(np.eye(5)[:, 0])) == 0
+    assert measured_of(problem, draws[0], made_answer(np.eye(5)[:, 3]))["excess_loss"] == pytest.approx(0.3)
+    assert measured_of(problem, draws[0], made_answer(np.eye(5)[:, 0]))["excess_loss"] == 0
     losses = np.concatenate([draw.sample.X**2 / 2 for draw in draws])
     assert np.rint(losses * 8) == pytest.approx(losses * 8)
     assert losses.mean(axis=0) == pytest.approx(np.linspace(0.3, 0.7, 5), abs=0.08)
@@ -162,7 +162,7 @@ def test_which_rule_of_selection_is_better_is_said_where_repetitions_can_tell():
     )
     (shown,) = selection_rules.draw(None, summary, {"metric": "excess_loss"})
     assert "random stopping loses less from m = 1,000 on" in shown.text
-    assert [row[2] for row in shown.rows] == ["10", "100", "1,000"]
+    assert [row[2] for row in shown.table.rows] == ["10", "100", "1,000"]
     (shown,) = selection_rules.draw(None, summary.assign(se=1.0), {"metric": "excess_loss"})
     assert "at no m up to 1,000" in shown.text
     assert selection_rules.draw(None, summary.assign(calibration="paper"), {"metric": "excess_loss"}) == ()
@@ -174,8 +174,8 @@ def test_users_of_a_regression_have_m_rows_each_and_risks_are_half_the_squared_d
     assert [one.n_rows.tolist() for one in first.sample.users] == [[6] * 40]
     assert set(np.unique(first.sample.X)) == {-1.0, 1.0}
     assert np.abs(first.sample.y - first.sample.X @ [0.5, 0.5, 0, 0]).max() <= 1
-    assert problem.measure(first, made_answer(np.zeros(4))) == pytest.approx(0.25)
-    assert problem.measure(first, made_answer([0.5, 0.5, 0, 0])) == 0
+    assert measured_of(problem, first, made_answer(np.zeros(4)))["excess_risk"] == pytest.approx(0.25)
+    assert measured_of(problem, first, made_answer([0.5, 0.5, 0, 0]))["excess_risk"] == 0
 
 
 def test_a_radius_that_cuts_users_off_is_told_as_bias_and_one_that_covers_them_as_none(prepared):

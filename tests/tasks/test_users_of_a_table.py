@@ -1,5 +1,7 @@
 """An analyst's tables in which several rows may belong to one person: whole users are protected."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -209,6 +211,18 @@ def test_settings_of_the_release_file_replace_the_studys(tmp_path):
     assert bounds == {"value_bound": 1.5, "concentration_radius": pytest.approx(2 * 3**0.5)}
     edited(file, 'form = "clipped per user"', 'form = "winsorized"')
     assert "dataset.form" in refusal(read_request, file, "user_level_mean", **BUDGET)
+
+
+def test_a_form_for_thousands_of_users_is_written_as_a_comment(tmp_path):
+    file = study(tmp_path)
+    assert [item.form for item in find_study(str(file)).estimators if item.calibrations] == [
+        "clipped per user"
+    ]
+    head, block = file.read_text().split("take the marks off these lines.\n")
+    block, rest = block.split("\n\n", 1) if "\n\n" in block else (block, "")
+    file.write_text("\n".join([head, re.sub("^# ", "", block, flags=re.MULTILINE), "", rest]))
+    names = [item.form for item in find_study(str(file)).estimators if item.calibrations]
+    assert names == ["clipped per user", "winsorized"]
 
 
 def test_all_open_lines_of_a_release_are_named_at_once(tmp_path, home):

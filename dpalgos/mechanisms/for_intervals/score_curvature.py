@@ -8,9 +8,10 @@ Replacing a row moves it by at most √2 L/n in the Frobenius norm (:func:`curva
 by a search of counts of ψ''‖z‖², of sensitivity 1 each.
 
 Expected is p V diag(h) V', p the mean weight, V and h the whitening's directions and how well each is
-resolved. Of the released difference only eigenvalues that exceed the noise's, by more than chance, are kept,
-shrunk as is best for a few directions among noise (Donoho, Gavish & Johnstone 2018, Optimal shrinkage of
-eigenvalues in the spiked covariance model). An eigenvalue that noise may have made is raised, and hidden.
+resolved; of events p is that of normal rows, whose curvature is less along a steep slope. Of the released
+difference only eigenvalues that exceed the noise's, by more than chance, are kept, shrunk as is best for a
+few directions among noise (Donoho, Gavish & Johnstone 2018, Optimal shrinkage of eigenvalues in the spiked
+covariance model). An eigenvalue that noise may have made is raised, and hidden.
 """
 
 from typing import NamedTuple
@@ -20,6 +21,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.mechanisms.private_whitening import Whitening
+from dpalgos.models.normal_curvature import normal_curvature
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps
@@ -88,28 +90,40 @@ def release_curvature(
     released = transcript.gaussian(
         value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=CURVATURE
     )
-    return _denoised(
-        unsvec(released, d + 1), transcript.noise_std(sensitivity, multiplier, len(value)), white, unit
-    )
+    shape: FloatArray = np.tile(np.eye(d), (len(n_rows), 1, 1))
+    if np.isfinite(scores.family.residual_bound):
+        theta, center = steps.points[-1], white.mean_row
+        shape = normal_curvature(scores.family, theta, center, middle - (center * steps.end).sum(axis=0))
+        shape = shape * (d / np.einsum("rjj->r", shape))[:, None, None]
+    noise = transcript.noise_std(sensitivity, multiplier, len(value))
+    return _denoised(unsvec(released, d + 1), noise, white, unit, shape)
 
 
-def _denoised(moments: FloatArray, noise: FloatArray, white: Whitening, unit: FloatArray) -> ScoreCurvature:
-    """Return Q of released means of z z', (R, d + 1, d + 1), and the noise in their svec (R,)."""
+def _denoised(
+    moments: FloatArray, noise: FloatArray, white: Whitening, unit: FloatArray, shape: FloatArray
+) -> ScoreCurvature:
+    """Return Q of released means of z z', (R, d + 1, d + 1), and the noise in their svec (R,).
+
+    ``shape`` (R, d, d), of trace d, is that of normal rows.
+    """
     d, axes = moments.shape[-1] - 1, white.directions
     total = np.maximum(np.einsum("rjj->r", moments), 0.2 * unit) / (d + 1)
-    expected = (axes * (total[:, None] * white.curvature)[:, None, :]) @ np.swapaxes(axes, 1, 2)
+    part = (axes * np.sqrt(total[:, None] * white.curvature)[:, None, :]) @ np.swapaxes(axes, 1, 2)
+    expected = part @ shape @ part
     away, turned = np.linalg.eigh(moments[:, :d, :d] - expected)
     edge = _EDGE * np.sqrt(2 * d) * noise[:, None]
     seen = np.sqrt(np.maximum(1 - (edge / np.maximum(np.abs(away), edge)) ** 2, 0))
     found = (turned * (seen * away)[:, None, :]) @ np.swapaxes(turned, 1, 2)
     values, vectors = np.linalg.eigh(expected + found)
 
-    def part(directions: FloatArray, which: BoolArray) -> FloatArray:
-        along = (np.swapaxes(directions, 1, 2) @ vectors) ** 2
-        return np.asarray(np.einsum("rik,ri->rk", along, which.astype(float)))
+    def along(directions: FloatArray, which: BoolArray) -> FloatArray:
+        squares = (np.swapaxes(directions, 1, 2) @ vectors) ** 2
+        return np.asarray(np.einsum("rik,ri->rk", squares, which.astype(float)))
 
-    shown = np.minimum(part(axes, white.curvature < 1) + part(turned, seen > 0), 1)
-    std = noise[:, None] * np.sqrt(shown)
+    shown = np.minimum(along(axes, white.curvature < 1) + along(turned, seen > 0), 1)
+    turn = (np.swapaxes(axes, 1, 2) @ vectors) ** 2
+    unknown = np.einsum("rik,rij,rjk->rk", turn, white.noise_doubt, turn)
+    std = np.sqrt(noise[:, None] ** 2 * shown + total[:, None] ** 2 * unknown)
     least = np.maximum(RESOLVED * std, _FLATTEST * total[:, None])
     raised = np.maximum(values, least)
     ones = np.einsum("rjk,rk,rlk,rl->jr", vectors, 1 / raised, vectors, moments[:, :d, -1])

@@ -4,29 +4,37 @@ Each step is on a released mean of gradients clipped to norm C: 2C/n. A :class:`
 preconditioned regression spends its budget on steps and on what goes before, by public numbers; how long
 steps are follows from gradients (:mod:`dpalgos.mechanisms.preconditioned.step_lengths`). Where nμ < 15 √d,
 counts of rows are mostly noise: then levels are public, C_A = √(d + 1) and C = √d max(.07, nμ/200), and the
-start is shrunk by what noise explains. A second whitening is worth its share where nμ ≥ 4,000, unless public
-rows bring coordinates. With public levels the shares of the steps grow by 1.5 at each.
+start is shrunk by what noise explains.
+
+Each of the first four steps may whiten the rows again in its place: √2 C²/n, of rows clipped to norm C. It
+does so where released moments leave a direction unknown that new ones in white coordinates would show
+(:meth:`dpalgos.mechanisms.private_whitening.Whitening.hides`), as where columns are in units far too large or
+too small. The decision follows from what was released before, and both releases have the same noise for a
+sensitivity of 1, so that whichever is made costs the same. A replicate whose rows are whitened takes no
+step: it counts as one of next to infinite noise.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import N_COUNTS, RegressionLevels, WantedRows, few_rows_levels
-from dpalgos.mechanisms.column_counts import UNITS
 from dpalgos.mechanisms.preconditioned.step_lengths import StepLengths
 from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, origin_shares, released_columns
-from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.mechanisms.private_whitening import Whitening, clipped_second_moments, moments_sensitivity
+from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps
-from dpalgos.typing import FloatArray
+from dpalgos.steps.moments import svec, unsvec
+from dpalgos.typing import BoolArray, FloatArray
 
-_TWO_WHITENINGS = 4000.0  # the nμ from which a second whitening is worth its share
+GRADIENT = "preconditioned gradient"  # or moments of whitened rows in its place
 _FEW_ROWS = 15.0  # times √d: the nμ below which counts of rows say too little to find a level
-_WANTED = WantedRows(rows=120)
+_WANTED = WantedRows(rows=120, gradients=20, n_searched_steps=5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,103 +46,133 @@ class Schedule:
 
     moment_share: float
     step_size: float
-    growth: float = 1.0
-    n_steps: int = 6
+    n_steps: int
     n_left_out: int = 0  # of the first steps, which are no part of the combination
+    n_whitenings: int = 0  # the most that may stand in the place of a step
     level_share: float = 0.0
-    whitened_share: float = 0.0
     wanted: WantedRows = _WANTED
     shrinks_start: bool = False
     origin_columns: Mapping[str, int] = field(default_factory=dict)  # that have centers and units
     origin_shares: Mapping[str, float] = field(default_factory=dict)
-    clip: str | tuple[float, float] = "private"
+    public_levels: tuple[float, float] | None = None
 
-    def step_shares(self) -> FloatArray:
-        weights = self.growth ** np.arange(self.n_steps)
-        rest = 1 - self.level_share - self.moment_share - self.whitened_share
-        return np.asarray((rest - sum(self.origin_shares.values())) * weights / weights.sum())
+    def step_share(self) -> float:
+        """Return the share of each step."""
+        rest = 1 - self.level_share - self.moment_share - sum(self.origin_shares.values())
+        return rest / self.n_steps
 
     def shares(self) -> dict[str, float]:
         """Return the shares of μ² by part, without empty ones."""
-        shares = {f"step {t}": float(share) for t, share in enumerate(self.step_shares())}
-        shares |= {"moments": self.moment_share, "whitened moments": self.whitened_share}
-        shares |= {"levels": self.level_share, **self.origin_shares}
+        shares = {f"step {t}": self.step_share() for t in range(self.n_steps)}
+        shares |= {"moments": self.moment_share, "levels": self.level_share, **self.origin_shares}
         return {part: share for part, share in shares.items() if share}
 
     def count_multiplier(self, budget: SplitBudget) -> float:
         """Return the noise of each count of the searches for levels; 0 where there are none."""
-        n_searches = 1 + self.wanted.n_searched_steps + (self.whitened_share > 0)
+        n_searches = 1 + self.wanted.n_searched_steps
         return budget.gaussian_multiplier("levels", n_searches * N_COUNTS) if self.level_share else 0.0
 
 
-_ONCE = Schedule(level_share=0.07, moment_share=0.2, step_size=0.8)
-_TWICE = Schedule(level_share=0.085, moment_share=0.15, whitened_share=0.12, step_size=0.75, n_steps=10)
-_PUBLIC_LEVELS = Schedule(moment_share=0.2, growth=1.5, n_steps=5, n_left_out=3, step_size=0.8)
+_MANY = Schedule(level_share=0.105, moment_share=0.14, step_size=0.8, n_steps=10, n_whitenings=4)
 _FEW = Schedule(moment_share=0.2, n_steps=5, n_left_out=2, step_size=0.8, shrinks_start=True)
 
 
-def schedule_of(
-    size: float,
-    n_features: int,
-    clip: str | tuple[float, float],
-    n_whitenings: int | None,
-    units: str | None,
-    intercept: bool,
-    *,
-    public_rows: bool,
-) -> Schedule:
-    """Return how the budget is spent where ``size`` is nμ; keywords are those of the regression."""
-    if clip != "private":
-        return replace(_PUBLIC_LEVELS, clip=clip)
-    if n_whitenings != 2 and units != "private" and size < _FEW_ROWS * np.sqrt(n_features):
-        return replace(_FEW, clip=few_rows_levels(size, n_features))
-    whitens_twice = n_whitenings == 2 or (
-        n_whitenings is None and size >= _TWO_WHITENINGS and not public_rows
-    )
-    chosen = _TWICE if whitens_twice else _ONCE
-    columns = released_columns(size, n_features, intercept=intercept, by_name=units == "private")
+def schedule_of(size: float, n_features: int, intercept: bool, *, public_rows: bool) -> Schedule:
+    """Return how the budget is spent where ``size`` is nμ."""
+    if size < _FEW_ROWS * np.sqrt(n_features):
+        return replace(_FEW, public_levels=few_rows_levels(size, n_features))
+    columns = released_columns(size, n_features, intercept=intercept)
     if public_rows:
         columns = {part: int(p > 0 and part not in (MEANS, DISTANCE)) for part, p in columns.items()}
-    if units == "declared":
-        columns.pop(UNITS)
-    shares = origin_shares(size, columns)
-    return replace(chosen, origin_columns=columns, origin_shares=shares)
+    return replace(_MANY, origin_columns=columns, origin_shares=origin_shares(size, columns))
+
+
+class GradientSteps(NamedTuple):
+    """Steps as released, and full steps in the place of gradients; rows and their last whitening.
+
+    ``is_whitened`` (R,) says whether rows were whitened again.
+    """
+
+    steps: ReleasedSteps
+    full: ReleasedSteps
+    rows: WhitenedScores
+    white: Whitening
+    is_whitened: BoolArray
+
+
+def step_sensitivity(level: FloatArray, n_rows: FloatArray, whitens: BoolArray) -> FloatArray:
+    """Return 2C/n of a mean of gradients clipped to norm C (R,), √2 C²/n of one of moments where it
+    ``whitens``.
+
+    Attained by opposite gradients, and by orthogonal rows; a mean of gradients has zeros where that of
+    moments has more entries, which no row moves.
+    """
+    return np.where(whitens, moments_sensitivity(level, n_rows), ball_mean_sensitivity(level, n_rows))
 
 
 def gradient_steps(
     transcript: Transcript,
     budget: SplitBudget,
     rows: WhitenedScores,
+    white: Whitening,
     levels: RegressionLevels,
     theta: FloatArray,
     schedule: Schedule,
-) -> tuple[ReleasedSteps, ReleasedSteps]:
-    """Release the gradients of a schedule's steps of least squares, the first at θ (d, R).
-
-    Also return full steps, as "gradients", with the standard deviation of their noise.
-    """
+) -> GradientSteps:
+    """Release the gradients of a schedule's steps of least squares, the first at θ (d, R)."""
     points, gradients, stds = [], [], []
-    lengths = StepLengths(rows.sample.n_replicates)
-    length: FloatArray = np.ones(rows.sample.n_replicates)
+    n_replicates, d = rows.sample.n_replicates, len(theta)
+    lengths, length = StepLengths(n_replicates), np.ones(n_replicates)
+    before: FloatArray = np.zeros(n_replicates)
+    is_whitened: BoolArray = np.zeros(n_replicates, dtype=bool)
     for t in range(schedule.n_steps):
-        at = rows.at(theta)
-        level = levels.gradients(at, t)
-        sensitivity = ball_mean_sensitivity(level, rows.sample.n_rows)
         multiplier = budget.gaussian_multiplier(f"step {t}")
+        may_whiten = t < schedule.n_whitenings
+        whitens = white.hides(multiplier, rows.sample.n_rows) & may_whiten
+        at = rows.at(theta)
+        level = levels.steps(at, t, whitens)
+        sensitivity = step_sensitivity(level, rows.sample.n_rows, whitens)
+        value = mean_of_step(rows, at, level, whitens) if may_whiten else at.clipped_mean(level)
         released = transcript.gaussian(
-            at.clipped_mean(level),
+            value,
             l2_sensitivity=sensitivity,
             noise_multiplier=multiplier,
-            label="preconditioned gradient",
+            label=GRADIENT,
         )
+        std = transcript.noise_std(sensitivity, multiplier, len(released))
+        gradient = np.where(whitens, 0.0, released[:d])
+        if whitens.any():
+            coef = np.einsum("rij,jr->ir", white.matrix, theta)
+            refined = white.refined(unsvec(released, d), std)
+            white = white.where(whitens, refined)
+            theta = np.where(whitens, white.inner(coef), theta)
+            rows = rows.on(white.matrix)
+            is_whitened = is_whitened | whitens
         points.append(theta)
-        gradients.append(released)
-        stds.append(transcript.noise_std(sensitivity, multiplier, len(released)))
+        gradients.append(gradient)
+        stds.append(np.where(whitens, np.inf, std))
         if t:
-            move, fall = theta - points[-2], gradients[-2] - released
-            lengths.moved(move, length, fall, np.array(stds[-2:]), levels.clipped_share)
-        full = lengths.full(released, stds[-1])
-        length = lengths.safe(schedule.step_size * full)
-        theta = theta + length * released
+            both = np.array([before, std])
+            move = np.where(length > 0, theta - points[-2], 0.0)
+            lengths.moved(move, length, gradients[-2] - gradient, both, levels.clipped_share)
+        before, full = std, lengths.full(gradient, std)
+        length = np.where(whitens, 0.0, lengths.safe(schedule.step_size * full))
+        theta = theta + length * gradient
     steps = ReleasedSteps(np.array(points), np.array(gradients), np.array(stds), level, theta)
-    return steps, steps._replace(gradients=full * steps.gradients, noise_stds=full * steps.noise_stds)
+    full_steps = steps._replace(gradients=full * steps.gradients, noise_stds=full * steps.noise_stds)
+    return GradientSteps(steps, full_steps, rows, white, is_whitened)
+
+
+def mean_of_step(rows: WhitenedScores, at: ScoresAt, level: FloatArray, whitens: BoolArray) -> FloatArray:
+    """Return a mean of clipped scores, and zeros; or of moments of clipped rows where it ``whitens``."""
+    d = rows.sample.n_features
+    size = d * int(np.prod(rows.family.classes))
+    mean = np.zeros((max(d * (d + 1) // 2, size), rows.sample.n_replicates))
+    if not whitens.all():
+        mean[:size] = at.clipped_mean(level).reshape(size, -1)
+    if whitens.any():
+        total = clipped_second_moments(rows.sample, lambda group: group.X, level, rows.whitening)
+        moments = svec(total / rows.sample.n_rows[:, None, None])
+        mean = np.where(whitens, 0.0, mean)
+        mean[: len(moments)] += np.where(whitens, moments, 0.0)
+    return mean

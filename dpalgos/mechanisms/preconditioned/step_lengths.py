@@ -54,8 +54,8 @@ class StepLengths:
 
     def full(self, gradient: FloatArray, std: FloatArray) -> FloatArray:
         """Return the length of a full step by a gradient (d, R) with noise of ``std`` (R,)."""
-        squares = np.maximum((gradient**2).sum(axis=0), _TINY)
-        signal = np.maximum(1 - len(gradient) * std**2 / squares, 0)
+        squares = (gradient**2).sum(axis=0)
+        signal = np.maximum(squares - len(gradient) * std**2, 0) / np.maximum(squares, _TINY)
         newton = 1 / self._curvature
         return np.asarray(np.minimum(newton, 1) + np.maximum(newton - 1, 0) * signal)
 

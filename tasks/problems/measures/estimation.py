@@ -1,13 +1,13 @@
 """Errors of estimates: their distance from the truth, and what else a source's rows allow to compare."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 import dpalgos
-from reports.analysis.results import SIGNS
-from tasks.problems.problem import Draw, HeadlineRun, Problem
+from reports.results import SIGNS
+from tasks.problems.problem import Draw, HeadlineRun, Measure, Measured, Traits
 
 SUP_ERROR, SUPPORT_RECALL = "sup_error", "support_recall"
 EXCESS_RISK, EXCESS_LOSS = "excess_risk", "excess_loss"
@@ -62,27 +62,27 @@ ERRORS: Mapping[str, Callable[[Draw, np.ndarray], Errors]] = {
 }
 
 
-class Estimation(Problem):
-    """The errors that the source names, of estimates without regard to their intervals."""
+def measure_errors(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
+    return {name: ERRORS[name](draw, answer.estimate) for name in traits.errors}
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return self.errors
 
-    def measure(self, draw: Draw, answer: dpalgos.Result) -> np.ndarray:
-        return np.stack([ERRORS[name](draw, answer.estimate) for name in self.errors])
+def _with_logarithms(traits: Traits, measured: Measured) -> Measured:
+    if not traits.plots_logarithms:
+        return measured
+    errors = measured[traits.errors[0]]
+    logs = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
+    return {**measured, LOG_SQUARED_ERROR: logs}
 
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        values = super().metrics(measured, n)
-        if self.plots_logarithms:
-            errors = values[self.metric]
-            values[LOG_SQUARED_ERROR] = 2 * np.log(errors, out=np.full_like(errors, np.nan), where=errors > 0)
-        return values
 
-    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        shown = super().exhibits(run)
-        if SUP_ERROR in self.errors:
-            shown["column_growth"] = {"metric": SUP_ERROR}
-        if EXCESS_LOSS in self.errors:
-            shown["selection_rules"] = {"metric": EXCESS_LOSS}
-        return shown
+def _exhibits(traits: Traits, run: HeadlineRun) -> dict[str, Any]:
+    shown = {SUP_ERROR: "column_growth", EXCESS_LOSS: "selection_rules"}
+    return {shown[name]: {"metric": name} for name in traits.errors if name in shown}
+
+
+# The errors that the source names, of estimates without regard to their intervals.
+ESTIMATION = Measure(
+    measure=measure_errors,
+    metric=lambda traits: traits.errors[0],
+    metrics=_with_logarithms,
+    exhibits=_exhibits,
+)

@@ -4,58 +4,64 @@ Scores are standardized by what a non-member's would vary by and pooled over rep
 replicates of a cell are in one block.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 
 import dpalgos
 from dpalgos.audit.rates import auc_per_data_set, pooled_auc_parts, threshold, true_positive_rates
-from dpalgos.audit.tracing import standardized
-from tasks.problems.problem import Draw, Problem
-from tasks.problems.sources.candidates import Candidates
-
-AUC = "auc"
-# The true positive rate at the false positive rate 0.01 is tpr_at_fpr_01, and so on.
-RATES = {
-    f"tpr_at_fpr_{digits}": float(f"0.{digits}")
-    for digits in ["001", "002", "005", "01", "02", "05", "1", "2", "5"]
-}
+from dpalgos.audit.tracing import Attack, standardized
+from reports.results import AUC, POOLED_AUC, TRUE_POSITIVE_RATES
+from tasks.problems.problem import Draw, Measure, Measured, Traits
 
 
-class Membership(Problem):
-    """Scores of an attack's candidates, of whom the estimator saw some."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Candidates(Draw):
+    """Data and an attack on an estimate from them: candidates X, y, of whom the estimator sees some."""
 
-    layout: ClassVar[str] = "attack_page"
-    in_one_block: ClassVar[bool] = True
-    measures: ClassVar[tuple[str, ...]] = (AUC,)
-    false_positive_rates: ClassVar[dict[str, float]] = RATES
+    attack: Attack
+    truth: np.ndarray  # (d,) or (d, R): what the attack takes as the truth
+    X: np.ndarray
+    y: np.ndarray | None
+    inside: np.ndarray  # (n, R) bool: which of the candidates the estimator sees
+    outside: np.ndarray  # (n, R) bool: as many non-members
 
-    def measure(self, draw: Draw, answer: dpalgos.Result) -> np.ndarray:
-        """Return each replicate's scores as a column: members, the others, the sum's ratio, ℓ2 error."""
-        assert isinstance(draw, Candidates)
-        coef, attack = draw.columns(answer.estimate), draw.attack
-        scores = standardized(attack, draw.X, draw.y, coef)
-        sums = (scores * draw.inside).sum(axis=0) * attack.spread(coef) / attack.unbiased_sum
-        truth = draw.truth if draw.truth.ndim == 2 else draw.truth[:, None]
-        errors = np.linalg.norm(coef - truth, axis=0)
-        return np.vstack([_chosen(scores, draw.inside), _chosen(scores, draw.outside), sums, errors])
 
-    def metrics(self, measured: Sequence[np.ndarray], n: int) -> dict[str, np.ndarray]:
-        """Return each replicate's AUCs, rates at thresholds of all non-members, sums and errors."""
-        columns = np.concatenate(measured, axis=1)
-        members, outsiders, (sums, errors) = columns[:n], columns[n:-2], columns[-2:]
-        rates = {
-            AUC: auc_per_data_set(members, outsiders),
-            "pooled_auc": pooled_auc_parts(members, outsiders),
-        }
-        for name, rate in RATES.items():
-            above = threshold(outsiders, rate)
-            if above is not None:
-                rates[name] = true_positive_rates(members, above)
-        sums = {"attack_sum_ratio": sums, "outsider_mean": outsiders.mean(axis=0)}
-        return {**rates, **sums, "l2_error": errors}
+def measure_scores(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
+    """Return each replicate's scores as a column, of members and of others; their sum's ratio; the error."""
+    assert isinstance(draw, Candidates)
+    coef, attack = draw.columns(answer.estimate), draw.attack
+    scores = standardized(attack, draw.X, draw.y, coef)
+    truth = draw.truth if draw.truth.ndim == 2 else draw.truth[:, None]
+    return {
+        "members": _chosen(scores, draw.inside),
+        "outsiders": _chosen(scores, draw.outside),
+        "sums": (scores * draw.inside).sum(axis=0) * attack.spread(coef) / attack.unbiased_sum,
+        "l2_error": np.linalg.norm(coef - truth, axis=0),
+    }
+
+
+def _metrics(traits: Traits, measured: Measured) -> Measured:
+    """Return each replicate's AUCs, rates at thresholds of all non-members, sums and errors."""
+    members, outsiders = measured["members"], measured["outsiders"]
+    thresholds = {name: threshold(outsiders, rate) for name, rate in TRUE_POSITIVE_RATES.items()}
+    return {
+        AUC: auc_per_data_set(members, outsiders),
+        POOLED_AUC: pooled_auc_parts(members, outsiders),
+        **{
+            name: true_positive_rates(members, above)
+            for name, above in thresholds.items()
+            if above is not None
+        },
+        "attack_sum_ratio": measured["sums"],
+        "outsider_mean": outsiders.mean(axis=0),
+        "l2_error": measured["l2_error"],
+    }
 
 
 def _chosen(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return np.asarray(scores.T[mask.T].reshape(scores.shape[1], -1).T)
+
+
+# Scores of an attack's candidates, of whom the estimator saw some.
+MEMBERSHIP = Measure(measure=measure_scores, metric=lambda traits: AUC, metrics=_metrics, of_attacks=True)

@@ -3,7 +3,7 @@
 import io
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,21 +17,10 @@ from data.store.references import DatasetRef, GenotypeRef
 from dpalgos.audit.tracing import Attack, BoundedMeanAttack, LinearModelAttack, MeanAttack
 from dpalgos.models.families import get_family
 from tasks.cells import Replicates
-from tasks.problems.problem import Draw
+from tasks.problems.measures.membership import MEMBERSHIP, Candidates
+from tasks.problems.problem import ALL, Cost, Kind, Traits
 from tasks.problems.sources.genotypes import GenotypeSource
 from tasks.problems.sources.simulated_rows import Simulation
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Candidates(Draw):
-    """Data and an attack on an estimate from them: candidates X, y, of whom the estimator sees some."""
-
-    attack: Attack
-    truth: np.ndarray  # (d,) or (d, R): what the attack takes as the truth
-    X: np.ndarray
-    y: np.ndarray | None
-    inside: np.ndarray  # (n, R) bool: which of the candidates the estimator sees
-    outside: np.ndarray  # (n, R) bool: as many non-members
 
 
 class SimulatedCandidates(Simulation):
@@ -43,8 +32,9 @@ class SimulatedCandidates(Simulation):
     attack: Literal["bounded_mean", "mean", "linear_regression", "logistic"]
 
     @property
-    def task(self) -> str:
-        return {"linear_regression": "linear_regression", "logistic": "glm"}.get(self.attack, "mean")
+    def traits(self) -> Traits:
+        tasks = {"linear_regression": "linear_regression", "logistic": "glm"}
+        return replace(super().traits, task=tasks.get(self.attack, "mean"))
 
     @property
     def separation_is_known(self) -> bool:
@@ -54,10 +44,10 @@ class SimulatedCandidates(Simulation):
     def claimed_sum(self, n: int) -> float:
         return math.nan if self.s is None else math.log(self.sizes(n)["d"])
 
-    def elements(self, n: int) -> int:
-        return 2 * super().elements(n)
+    def cost(self, n: int) -> Cost:
+        return Cost(elements=2 * n * self.sizes(n)["d"], batch=ALL)
 
-    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: None) -> Iterator[Candidates]:
         """Yield one data set after another; the rows after the first n are not the estimator's."""
         n = replicates.n
         inside = (np.arange(2 * n) < n)[:, None]
@@ -95,15 +85,14 @@ class GenotypeCandidates(GenotypeSource):
 
     truth: Literal["public_panel", "same_population"]
 
+    traits: ClassVar[Traits] = Traits(task="mean")
     separation_is_known: ClassVar[bool] = False
 
     def claimed_sum(self, n: int) -> None:
         return None
 
-    def elements(self, n: int) -> int:
-        return 2 * super().elements(n)
-
-    file_type: ClassVar[str] = ".npz"
+    def cost(self, n: int) -> Cost:
+        return Cost(elements=2 * n * self.n_snps, batch=ALL)
 
     def prepare(self, table: DatasetRef) -> bytes:
         """Choose the SNPs and code the calls, which are −1, 0 or 1."""
@@ -118,7 +107,7 @@ class GenotypeCandidates(GenotypeSource):
         with np.load(path) as stored:
             return TracedGroup(X=stored["X"].astype(np.float64), panel_mean=stored["panel_mean"])
 
-    def draws(self, replicates: Replicates, prepared: TracedGroup) -> Iterator[Draw]:
+    def draws(self, replicates: Replicates, prepared: TracedGroup) -> Iterator[Candidates]:
         inside, outside, others = draw_roles(len(prepared.X), replicates.n, replicates.row_generators())
         truth = prepared.panel_mean
         if self.truth == "same_population":
@@ -127,3 +116,9 @@ class GenotypeCandidates(GenotypeSource):
         attack = MeanAttack(mean=truth, noise_std=prepared.panel_std)
         candidates: dict[str, Any] = {"X": prepared.X, "y": None, "inside": inside, "outside": outside}
         yield Candidates(sample=sample, first=0, attack=attack, truth=truth, **candidates)
+
+
+KINDS = {
+    "tracing": Kind(SimulatedCandidates, MEMBERSHIP),
+    "group_tracing": Kind(GenotypeCandidates, MEMBERSHIP),
+}

@@ -26,7 +26,8 @@ from data.prepare.genotype_groups import (
 )
 from data.store.references import DatasetRef, GenotypeRef
 from tasks.cells import Replicates
-from tasks.problems.problem import DatasetSource, Draw, HeadlineRun
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, HeadlineRun, Kind, Traits
 
 _DECIMALS = 6
 
@@ -36,8 +37,7 @@ class GenotypeSource(DatasetSource, ABC):
 
     n_snps: Annotated[int, Field(strict=True, ge=1)]
 
-    in_one_block: ClassVar[bool] = True
-    task: ClassVar[str] = "mean"
+    file_type: ClassVar[str] = ".npz"
 
     def check_data(self, n: int) -> None:
         if self.about.kind != "genotypes":
@@ -45,6 +45,9 @@ class GenotypeSource(DatasetSource, ABC):
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": self.n_snps}
+
+    def cost(self, n: int) -> Cost:
+        return Cost(elements=n * self.n_snps, batch=ALL)
 
 
 class GenotypeGroups(GenotypeSource):
@@ -58,18 +61,18 @@ class GenotypeGroups(GenotypeSource):
     selection: Literal["all_subjects", "public_panel", "evenly_spaced"]
     unit: Literal["person", "pair"]
 
-    size_symbol: ClassVar[str] = "m"
-    errors: ClassVar[tuple[str, ...]] = ("l2_error", "support_recall")
-
     @property
-    def protected(self) -> bool:
-        """Whether the SNPs are chosen without reading the genotypes that are compared."""
-        return self.selection != "all_subjects"
+    def traits(self) -> Traits:
+        """What holds; a guarantee covers SNPs chosen without reading the genotypes that are compared."""
+        return Traits(
+            task="mean",
+            errors=("l2_error", "support_recall"),
+            size_symbol="m",
+            protected=self.selection != "all_subjects",
+        )
 
     def sizes(self, n: int) -> dict[str, int]:
         return {**super().sizes(n), "s": self.s}
-
-    file_type: ClassVar[str] = ".npz"
 
     def prepare(self, table: DatasetRef) -> bytes:
         assert isinstance(table, GenotypeRef)
@@ -146,3 +149,6 @@ def groups_bytes(prepared: GroupDifference) -> bytes:
         facts=np.array(json.dumps(facts)),
     )
     return buffer.getvalue()
+
+
+KINDS = {"group_differences": Kind(GenotypeGroups, ESTIMATION)}

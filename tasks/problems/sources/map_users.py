@@ -1,9 +1,9 @@
 """Users that are cells of a public latitude–longitude grid, and so differ from each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -13,7 +13,8 @@ from data.prepare.table_design import PreparedTable, prepare_table, read_prepare
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Replicates
 from tasks.file_schema import Number
-from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
 from tasks.problems.registered_table import RegisteredTable, weighted_answer
 
 _USER = "user"
@@ -46,11 +47,15 @@ class MapUsers(RegisteredTable):
     least_rows: Annotated[int, Field(strict=True, ge=1)]
     shuffled: bool = False
 
-    size_symbol: ClassVar[str] = "m"
-    in_one_block: ClassVar[bool] = True
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, size_symbol="m")
 
-    def check(self, n: int, task: str) -> None:
-        super().check(n, task)
+    def cost(self, n: int) -> Cost:
+        return replace(super().cost(n), batch=ALL)
+
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        super().check(n, task, estimators)
         if self.family:
             raise ValueError(f"family must be left out for users on a map, got {self.family!r}")
         if n > self.least_rows:
@@ -139,3 +144,6 @@ class MapUsers(RegisteredTable):
                 off = draws[0].distances(np.mean(answers, axis=0))
                 rows.append([cell.estimator, cell.form, float(off[0])])
         return rows
+
+
+KINDS = {"grid_users": Kind(MapUsers, ESTIMATION)}

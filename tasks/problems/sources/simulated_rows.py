@@ -3,6 +3,7 @@
 import inspect
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,9 @@ from data.simulations import Simulated, half_width, models, simulator
 from dpalgos.theory import dense_rates, local_rates, sparse_rates
 from tasks.cells import Replicates
 from tasks.file_schema import Whole
-from tasks.problems.problem import Draw, RowSource
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.measures.intervals import INTERVALS
+from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits
 from tasks.size_rules import RuleError, evaluate_all, whole
 
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
@@ -38,20 +41,18 @@ class Simulation(RowSource):
         return self.model
 
     @property
-    def measured(self) -> str:
-        return (
+    def traits(self) -> Traits:
+        measured = (
             "In every repetition rows are drawn anew, the same for all estimators, and private ones draw new "
             "noise. An error compares an answer with the parameter that the rows were drawn with."
         )
-
-    def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), models()[self.model])
+        return Traits(measured=measured, modules=(models().get(self.model, "data.simulations"),))
 
     def sizes(self, n: int) -> dict[str, int]:
         sizes = {"n": n, "d": whole(self.d, {"n": n}, what="d")}
         return sizes if self.s is None else {**sizes, "s": whole(self.s, sizes, what="s")}
 
-    def check(self, n: int, task: str) -> None:
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         """Refuse an unknown model or setting, one that is for another task, and s > d."""
         sizes = self.sizes(n)
         if sizes.get("s", 0) > sizes["d"]:
@@ -81,38 +82,31 @@ class SimulatedRows(Simulation):
     public_rows: Whole = Field(default=0, ge=0)
 
     @property
-    def task(self) -> str | None:
-        return self.estimates
+    def traits(self) -> Traits:
+        return replace(
+            super().traits,
+            task=self.estimates,
+            errors=("l2_error", "sup_error") if self.public_rows else ("l2_error",),
+            plots_logarithms=self.model in _LOGARITHMIC,
+        )
 
-    @property
-    def errors(self) -> tuple[str, ...]:
-        return ("l2_error", "sup_error") if self.public_rows else ("l2_error",)
-
-    @property
-    def plots_logarithms(self) -> bool:
-        return self.model in _LOGARITHMIC
-
-    def check(self, n: int, task: str) -> None:
-        super().check(n, task)
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        super().check(n, task, estimators)
         if self.public_rows and self.s is None:
             raise ValueError("s must be given, the number of coefficients other than zero; add e.g. s = 2")
 
-    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Return both ends of the grid; a size is halved until a data set takes at most 300 MB."""
-        ends = [*super().smoke_sizes(sizes)]
-        for at, n in enumerate(ends):
-            while not self.public_rows and self.n_bytes(n) > _SMOKE_BYTES:
-                n //= 2
-            ends[at] = n
-        return tuple(dict.fromkeys(ends))
-
-    def elements(self, n: int) -> int:
+    def cost(self, n: int) -> Cost:
+        """Return the cost; profile smoke halves a size until a data set takes at most 300 MB."""
         d = self.sizes(n)["d"]
-        return n * d * (d + 3) // 4 if self.public_rows else n * d  # reports have up to d (d + 3)/2 numbers
+        if self.public_rows:  # reports have up to d (d + 3)/2 numbers
+            return Cost(elements=n * d * (d + 3) // 4, n_bytes=24 * n * d)
+        smoke_n = n
+        while self._n_bytes(smoke_n) > _SMOKE_BYTES:
+            smoke_n //= 2
+        return Cost(elements=n * d, n_bytes=self._n_bytes(n), smoke_n=smoke_n)
 
-    def n_bytes(self, n: int) -> int:
-        single = bool(self.settings.get("single_precision"))
-        return n * self.sizes(n)["d"] * (24 if self.public_rows else 4 if single else 8)
+    def _n_bytes(self, n: int) -> int:
+        return n * self.sizes(n)["d"] * (4 if self.settings.get("single_precision") else 8)
 
     def _worth_moments(self, replicates: Replicates) -> bool:
         """Whether enough cells read these rows that computing the moments once saves time."""
@@ -151,3 +145,13 @@ class SimulatedRows(Simulation):
         settings = evaluate_all(self.settings, sizes)
         design = settings.get("design", "literal")
         return math.sqrt(3) / half_width(design, sizes["d"], settings.get("sparsity", sizes["d"]))
+
+
+_LINEAR = {"estimates": "linear_regression"}
+_REPORTS = {"public_rows": 20_000}
+KINDS = {
+    "simulation": Kind(SimulatedRows, ESTIMATION),
+    "local_regression": Kind(SimulatedRows, ESTIMATION, _REPORTS),
+    "interval_simulation": Kind(SimulatedRows, INTERVALS, _LINEAR),
+    "interval_reports": Kind(SimulatedRows, INTERVALS, _REPORTS | _LINEAR),
+}

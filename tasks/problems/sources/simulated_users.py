@@ -1,6 +1,6 @@
 """Simulated users of m rows each: what errors owe to users, rows and columns, and what a choice loses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -10,7 +10,9 @@ import dpalgos
 from dpalgos.theory import user_floor, user_mean_rate
 from tasks.cells import Replicates
 from tasks.file_schema import Number, Whole
-from tasks.problems.problem import Draw, RowSource
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.measures.intervals import INTERVALS
+from tasks.problems.problem import Cost, Draw, Kind, RowSource, Traits
 from tasks.size_rules import RuleError, whole
 
 
@@ -21,9 +23,7 @@ class SimulatedUsers(RowSource):
     samples: Whole | str  # number of rows of each, or a rule
     d: Whole
 
-    size_symbol: ClassVar[str] = "m"
-
-    def check(self, n: int, task: str) -> None:
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
         if self.n_users(n) < 2 or self.n_samples(n) < 1 or self.d < 1:
             raise RuleError("users must be at least 2, samples and d at least 1; take larger ones")
 
@@ -49,19 +49,17 @@ class GaussianUsers(SimulatedUsers):
     value_bound: Number = 10.0  # what is known of it beforehand: it lies in ± this
 
     source: ClassVar[str] = "Gaussian users"
-    task: ClassVar[str] = "mean"
+    traits: ClassVar[Traits] = Traits(task="mean", size_symbol="m")
 
-    def check(self, n: int, task: str) -> None:
-        super().check(n, task)
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        super().check(n, task, estimators)
         if self.fewest is not None and not 1 <= self.fewest <= self.n_samples(n):
             raise RuleError(f"fewest must lie between 1 and samples, got {self.fewest}; change one of them")
 
-    def elements(self, n: int) -> int:
-        return self.n_users(n) * self.d * (1 if self.fewest is None else self.n_samples(n))
-
-    def n_bytes(self, n: int) -> int:
-        """Return the memory of one data set, with what its rotation takes."""
-        return 40 * self.elements(n)
+    def cost(self, n: int) -> Cost:
+        """Return the cost; the memory is that of one data set, with what its rotation takes."""
+        elements = self.n_users(n) * self.d * (1 if self.fewest is None else self.n_samples(n))
+        return Cost(elements=elements, n_bytes=40 * elements)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         n_users, most = self.n_users(replicates.n), self.n_samples(replicates.n)
@@ -92,16 +90,13 @@ class UsersOfSigns(SimulatedUsers):
     coef: Number
 
     source: ClassVar[str] = "users of signs"
-    task: ClassVar[str] = "linear_regression"
-    errors: ClassVar[tuple[str, ...]] = ("excess_risk",)  # E xx' = I
+    # E xx' = I
+    traits: ClassVar[Traits] = Traits(task="linear_regression", errors=("excess_risk",), size_symbol="m")
 
-    def elements(self, n: int) -> int:
-        """Return four times the size of the data: every step of a fit is a pass over the rows."""
-        return 4 * self.n_users(n) * self.n_samples(n) * self.d
-
-    def n_bytes(self, n: int) -> int:
-        """Return the memory of one data set, with the phases' own copies."""
-        return 8 * self.elements(n)
+    def cost(self, n: int) -> Cost:
+        """Return the cost: every step of a fit is a pass over the rows, and phases have their own copies."""
+        elements = 4 * self.n_users(n) * self.n_samples(n) * self.d
+        return Cost(elements=elements, n_bytes=8 * elements)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         n_users, m = self.n_users(replicates.n), self.n_samples(replicates.n)
@@ -125,20 +120,16 @@ class UsersWithCandidates(RowSource):
     users: Annotated[int, Field(strict=True, ge=2)]
     candidates: Annotated[int, Field(strict=True, ge=2)]
 
-    size_symbol: ClassVar[str] = "m"
     source: ClassVar[str] = "users who toss coins"
-    task: ClassVar[str] = "linear_regression"
-    errors: ClassVar[tuple[str, ...]] = ("excess_loss",)
+    traits: ClassVar[Traits] = Traits(task="linear_regression", errors=("excess_loss",), size_symbol="m")
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": self.candidates}
 
-    def elements(self, n: int) -> int:
-        """Return 20 times the size of the data: a candidate's scores are drawn again and again."""
-        return 20 * self.users * self.candidates
-
-    def n_bytes(self, n: int) -> int:
-        return 40 * self.users * self.candidates
+    def cost(self, n: int) -> Cost:
+        """Return the cost: a candidate's scores are drawn again and again."""
+        size = self.users * self.candidates
+        return Cost(elements=20 * size, n_bytes=40 * size)
 
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         chances = np.linspace(0.3, 0.7, self.candidates)
@@ -147,3 +138,12 @@ class UsersWithCandidates(RowSource):
             roots, users = np.sqrt(2 * lost), np.arange(self.users)
             sample = dpalgos.Sample(roots, np.zeros(self.users), user_ids=users)
             yield Draw(sample=sample, first=replicate, target=chances)
+
+
+KINDS = {
+    "user_simulation": Kind(GaussianUsers, ESTIMATION),
+    "interval_users": Kind(GaussianUsers, INTERVALS),
+    "user_regression_simulation": Kind(UsersOfSigns, ESTIMATION),
+    "interval_user_regression": Kind(UsersOfSigns, INTERVALS),
+    "user_selection": Kind(UsersWithCandidates, ESTIMATION),
+}

@@ -8,7 +8,7 @@ None of that is private. Columns of X are in units of 1/√d: bounds are √d fo
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -18,11 +18,10 @@ from data.prepare.table_design import PreparedTable, read_prepared_table, table_
 from data.store.references import DatasetRef, read_table
 from tasks.cells import Cell, Replicates
 from tasks.file_schema import Number
-from tasks.problems.problem import DatasetSource, Draw, HeadlineRun
+from tasks.problems.measures.prediction import OVER_PRINTED, PREDICTION, PRINTED
+from tasks.problems.problem import ALL, Cost, DatasetSource, Draw, HeadlineRun, Kind, Traits
 
 FOLDS = 10
-OVER_PRINTED = "over_printed"  # the error over the least that the paper printed of a private method at this ε
-PRINTED = "printed"  # the diagnostic of an answer: that least error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -50,25 +49,24 @@ class TableFolds(DatasetSource):
     unit_rows: bool = True  # or else all rows are divided by the largest norm
     z_scores: bool = True  # or else columns are not centered and scaled, and y is not centered
 
-    panel_word: ClassVar[str] = "table"
-    task: ClassVar[str] = "linear_regression"
-    protected: ClassVar[bool] = False
-    in_one_block: ClassVar[bool] = True
-
     @property
-    def measured(self) -> str:
+    def traits(self) -> Traits:
         response = "centered and divided" if self.z_scores else "divided"
         columns = "z-scores" if self.z_scores else "as they are"
         rows = "of length 1" if self.unit_rows else "divided by the length of the longest"
-        return (
+        measured = (
             "Rows are dealt into ten random folds, anew after every ten repetitions; an error is the mean "
             f"squared error on the fold that a fit has not seen. As in the paper the response is {response} "
             f"by its largest magnitude, columns are {columns} and rows {rows}, all by the data: "
             "this preparation is not private, so that no guarantee covers it."
         )
+        return Traits(task="linear_regression", measured=measured, panel_word="table", protected=False)
 
     def sizes(self, n: int) -> dict[str, int]:
         return {"n": n, "d": len(self.about.columns) - 1}
+
+    def cost(self, n: int) -> Cost:
+        return Cost(elements=n * self.sizes(n)["d"], batch=ALL)
 
     def check_data(self, n: int) -> None:
         """Refuse sizes of which ten folds are no partition."""
@@ -114,9 +112,11 @@ class TableFolds(DatasetSource):
         yield FoldDraw(
             sample=dpalgos.Sample(prepared.X, prepared.y, row_mask=mask.T, n_replicates=len(numbers)),
             first=replicates.first,
-            column_names=prepared.column_names,
             printed=self.printed if self.unit_rows else {},
         )
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
         return {"printed_errors": {"metric": OVER_PRINTED}} if self.unit_rows else {}
+
+
+KINDS = {"cross_validation": Kind(TableFolds, PREDICTION)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,12 @@ import dpalgos
 from data.prepare.table_design import PreparedTable, draw_rows
 from dpalgos.formula.design import INTERCEPT
 from dpalgos.theory import dense_rates
-from reports.analysis.results import SIGNS
+from reports.results import SIGNS
 from tasks.cells import Cell, Replicates
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.own_answer import own_coefficients
-from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
 from tasks.problems.registered_table import RegisteredTable, partial_draw
 
 
@@ -57,9 +59,21 @@ class TableSubsamples(RegisteredTable):
     with all their rows, and each counts once.
     """
 
-    panel_word: ClassVar[str] = "preparation"
-    size_symbol: ClassVar[str] = "m"
-    in_one_block: ClassVar[bool] = True
+    @property
+    def traits(self) -> Traits:
+        n_coefficients = len(self.covariates[self.slopes]) if self.response and not self.n_classes else 0
+        return replace(
+            super().traits,
+            errors=("l2_error", SIGNS) if n_coefficients else ("l2_error",),
+            measured=self._measured,
+            panel_word="preparation",
+            size_symbol="m",
+            n_coefficients=n_coefficients,
+            population=self.n_units,
+        )
+
+    def cost(self, n: int) -> Cost:
+        return replace(super().cost(n), batch=ALL)
 
     def check_data(self, n: int) -> None:
         """Refuse frames, too: their features are too many for an answer of all the rows."""
@@ -109,20 +123,8 @@ class TableSubsamples(RegisteredTable):
             )
 
     @property
-    def n_coefficients(self) -> int:
-        return len(self.covariates[self.slopes]) if self.response and self.n_classes is None else 0
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        return ("l2_error", SIGNS) if self.n_coefficients else ("l2_error",)
-
-    @property
-    def population(self) -> tuple[int, str]:
-        return self.analyst_table.units if self.analyst_table else (self.about.n_rows, "rows")
-
-    @property
-    def measured(self) -> str:
-        units = self.population[1]
+    def _measured(self) -> str:
+        units = self.n_units[1]
         if not self.response:
             answer, scale = "mean", "each column counted in its standard deviations"
         else:
@@ -146,3 +148,9 @@ class TableSubsamples(RegisteredTable):
         if self.user_id:
             return {}
         return dense_rates(task, n, len(self.covariates), epsilon, delta)
+
+
+KINDS = {
+    "subsamples": Kind(TableSubsamples, ESTIMATION),
+    "interval_resamples": Kind(TableResamples, INTERVALS),
+}

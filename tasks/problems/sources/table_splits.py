@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,7 +12,9 @@ from data.prepare.frame_features import stream_frames
 from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
 from data.store.references import FramesRef
 from tasks.cells import Replicates
-from tasks.problems.problem import Draw, HeadlineRun
+from tasks.problems.measures.estimation import ESTIMATION
+from tasks.problems.measures.prediction import PREDICTION
+from tasks.problems.problem import Cost, Draw, HeadlineRun, Kind, Traits
 from tasks.problems.registered_table import RegisteredTable
 from tasks.run_options import Profile
 
@@ -50,93 +51,92 @@ class TableSplits(RegisteredTable):
     """Rows of a table; n of them to train on, the others to test on.
 
     ``groups`` says whether single rows are drawn, or whole groups of alike rows where a dataset knows them
-    (the simulations of a flock's frames). Where errors of coefficients are measured, the truth is least
-    squares on all rows, in standard deviations of the columns.
+    (the simulations of a flock's frames).
     """
 
     groups: Literal["rows", "simulations"] = "rows"
-
-    errors: ClassVar[tuple[str, ...]] = ("l2_error", "excess_risk")
-
-    @property
-    def panel_word(self) -> str:
-        return "table" if self.errors else "panel"
-
-    @property
-    def measured(self) -> str:
-        if not self.errors:
-            return ""
-        return (
-            "In every repetition n of the rows are drawn without return, the same for all estimators, and "
-            "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
-            "left out, from least squares on all rows, each coefficient times the standard deviation of its "
-            "column over that of the response. An excess risk is the mean squared error on the rows left out "
-            "less that of least squares on the same n rows, in squared public units of the response."
-        )
 
     @property
     def task(self) -> str:
         """What is estimated; the label of frames is their response."""
         return "glm" if self.family else "linear_regression"
 
-    def check(self, n: int, task: str) -> None:
-        if self.errors and self.family:
-            raise ValueError(f"family must be left out, got {self.family!r}; use kind = 'train_test_split'")
-        super().check(n, task)
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        super().check(n, task, estimators)
         if not self.response and self.about.kind == "table":
             raise ValueError("response is missing; name the column that is to be predicted")
 
     def check_data(self, n: int) -> None:
-        about = self.about
-        if self.errors and about.kind == "frames":
-            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
         super().check_data(n)
-        if n >= about.n_rows:
+        if n >= (about := self.about).n_rows:
             raise ValueError(
                 f"grid.n must be below the {about.n_rows:,} rows of {about.name}, got {n}: some are tested on"
             )
 
-    def smoke_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        return (min(SMOKE_ROWS // 2, *sizes),)
-
     def stand_in_rows(self, profile: Profile) -> int | None:
         return SMOKE_ROWS if profile == "smoke" and self.about.kind == "frames" else None
 
-    def n_bytes(self, n: int) -> int:
-        """Return the memory of all rows, whatever n is; frames are held by use, and as read or by column."""
-        copies = 2 if self.about.kind == "frames" else 1
-        return copies * 4 * self.about.n_rows * self.sizes(n)["d"]
-
-    def ranges(self, n: int, n_cells: int, replicates: int) -> list[tuple[int, int, int]]:
-        n_blocks = -(-replicates // BATCH)
-        edges = [replicates * i // n_blocks for i in range(n_blocks + 1)]
-        work = n_cells * n * self.sizes(n)["d"]
-        return [(a, b - a, (b - a) * work) for a, b in pairwise(edges)]
+    def cost(self, n: int) -> Cost:
+        """Return the cost: all rows are in memory whatever n is, and frames by use as well."""
+        d, copies = self.sizes(n)["d"], 2 if self.about.kind == "frames" else 1
+        n_bytes = copies * 4 * self.about.n_rows * d
+        return Cost(elements=n * d, n_bytes=n_bytes, batch=BATCH, smoke_n=min(SMOKE_ROWS // 2, n))
 
     def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
         whole = self.groups != "rows"
         mask = draw_training_rows(prepared, replicates.n, replicates.row_generators(), whole_groups=whole)
         if self.about.kind == "frames":  # whose products take long, and skip what a replicate does not use
             prepared, mask = by_use(prepared, mask)
-        draw = SplitDraw(
+        yield SplitDraw(
             sample=self.sample_of(prepared, mask),
             first=replicates.first,
             public_y=self.public_y,
             column_names=prepared.column_names,
         )
-        if self.errors:
-            unit = prepared.to_standard
-            draw = replace(draw, target=unit @ self.full_answer(prepared).coef, to_target=unit)
-        yield draw
 
     def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
-        """Return a profile of errors; of frames what was selected, and a film."""
-        if self.errors:
-            error, excess = self.errors
-            return {"performance_profile": {error: "error of coefficients", excess: "excess risk"}}
+        """Return what was selected of frames, and a film."""
         if self.family != "logistic" or not isinstance(run.table, FramesRef):
             return {}
         return {"boids": _flock_exhibit(run.table, run.selected)}
+
+
+class HeldOutRows(TableSplits):
+    """Splits of a table of which the errors of coefficients are measured, too.
+
+    The truth is least squares on all rows, in standard deviations of the columns.
+    """
+
+    @property
+    def traits(self) -> Traits:
+        measured = (
+            "In every repetition n of the rows are drawn without return, the same for all estimators, and "
+            "private ones draw new noise. An error is the ℓ2 distance of the coefficients, the intercept "
+            "left out, from least squares on all rows, each coefficient times the standard deviation of its "
+            "column over that of the response. An excess risk is the mean squared error on the rows left out "
+            "less that of least squares on the same n rows, in squared public units of the response."
+        )
+        errors = ("l2_error", "excess_risk")
+        return replace(super().traits, errors=errors, measured=measured, panel_word="table")
+
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        if self.family:
+            raise ValueError(f"family must be left out, got {self.family!r}; use kind = 'train_test_split'")
+        super().check(n, task, estimators)
+
+    def check_data(self, n: int) -> None:
+        if self.about.kind == "frames":
+            raise ValueError(f"dataset must hold a table, got {self.dataset!r}; use 'train_test_split'")
+        super().check_data(n)
+
+    def draws(self, replicates: Replicates, prepared: PreparedTable) -> Iterator[Draw]:
+        unit = prepared.to_standard
+        for draw in super().draws(replicates, prepared):
+            yield replace(draw, target=unit @ self.full_answer(prepared).coef, to_target=unit)
+
+    def exhibits(self, run: HeadlineRun) -> dict[str, Any]:
+        """Return a profile of errors."""
+        return {"performance_profile": {"l2_error": "error of coefficients", "excess_risk": "excess risk"}}
 
 
 def _flock_exhibit(ref: FramesRef, selected: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
@@ -169,3 +169,9 @@ def _film(ref: FramesRef) -> list[dict[str, Any]]:
         for label in sorted(frames, reverse=True)
         for frame in _FILM
     ]
+
+
+KINDS = {
+    "train_test_split": Kind(TableSplits, PREDICTION),
+    "held_out_regression": Kind(HeldOutRows, ESTIMATION),
+}

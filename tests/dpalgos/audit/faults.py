@@ -192,7 +192,6 @@ ROW_MOMENTS = "dpalgos.steps.moments"
 # With a small ball the sensitivity hardly varies, and one pair of neighbors attains it at every step.
 SMALL_BALL = {"n_iterations": 3, "coef_bound": 0.05}
 RESIDUAL = {"n_iterations": 3, "residual_bound": 1.0}
-PUBLIC_LEVELS = {"clip": (1.0, 1.0)}
 PER_USER = {"aggregation": "clipped"}
 SKETCH = {"n_sketch_rows": 5}
 
@@ -206,7 +205,6 @@ FAULTS = [
         "half of the sensitivity",
         "preconditioned_regression",
         tampering(gaussian=half_sensitivity),
-        keywords=PUBLIC_LEVELS,
     ),
     Fault("half of the row bound", "sheffet_ols", tampering(gaussian_sketch=quarter_ridge), keywords=SKETCH),
     Fault("rows of a user clipped one by one", "user_level_mean", rows_clipped_one_by_one, keywords=PER_USER),

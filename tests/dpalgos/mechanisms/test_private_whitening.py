@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 
 from dpalgos.mechanisms.clip_levels import with_response
-from dpalgos.mechanisms.private_whitening import private_whitening
+from dpalgos.mechanisms.private_whitening import (
+    clipped_second_moments,
+    moments_sensitivity,
+    private_whitening,
+)
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
+from dpalgos.steps.moments import svec, unsvec
 
 N, SCALES = 20_000, np.array([1.0, 0.5, 0.02])
 
@@ -21,9 +26,10 @@ def whitenings():
     sample = Sample(X, X @ np.ones(3), n_replicates=2)
     level = np.full(2, 4.0)
     first = private_whitening(transcript, sample, with_response, level, noise_multiplier=10.0)
-    second = private_whitening(
-        transcript, sample, lambda group: group.X, level, noise_multiplier=10.0, inside=first
-    )
+    sums = clipped_second_moments(sample, lambda group: group.X, level, first.matrix)
+    std = 10 * moments_sensitivity(level, sample.n_rows)
+    released = svec(sums / N) + std * rng.standard_normal((6, 2))
+    second = first.refined(unsvec(released, 3), std)
     return X.T @ X / N, first, second
 
 

@@ -21,8 +21,8 @@ from flows.local_server import (
     SETTINGS,
     settings_of_home,
     wait_until_recorded,
-    watched,
 )
+from tasks.run.watch import watched
 
 
 @pytest.mark.parametrize(("name", "value"), (SETTINGS | OF_ONE_COMMAND).items())

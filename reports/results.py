@@ -10,12 +10,11 @@ import io
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-
-from reports.analysis.two_means import THREE_ERRORS, Mean, p_value
+from scipy import stats
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -65,6 +64,11 @@ _ALLOWED = {
 }
 _LEAST = {"n": 1, "d": 0, "replicate": 0}
 AUC, POOLED_AUC = "auc", "pooled_auc"  # metrics of an attack
+# The true positive rate at the false positive rate 0.01 is tpr_at_fpr_01, and so on.
+TRUE_POSITIVE_RATES = {
+    f"tpr_at_fpr_{digits}": float(f"0.{digits}")
+    for digits in ["001", "002", "005", "01", "02", "05", "1", "2", "5"]
+}
 SIGNS = "signs_right"  # the metric that counts coefficients with the sign of the answer without privacy
 PUBLIC_ALONE = "public rows alone"  # the form of a non-private estimator that sees no private row
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
@@ -110,6 +114,8 @@ _RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
     ),
 )
 _KEYS = ["study", "cell", "metric"]
+# The p-values of so many standard errors where repetitions are many.
+TWO_ERRORS, THREE_ERRORS = (2 * float(stats.norm.sf(z)) for z in (2, 3))
 
 
 class ResultsError(ValueError):
@@ -210,14 +216,21 @@ def _distinct(messages: pd.Series) -> str:
 
 
 def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
-    """Compare two results tables cell by cell.
+    """Compare two results tables, as `compare_summaries` does; ``identical`` says that all rows are."""
+    order = [*_KEYS, "replicate"]
+    one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
+    return {"identical": one.equals(other), **compare_summaries(summarize(first), summarize(second))}
+
+
+def compare_summaries(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
+    """Compare two tables of means cell by cell.
 
     ``by_chance`` is how many means chance alone makes differ so much, of two runs that differ in their seeds.
     ``different`` are cells whose means differ by more than three standard errors of the difference, by
     Welch's test, or whose status or certified ε differs. ``unknown`` are others whose means differ by what a
     single repetition cannot tell from chance.
     """
-    tables = (summarize(table).set_index(_KEYS).to_dict("index") for table in (first, second))
+    tables = (table.set_index(_KEYS).to_dict("index") for table in (first, second))
     left, right = (cast("dict[tuple[str, ...], dict[str, Any]]", table) for table in tables)
     found = {key: _reasons(cell, right[key]) for key, cell in left.items() if key in right}
     different = [
@@ -230,11 +243,9 @@ def compare_results(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]
         for key, reasons in found.items()
         if reasons
     ]
-    order, chance = [*_KEYS, "replicate"], {key: _chance(left[key], right[key]) for key in found}
+    chance = {key: _chance(left[key], right[key]) for key in found}
     unknown = [key[1] for key, reasons in found.items() if not reasons and math.isnan(chance[key])]
-    one, other = (table.sort_values(order, ignore_index=True) for table in (first, second))
     return {
-        "identical": one.equals(other),
         "cells": len(found),
         "only_first": sorted(str(key[1]) for key in left.keys() - right.keys()),
         "only_second": sorted(str(key[1]) for key in right.keys() - left.keys()),
@@ -282,3 +293,34 @@ def _chance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 
 def _number(value: float) -> float | None:
     return float(f"{value:.4g}") if np.isfinite(value) else None
+
+
+class Mean(NamedTuple):
+    """A mean, its standard error (NaN: unknown) and the number of repetitions."""
+
+    value: float
+    error: float
+    repetitions: int
+
+
+def p_value(first: Mean, second: Mean) -> float:
+    """Return the p-value of Welch's test that two means are one; NaN where an error is unknown.
+
+    It counts that errors of few repetitions are themselves uncertain. Means without errors are compared as
+    they are.
+    """
+    if math.isnan(first.error) or math.isnan(second.error):
+        return math.nan
+    if first.error == second.error == 0:
+        return float(math.isclose(first.value, second.value, rel_tol=1e-12))
+    spreads = [each.error * math.sqrt(each.repetitions) for each in (first, second)]
+    found = stats.ttest_ind_from_stats(
+        first.value,
+        spreads[0],
+        first.repetitions,
+        second.value,
+        spreads[1],
+        second.repetitions,
+        equal_var=False,
+    )
+    return float(found.pvalue)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from reports.analysis.two_means import TWO_ERRORS, Mean, p_value
+from reports.results import TWO_ERRORS, Mean, p_value
 
 LEAST_ERROR = 1e-3  # an error below counts as that
 MOST_ERROR = 100.0  # at which errors are cut off

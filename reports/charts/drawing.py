@@ -1,18 +1,26 @@
-"""Figures of a report as bytes: drawn by Vega-Lite, the same figure gives the same bytes, text stays text."""
+"""Vega-Lite specifications as figures: bytes that are the same for the same figure, with text as text."""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 import resource
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
+from importlib.metadata import version
 from typing import Any
 
 import psutil
+from platformdirs import user_cache_path
 
 from reports import palette
-from reports.charts.vega_lite import Chart
+
+Chart = dict[str, Any]
+HALO: Any = {"stroke": palette.PAPER, "strokeWidth": 4, "strokeJoin": "round"}  # behind a text on lines
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 PNG_SCALE = 1.5
@@ -25,18 +33,36 @@ _AXIS = {
     "domainColor": palette.AXIS,
     "ticks": False,
     "labelPadding": 6,
+    "labelOverlap": "greedy",
     "labelFontSize": 11,
     "titleFontSize": 12,
 }
 CONFIG: dict[str, Any] = {
     "aria": False,  # the whole figure has a description
+    "mark": {"aria": False},
     "background": palette.PAPER,
     "font": FONTS,
     "axis": _AXIS,
     "axisX": {"grid": False},
     "axisY": {"domain": False},
     "view": {"stroke": None},
-    "title": {"anchor": "start", "color": palette.INK, "fontSize": 13, "subtitleColor": palette.INK},
+    "title": {
+        "anchor": "start",
+        "fontWeight": "normal",
+        "color": palette.INK,
+        "fontSize": 13,
+        "subtitleColor": palette.INK,
+    },
+    "legend": {
+        "orient": "bottom",
+        "title": None,
+        "symbolLimit": 0,
+        "symbolStrokeWidth": 1.6,
+        "labelColor": palette.INK,
+        "labelFontSize": 12,
+        "unselectedOpacity": 0.6,
+        "offset": 12,
+    },
     "text": {"fontSize": 12, "color": palette.INK},
     "header": {"labelColor": palette.INK, "title": None, "labelAnchor": "start"},
 }
@@ -44,35 +70,12 @@ CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: its file's name without ending, its alt text, its bytes (PNG where one is needed).
-
-    `narrow` is the figure as a phone shows it, and `narrow_title` the title of its vertical axis.
-    """
+    """A figure: its file's name without ending, its alt text, its bytes (PNG where one is needed)."""
 
     name: str
     alt: str
     svg: bytes
     png: bytes | None = None
-    narrow: bytes = b""
-    narrow_title: str = ""
-
-
-@dataclass(frozen=True)
-class ReportSection:
-    """A heading, computed sentences, and a picture or a table whose first `n_labels` columns are words.
-
-    `answer` is the answer to the page's own question, where that is no error: it stands on top. On a phone
-    the cells of a `stacked` table stand below each other.
-    """
-
-    heading: str
-    text: str
-    picture: Picture | None = None
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    n_labels: int = 0
-    answer: str = ""
-    stacked: bool = False
 
 
 def banner(data_source: str) -> str:
@@ -93,7 +96,7 @@ def can_draw() -> bool:
     return limit == resource.RLIM_INFINITY or limit - psutil.Process().memory_info().vms >= _RESERVED
 
 
-def picture(
+def draw_chart(
     chart: Chart, name: str, description: str, data_source: str, *, title: str = "", png: bool = True
 ) -> Picture:
     """Return a chart as a picture; on a stand-in it and its description carry the warning.
@@ -108,11 +111,18 @@ def picture(
         words = '<text y="14" font-size="12">This picture was not drawn.</text>'
         blank = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 20">{words}</svg>'
         return Picture(name, description, _described(blank, name, description).encode())
-    if warning:
-        above = {"text": warning, "subtitle": title, "color": palette.WARN, "offset": 8}
-        chart = {**chart, "title": above}
-    elif title:
-        chart = {**chart, "title": {"text": title, "offset": 8}}
+    if above := [each for each in (warning, title) if each]:
+        own, color = dict(chart.get("title", {})), {"color": palette.WARN} if warning else {}
+        chart = {
+            **chart,
+            "title": {
+                "offset": 10,
+                "fontWeight": "bold",
+                "text": above,
+                "subtitle": own.get("text", ""),
+                **color,
+            },
+        }
     svg = _described(vl_convert.vegalite_to_svg(specification(chart)), name, description)
     raster = vl_convert.svg_to_png(svg, scale=PNG_SCALE) if png else None
     return Picture(name, description, svg.encode(), raster)
@@ -163,3 +173,62 @@ def themed(text: str) -> str:
 def _variable(color: str) -> str:
     name = palette.BY_HEX.get(color)
     return f"var(--{name})" if name else color
+
+
+_TYPES = {"Q": "quantitative", "N": "nominal"}
+
+
+def field(name: str, /, **options: Any) -> dict[str, Any]:
+    """Return the encoding of a channel by a field, "x:Q" of a quantity, "text:N" of a name."""
+    name, _, kind = name.partition(":")
+    return {"field": name, **({"type": _TYPES[kind]} if kind else {}), **options}
+
+
+def marks(
+    rows: Sequence[Mapping[str, Any]] | None,
+    mark: str,
+    encoding: Mapping[str, Any],
+    *,
+    only: str = "",
+    **looks: Any,
+) -> Chart:
+    """Return a layer: a mark for each row, those that fulfill an expression; None: of the chart's rows."""
+    chart: Chart = {} if rows is None else {"data": {"values": list(rows)}}
+    if only:
+        chart["transform"] = [{"filter": only}]
+    return {**chart, "mark": {"type": mark, **looks}, "encoding": dict(encoding)}
+
+
+def packed_chart(chart: Chart) -> str:
+    """Return a chart for a page that draws it, in the reader's colors and at the width of its place."""
+    return packed(themed(json.dumps(specification(chart), ensure_ascii=False, separators=(",", ":"))))
+
+
+def packed(text: str) -> str:
+    """Return a text as gzip in base 64, which the page unpacks: about a third of its size."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+@cache
+def packed_library() -> str:
+    return packed(vega_library())
+
+
+@cache
+def vega_library() -> str:
+    """Return Vega as one script, which takes seconds to bundle and is kept in the user's cache folder."""
+    import vl_convert
+
+    kept = user_cache_path("dpcost") / f"vega-{version('vl-convert-python')}.js"
+    try:
+        return kept.read_text(encoding="utf-8")
+    except OSError:
+        text = str(vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;"))
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{id(text)}.part")
+        part.write_text(text, encoding="utf-8")
+        part.replace(kept)
+    except OSError:  # a folder that can't be written to costs time, nothing else
+        pass
+    return text

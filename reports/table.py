@@ -1,4 +1,4 @@
-"""Tables as data: computed once, written as HTML and as Markdown by the templates."""
+"""Tables and sections as data: computed once, written as HTML and as Markdown by one template each."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import pandas as pd
 
 from reports import palette
-from reports.analysis.ranking import best_or_tied, clearly_below, rank
-from reports.analysis.series import CALIBRATION_WORDS, Point, Series, Setting, View, place
-from reports.words.headline import NOISE_LIMITS, NoiseComparison, condition
+from reports.charts.drawing import Picture
+from reports.cost import best_or_tied, clearly_below, rank
+from reports.headline import NOISE_LIMITS, NoiseComparison, condition
+from reports.series import CALIBRATION_WORDS, Series, Setting, View, place
 from reports.writing import count_of, error_bar, num, setting, short, span, words
 
-# What a mark next to a name or a number stands for, and a cell that was not run; the explorer has them, too.
+# What a mark next to a name or a number stands for, and a cell that was not run.
 REMARKS = {
     "unprotected": "not private: a step that no noise covers, so that no finite ε is proved",
     "prepared": "prepared with the full data: that step is not private and not counted in ε",
@@ -26,71 +27,70 @@ REMARKS = {
 
 
 @dataclass(frozen=True)
-class PlainCell:
-    """A cell of a plain table: its text, notes below it, and an estimator's color (hollow: as printed)."""
+class TableCell:
+    """A cell of a table.
+
+    ``note`` stands below the text, ``flags`` are letters of the table's key, ``title`` is shown where the
+    pointer rests; ``kind`` is "best", "worse", "missing" or "flagged"; ``slot`` is an estimator's color,
+    hollow as printed.
+    """
 
     text: str
-    notes: tuple[str, ...] = ()
+    note: str = ""
+    kind: str = ""
+    title: str = ""
+    flags: str = ""
     slot: int | None = None
     hollow: bool = False
 
 
 @dataclass(frozen=True)
-class PlainTable:
-    """A table of words and numbers."""
+class PageTable:
+    """A table whose first ``n_labels`` columns are words; its ``key`` explains letters next to numbers.
 
-    columns: tuple[str, ...] = ()
-    rows: Sequence[Sequence[str | PlainCell]] = ()
-    title: str = ""
+    On a phone the cells of a ``stacked`` table stand below each other.
+    """
 
-
-@dataclass(frozen=True)
-class TableCell:
-    """A cell of the main table; `kind` is "best", "worse", "plain" or "missing"."""
-
-    text: str
-    se: str = ""
-    kind: str = "plain"
-    title: str = ""
-    flags: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the main table: one series."""
-
-    name: str
-    noise: str
-    slot: int | None
-    role: str
-    cells: tuple[TableCell, ...]
-    certified: TableCell
-    audited: TableCell
-    flags: str
-
-
-@dataclass(frozen=True)
-class TableColumn:
-    """A size: its number, δ times it, and whether that is at least one."""
-
-    text: str
-    delta_times: str
-    flagged: bool
-
-
-@dataclass(frozen=True)
-class ErrorTable:
-    """Mean error by series and size at one setting; `key` explains the letters."""
-
-    title: str
-    columns: tuple[TableColumn, ...]
-    rows: tuple[Row, ...]
-    key: tuple[tuple[str, str], ...]
-    audited: bool
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | TableCell]]
+    caption: str = ""
+    n_labels: int = 1
+    key: Sequence[tuple[str, str]] = ()
+    stacked: bool = False
 
     @property
-    def any_flagged(self) -> bool:
-        return any(column.flagged for column in self.columns)
+    def cells(self) -> list[list[TableCell]]:
+        return [[TableCell(each) if isinstance(each, str) else each for each in row] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page, with parts of its own; a ``folded`` one is opened by its reader.
+
+    ``answer`` is the answer to the page's own question, where that is no error: it stands on top.
+    """
+
+    heading: str
+    text: str | Sequence[str] = ()
+    picture: Picture | None = None
+    table: PageTable | None = None
+    bullets: Sequence[str] = ()
+    commands: Sequence[str] = ()
+    links: Sequence[tuple[str, str]] = ()
+    parts: Sequence[Section] = ()
+    folded: bool = False
+    id: str = ""
+    answer: str = ""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+def facts(heading: str, found: Sequence[tuple[str, str]], **more: object) -> Section:
+    """Return a folded section with names and values."""
+    table = PageTable(("What", "Value"), [pair for pair in found if pair[1]], heading, 2, stacked=True)
+    return Section(heading, table=table, folded=True, **more)  # type: ignore[arg-type]
 
 
 def setting_title(view: View, where: Setting) -> str:
@@ -98,31 +98,35 @@ def setting_title(view: View, where: Setting) -> str:
     return condition(view, where) + (f", {view.page.panel_word} “{where.panel}”" if where.panel else "")
 
 
-def error_table(view: View, where: Setting) -> ErrorTable:
-    series = view.series(where)
+def error_table(view: View, where: Setting) -> PageTable:
+    """Return mean errors by series and size at one setting, with δ times the size and the certified ε."""
+    series, page = view.series(where), view.page
     xs = sorted({p.x for s in series for p in s.points})
     notes: dict[str, str] = {}
     best = {x: best_or_tied(rank(series, x)) for x in xs}
     zero = {x: _zero(series, x) for x in xs}
-    rows = [
-        Row(
-            name=item.name,
-            noise=CALIBRATION_WORDS.get(item.calibration, ""),
-            slot=palette.slot(item.info.order, item.form_index) if item.role == "private" else None,
-            role=item.role,
+    audited = any(math.isfinite(p.audited) for s in series for p in s.points)
+    exposed = [_exposed(series, x) for x in xs]
+    rows: list[list[str | TableCell]] = []
+    if any(cell.text for cell in exposed):
+        blank = [TableCell("")] * (2 if audited else 1)
+        rows.append([f"δ·{page.axis.rows_symbol}", *exposed, *blank])
+    for item in series:
+        name = TableCell(
+            item.name,
+            CALIBRATION_WORDS.get(item.calibration, ""),
             flags="".join(sorted(_mark(notes, remark) for remark in _remarks(view, where, item))),
-            cells=tuple(_cell(item, x, best[x], zero[x], notes) for x in xs),
-            certified=_epsilon(item, [p.certified for p in item.points]),
-            audited=_epsilon(item, [p.audited for p in item.points]),
+            slot=palette.slot(item.info.order, item.form_index) if item.role == "private" else None,
+            hollow=item.calibration == "paper",
         )
-        for item in series
-    ]
-    return ErrorTable(
-        title=setting_title(view, where),
-        columns=tuple(_column(series, x) for x in xs),
-        rows=tuple(rows),
+        proved = [_epsilon(item, [p.certified for p in item.points])]
+        proved += [_epsilon(item, [p.audited for p in item.points])] if audited else []
+        rows.append([name, *(_cell(item, x, best[x], zero[x], notes) for x in xs), *proved])
+    return PageTable(
+        ("Estimator", *map(setting, xs), "certified ε", *(["audited ε ≥"] if audited else [])),
+        rows,
+        f"Mean error ± standard error by {page.axis.label}; {setting_title(view, where)}",
         key=tuple((letter, text) for text, letter in notes.items()),
-        audited=any(math.isfinite(p.audited) for s in series for p in s.points),
     )
 
 
@@ -146,10 +150,10 @@ def _cell(
     if not point.answered:
         word = point.status if point.status in {"failed", "refused"} else "no value"
         return TableCell(word, kind="missing", title=point.message)
-    kind = "worse" if series.role in {"private", "unprotected"} and point.mean > zero else "plain"
+    kind = "worse" if series.role in {"private", "unprotected"} and point.mean > zero else ""
     if series.role == "private" and series in best and (math.isnan(zero) or clearly_below(point, zero)):
         kind = "best"
-    se = error_bar(point.se, point.mean) if point.se > 0 else ""
+    se = f"± {error_bar(point.se, point.mean)}" if point.se > 0 else ""
     title = f"{count_of(point.n_ok, 'repetition')}; 10–90 %: {num(point.q10)} to {num(point.q90)}"
     marks = [_mark(notes, point.message)] if point.status == "ok" and point.message else []
     if point.n_failed:
@@ -183,69 +187,55 @@ def _remarks(view: View, where: Setting, series: Series) -> list[str]:
     return remarks
 
 
-def _column(series: tuple[Series, ...], x: float) -> TableColumn:
-    products = [delta_times(p) for s in series for p in s.points if p.x == x and math.isfinite(p.delta)]
-    if not products:
-        return TableColumn(setting(x), "", False)
-    return TableColumn(setting(x), short(max(products)), max(products) >= 1)
-
-
-def delta_times(point: Point) -> float:
+def _exposed(series: tuple[Series, ...], x: float) -> TableCell:
     """Return δ times the rows: the number of people a mechanism at that δ may expose outright."""
-    return point.delta * point.n
-
-
-def flagged_sizes(series: tuple[Series, ...]) -> tuple[float, ...]:
-    """Return the sizes where δ times the size is at least one."""
-    found = {
-        p.x
-        for s in series
-        for p in s.points
-        if s.role == "private" and math.isfinite(p.delta) and delta_times(p) >= 1
-    }
-    return tuple(sorted(found))
+    products = [p.delta * p.n for s in series for p in s.points if p.x == x and math.isfinite(p.delta)]
+    if not products:
+        return TableCell("")
+    return TableCell(short(max(products)), kind="flagged" if max(products) >= 1 else "")
 
 
 def summary_csv(summary: pd.DataFrame) -> str:
     return summary.to_csv(index=False, lineterminator="\n", float_format="%.10g")
 
 
-def certified_table(view: View) -> PlainTable:
+def certified_table(view: View) -> PageTable | None:
     """Tabulate the certified ε by the requested ε, at the headline's rule for δ and in its panel."""
     head = view.headline
     if head is None:
-        return PlainTable()
+        return None
     found: dict[str, tuple[Series, dict[float, str]]] = {}
     for epsilon in view.epsilons:
         for series in view.series(Setting(epsilon, head.delta_rule, head.panel)):
             if series.role == "private":
                 values = found.setdefault(series.label, (series, {}))[1]
                 values[epsilon] = span([p.certified for p in series.points])
-    rows: list[list[str | PlainCell]] = [
-        [
-            PlainCell(label, slot=series.info.order, hollow=series.calibration == "paper"),
-            *(values.get(e, "not run") or "none" for e in view.epsilons),
-        ]
+    rows: list[list[str | TableCell]] = [
+        [_named(label, series), *(values.get(e, "not run") or "none" for e in view.epsilons)]
         for label, (series, values) in found.items()
     ]
-    return PlainTable(("Certified ε, by the ε asked", *map(setting, view.epsilons)), rows)
+    return PageTable(("Estimator", *map(setting, view.epsilons)), rows, "Certified ε, by the ε asked")
 
 
-def comparison_table(comparisons: Sequence[NoiseComparison]) -> PlainTable:
+def _named(label: str, series: Series) -> TableCell:
+    return TableCell(label, slot=palette.slot(series.info.order), hollow=series.calibration == "paper")
+
+
+def comparison_table(comparisons: Sequence[NoiseComparison], caption: str) -> PageTable:
     """Tabulate the printed noise against the least that proves the same."""
     columns = ("Estimator", "as printed", "tight", "ratio", "ε the printed noise proves")
-    rows: list[list[str | PlainCell]] = [
+    rows: list[list[str | TableCell]] = [
         [
-            PlainCell(row.name, slot=row.slot),
+            TableCell(row.name, slot=palette.slot(row.slot)),
             num(row.printed),
             *(num(v) if math.isfinite(v) else "not known" for v in (row.tight, row.ratio, row.certified)),
         ]
         for row in comparisons
     ]
-    return PlainTable(columns, rows)
+    return PageTable(columns, rows, caption)
 
 
-def failure_table(results: pd.DataFrame, view: View) -> PlainTable:
+def failure_table(results: pd.DataFrame, view: View) -> PageTable:
     """Group failures and refusals by estimator, noise, form and reason, most frequent first."""
     page = view.page
     bad = place(results[(results["status"] != "ok") & (results["metric"] == page.metric)], page)
@@ -263,4 +253,5 @@ def failure_table(results: pd.DataFrame, view: View) -> PlainTable:
         n = len(group.drop_duplicates(["cell", "replicate"]))
         found.append((n, (series.label, str(status), str(message), "; ".join(places), f"{n:,}")))
     found.sort(key=lambda pair: (-pair[0], pair[1][0]))
-    return PlainTable(("What", "Outcome", "Why", "Where", "Repetitions"), [row for _, row in found])
+    columns = ("What", "Outcome", "Why", "Where", "Repetitions")
+    return PageTable(columns, [row for _, row in found], "What failed or was refused", 4, stacked=True)

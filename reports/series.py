@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from dpalgos.catalog import Estimator
-from reports.analysis.results import PUBLIC_ALONE
 from reports.page import ZERO, StudyPage
 from reports.palette import Look, look
+from reports.results import PUBLIC_ALONE
 
 CALIBRATION_WORDS = {"tight": "tight noise", "paper": "printed noise"}
 BRIEF_WORDS = {"tight": "tight", "paper": "printed"}
@@ -94,7 +94,8 @@ class Series:
     @property
     def brief(self) -> str:
         """Name for a line's end: "AdaSSP, printed"."""
-        return comma(self.name, BRIEF_WORDS.get(self.calibration))
+        bare = "not private" if self.role == "unprotected" else None
+        return comma(self.name, BRIEF_WORDS.get(self.calibration), bare)
 
     @property
     def full(self) -> str:

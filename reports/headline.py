@@ -8,27 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.cost import (
-    LOGARITHMS,
-    PREDICTIONS,
+from reports.cost import (
     SHARES,
     CostOfPrivacy,
-    cost_at,
-    useful_elsewhere,
-)
-from reports.analysis.ranking import (
     PopulationError,
     Ranking,
     clearly_above,
     clearly_below,
+    cost_at,
     population_error,
-    privacy_part,
     rank,
     tied_with_best,
 )
-from reports.analysis.series import Point, Series, Setting, View
-from reports.analysis.signs import told_signs
 from reports.page import Guide, StudyPage
+from reports.series import Point, Series, Setting, View
 from reports.writing import (
     between,
     count_of,
@@ -42,6 +35,7 @@ from reports.writing import (
 )
 
 _MOST_NAMES = 4  # of estimators in a sentence
+_NOTHING = 1.15  # a factor below it is said to cost next to nothing
 NOISE_LIMITS = {"too small": 1.001, "too large": 0.8}  # of the certified ε over the ε asked
 
 
@@ -61,14 +55,13 @@ class PageHeadline:
 
     sentence: str  # what privacy costs, for anyone
     data: str  # real or not
-    good_for: str = ""  # what the best private answer is good for
     details: str = ""  # the best private error, the one without privacy, the zero vector's
     verdict: str = ""  # of attacks: whether one finds more than is allowed
     choice: str = ""  # which one is best at which size
     noise: str = ""  # what the printed noise does
     limits: tuple[str, ...] = ()  # what theory and the data themselves allow
     tiles: tuple[Tile, ...] = ()
-    arithmetic: str = ""  # how the numbers of the tiles go together
+    number: Tile | None = None  # the one to quote
     value: float | None = None  # the number that the sentence is about, with its standard error
     value_error: float | None = None
 
@@ -85,26 +78,15 @@ def build_headline(view: View) -> PageHeadline:
         return PageHeadline("No private estimator has run in this study yet.", data)
     series, cost = view.series(where), cost_at(view, where, x)
     ranking = cost.ranking
-    is_judged = ranking.best is not None and math.isfinite(ranking.zero)
     return PageHeadline(
         sentence=plain_sentence(view, where, cost),
-        good_for=render_sentence(
-            "good_for",
-            kind=cost.good_for,
-            task=page.kind,
-            predicts=page.metric in PREDICTIONS,
-            cost=cost,
-            told=told_signs(cost.signs),
-        )
-        if is_judged
-        else "",
         details=_details(view, where, x, ranking),
         choice=best_by_size(view, series) + _ties(view, x, ranking) + _dense(ranking, view.page.sparse),
         data=data,
         noise=noise_sentence(noise_comparisons(series, x), where.epsilon),
         limits=_limits(view, where, x, ranking),
         tiles=_tiles(view, cost),
-        arithmetic=_arithmetic(view, cost, x),
+        number=_number(view, cost),
         value=ranking.best[1].mean if ranking.best else None,
         value_error=ranking.best[1].se if ranking.best and math.isfinite(ranking.best[1].se) else None,
     )
@@ -117,11 +99,12 @@ def plain_sentence(view: View, where: Setting, cost: CostOfPrivacy) -> str:
         "plain_headline",
         epsilon=where.epsilon,
         cost=cost,
-        elsewhere="" if cost.beats_zero else useful_elsewhere(view, where),
         model=best[0].info.privacy_model if best else "",
         is_share=view.page.metric in SHARES,
-        is_stand_in=view.page.dataset.source_of(where.panel) == "stand-in",
+        is_stand_in=view.page.source_of(where.panel) == "stand-in",
         units=view.page.population[1],
+        n_coefficients=0 if "own_table" in view.page.exhibits else view.page.n_coefficients,
+        nothing=_NOTHING,
     )
 
 
@@ -133,7 +116,7 @@ def _with_error(point: Point | PopulationError) -> str:
 
 def _details(view: View, where: Setting, x: float, ranking: Ranking) -> str:
     start = f"At {condition(view, where)} and {view.page.axis.symbol} = {setting(x)}"
-    if view.page.dataset.source_of(where.panel) == "stand-in":
+    if view.page.source_of(where.panel) == "stand-in":
         start = f"On a stand-in, not the real data: {start[0].lower()}{start[1:]}"
     error = _with_error(ranking.best[1]) if ranking.best else ""
     chance, population = _chance_of_most(view, x), view.page.population
@@ -217,11 +200,22 @@ def _sizes(xs: Sequence[float], sizes: Sequence[float]) -> str:
 
 
 def data_sentence(page: StudyPage) -> str:
-    text, simulated = render_sentence("about_data", data=page.dataset), page.dataset.simulated_too
-    if not simulated:
+    """Say whether the data are real, how many rows they have, and what was left out or changed."""
+    cards = page.data_cards
+    text = render_sentence(
+        "about_data",
+        data_source=page.data_source,
+        title=words(dict.fromkeys(card.dataset.title for card in cards)),
+        n_rows=sum(card.read["n_rows"] for card in cards),
+        repairs=[each for card in cards for each in card.repairs],
+        reasons=list(dict.fromkeys(each for card in cards for each in card.read["reasons"])),
+        simulated=page.simulated,
+    )
+    if not page.simulated or not cards:
         return text
     others = text[:1].lower() + text[1:]
-    return f"Some panels have simulated data, anew in every repetition: {simulated}. In the others, {others}"
+    some = f"Some panels have simulated data, anew in every repetition: {page.simulated}."
+    return f"{some} In the others, {others}"
 
 
 def guides_of(page: StudyPage, where: Setting) -> tuple[Guide, ...]:
@@ -285,19 +279,22 @@ def _tiles(view: View, cost: CostOfPrivacy) -> tuple[Tile, ...]:
     return tuple(tiles)
 
 
-def _arithmetic(view: View, cost: CostOfPrivacy, x: float) -> str:
-    """Say how the tiles go together: errors add in squares, and rounded numbers have other quotients."""
-    best, other = cost.ranking.best, cost.ranking.non_private
-    if best is None or other is None or not math.isfinite(cost.factor) or not cost.beats_zero:
-        return ""
-    return render_sentence(
-        "arithmetic_of_tiles",
-        best=best[1].mean,
-        alone=other[1].mean,
-        added=privacy_part(view, best[1].mean, x) if population_error(view, x) is not None else None,
-        cost=cost,
-        power=LOGARITHMS.get(view.page.metric),
-    )
+def _number(view: View, cost: CostOfPrivacy) -> Tile | None:
+    """Return the number to quote: the factor where the sentence has it, else the best private error."""
+    best, where = cost.ranking.best, view.headline
+    if best is None or where is None:
+        return None
+    says_factor = cost.beats_zero and cost.can_be_learned and cost.factor >= _NOTHING
+    if math.isfinite(cost.factor) and says_factor and view.page.metric not in SHARES:
+        limits = between(cost.factors, times)
+        unsure = "" if limits == times(cost.factor) else f", about 95 % limits {limits}"
+        caption = f"times the error without privacy at {condition(view, where)}{unsure}"
+        return Tile(times(cost.factor), caption, "cost", best[0].info.order)
+    value = num(best[1].mean)
+    value += f" ± {error_bar(best[1].se, best[1].mean)}" if best[1].se > 0 else ""
+    useless = "" if cost.beats_zero else ", no better than answering zero"
+    caption = f"best private error at {condition(view, where)}{useless}: {view.page.metric_label}"
+    return Tile(value, caption, "best", best[0].info.order)
 
 
 @dataclass(frozen=True)

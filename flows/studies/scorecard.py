@@ -1,0 +1,74 @@
+"""The scorecard: a page that judges the claims of papers on the results in a folder of reports."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from data.store.folders import REPORTS, home, read_json, sha256_file
+from data.store.output_files import claim_report
+from flows.lock import exclusive_run
+from flows.progress import say
+from flows.studies.find_study import readable_studies
+from tasks.report.manifest import now
+from tasks.report.write import write_index
+from tasks.run_options import RunOptions
+from tasks.scorecard.claims import load_scorecard
+from tasks.scorecard.judging import read_evidence, scorecard_page
+from tasks.study.spec import SCORECARD, StudySpec
+
+
+def with_evidence(studies: Sequence[str]) -> list[str]:
+    """Return studies with those that the scorecard judges in its place."""
+    judged = load_scorecard().studies if SCORECARD in studies else ()
+    return [name for name in dict.fromkeys([*studies, *judged]) if name != SCORECARD]
+
+
+def folder_of_scorecard(studies: Sequence[str], profile: str, out: str | None) -> str | None:
+    """Return the folder of reports that are judged, one named by their profile next to those of another."""
+    if profile == "smoke":
+        say(
+            "note: profile smoke only checks that everything works; three repetitions decide few claims, so "
+            "take --profile standard to judge them"
+        )
+    folder, others = Path(out or REPORTS).resolve(), []
+    for study in studies:
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            if read_json(folder / study / "manifest.json")["profile"] != profile:
+                others.append(study)
+    if not others:
+        return out
+    say(f"note: {folder} has reports of another profile, of {others[0]} for example; see {folder / profile}")
+    return str(folder / profile)
+
+
+def write_scorecard(folder: Path) -> Path:
+    """Judge every claim on the results in a folder of reports, and return the scorecard's page."""
+    with exclusive_run(home()):
+        claim_report(folder / SCORECARD)
+        specs, tables, context = _evidence_in(folder)
+        page = scorecard_page(load_scorecard(), read_evidence(specs, tables), folder / SCORECARD, context)
+        write_index(folder)
+        return page
+
+
+def _evidence_in(folder: Path) -> tuple[list[StudySpec], dict[str, Path], dict[str, Any]]:
+    """Return the claims' studies, the whole results in a folder, and a context that names them."""
+    readable = {spec.name: spec for spec in readable_studies()}
+    specs = [readable[name] for name in load_scorecard().studies if name in readable]
+    evidence, tables = dict[str, dict[str, Any]](), dict[str, Path]()
+    for name in (spec.name for spec in specs):
+        table = folder / name / "results.parquet"
+        try:
+            manifest, sha256 = read_json(folder / name / "manifest.json"), sha256_file(table)
+        except (OSError, ValueError):
+            continue
+        if manifest.get("results_sha256") == sha256:
+            facts = {key: manifest.get(key) for key in ("profile", "seed", "commit")}
+            evidence[name] = {"sha256": sha256, **facts}
+            tables[name] = table
+    of_first = next(iter(evidence.values()), {"profile": "", "seed": RunOptions().seed})
+    same = {key: of_first[key] for key in ("profile", "seed")}
+    command = f"dpcost run {SCORECARD}"
+    context = {"study": SCORECARD, **same, "command": command, "started": now(), "evidence": evidence}
+    return specs, tables, context

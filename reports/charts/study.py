@@ -1,0 +1,420 @@
+"""The figures of a study: errors against size or ε, with menus for all else, and the certified ε."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from reports import palette
+from reports.charts.drawing import HALO, Chart, Picture, banner, can_draw, draw_chart, marks
+from reports.charts.drawing import field as encode
+from reports.charts.lines import NARROW, Axes, Choices, chart_of_rows, names_in_legend
+from reports.cost import first_lines, population_error, rank
+from reports.headline import condition
+from reports.page import StudyPage
+from reports.palette import Look, guide_look
+from reports.series import Series, Setting, View, nearest_value, with_roles
+from reports.writing import num, render_sentence, rule_text, setting, span
+
+_LOWER, _HIGHER = "lower is better", "higher is better"
+_METRICS = {
+    "l2_error": ("ℓ2 error", _LOWER, "log"),
+    "sup_error": ("largest error of a coordinate", _LOWER, "log"),
+    "excess_risk": ("excess risk", _LOWER, "log"),
+    "excess_loss": ("excess loss", _LOWER, "log"),
+    "log_squared_error": ("logarithm of the squared error", _LOWER, "linear"),
+    "misclassification": ("share misclassified", _LOWER, "linear"),
+    "signs_right": ("coefficients with the right sign", _HIGHER, "linear"),
+    "support_recall": ("share of the support found", _HIGHER, "linear"),
+    "coverage": ("share of coordinates covered", "0.95 is promised", "linear"),
+    "coverage_without_noise": ("share covered by intervals that ignore the noise", "", "linear"),
+    "flagged": ("share of coordinates without an interval", "", "linear"),
+    "signs_known": ("share of coordinates whose sign the interval knows", "", "linear"),
+    "squared_error_over_half_width": ("squared error over squared half-width", "", "log"),
+    "auc": ("area under the ROC curve", _HIGHER, "linear"),
+    "pooled_auc": ("AUC of pooled scores", "", "linear"),
+    "attack_sum_ratio": ("sum of scores over what an unbiased estimate gives", "", "linear"),
+    "outsider_mean": ("mean score of outsiders", "", "linear"),
+}
+_RATE = re.compile(r"tpr_at_fpr_(\d+)")
+MOST_ROWS = 12_000  # of a page, which are then about a megabyte before they are packed
+SIZES = ("n", "d", "s", "steps")
+_SIZE_WORDS = {"n": "rows n", "d": "columns d", "s": "sparsity s", "steps": "steps T", "epsilon": "ε"}
+_ALIKE = ["metric", "panel", "estimator", "form", "calibration", "epsilon", "delta_rule"]
+_TOOLTIP = (
+    "merge({'title': datum.line, 'n': format(datum.n, ','), 'mean ± standard error': "
+    "format(datum.mean, '.3~g') + (isValid(datum.se) ? ' ± ' + format(datum.se, '.2~g') : ''), "
+    "'10 % to 90 %': format(datum.low, '.3~g') + ' to ' + format(datum.high, '.3~g'), "
+    "'repetitions': datum.n_ok + (datum.n_failed > 0 ? ', ' + datum.n_failed + ' failed' : '')}, "
+    "isValid(datum.certified) ? {'certified ε': format(datum.certified, '.3~g')} : {}, "
+    "isValid(datum.audited) ? {'audited ε at least': format(datum.audited, '.3~g')} : {}, "
+    "datum.message ? {'note': datum.message} : {})"
+)
+_MOST_LETTERS = 74  # of a name on a chart of certified ε, 460 pixels wide
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The figures of a study, None where nothing is to be drawn; ``live`` is the chart with menus."""
+
+    main: Picture | None = None
+    card: Picture | None = None
+    certified: Picture | None = None
+    more: tuple[Picture, ...] = ()
+    live: Chart | None = None
+    left_out: int = 0
+
+    def files(self) -> tuple[Picture, ...]:
+        return tuple(each for each in (self.main, self.card, self.certified, *self.more) if each is not None)
+
+
+def metric_words(name: str, page: StudyPage) -> tuple[str, str]:
+    """Return a metric's label with its direction, and its scale: "log" or "linear"."""
+    label, direction, scale = _METRICS.get(name, (name.replace("_", " "), "", "log"))
+    rates = page.layout_facts.rates if page.layout_facts is not None else {}
+    if found := _RATE.fullmatch(name):
+        at = rates.get(name, int(found[1]) / 100)
+        label, direction, scale = f"true positive rate at false positive rate {at:g}", _HIGHER, "linear"
+    if page.layout_facts is not None:
+        direction = "lower is more private" if direction == _HIGHER else ""
+    elif name == page.metric and page.metric_label:
+        label = page.metric_label
+    return f"{label} ({direction})" if direction else label, scale
+
+
+def draw_study(view: View, summary: pd.DataFrame) -> Pictures:
+    where, x = view.headline, view.headline_size
+    if where is None or x is None:
+        return Pictures()
+    chart, source = StudyChart.build(view, summary), view.page.source_of(where.panel)
+    lines = [series.brief for series in first_lines(view, where, x)]
+    alt = _alt(view, where, view.series(where), x)
+    return Pictures(
+        draw_chart(chart.of_lines(lines), "main", alt, source),
+        draw_chart(chart.of_lines(lines, width=NARROW, height=230), "card", alt, source, png=False),
+        certified_picture(view),
+        live=chart.with_menus(lines) if can_draw() else None,
+        left_out=chart.left_out,
+    )
+
+
+def has_one_size(view: View) -> bool:
+    """Return whether the headline's panel has one size and several ε, which are then the axis."""
+    where = view.headline
+    epsilons = {each.epsilon for each in view.settings if where and each.panel == where.panel}
+    return len({p.x for s in view.series(where) for p in s.points}) == 1 and len(epsilons) > 1
+
+
+@dataclass(frozen=True)
+class StudyChart:
+    """The rows of all cells and guides, the looks of their lines, and what is chosen at the beginning.
+
+    ``axes`` are the quantities that can be the horizontal axis; ``choice`` has a value for each menu.
+    """
+
+    page: StudyPage
+    rows: pd.DataFrame
+    looks: Mapping[str, Look]
+    axes: tuple[str, ...]
+    choice: Mapping[str, Any]
+    left_out: int = 0
+    panels: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def build(cls, view: View, summary: pd.DataFrame) -> StudyChart:
+        page, where, size = view.page, view.headline, view.headline_size
+        assert where is not None
+        assert size is not None
+        measured = set(summary.loc[summary["privacy_model"] != "none", "metric"])
+        cells = with_roles(summary[summary["metric"].isin(measured)])
+        cells = cells.sort_values("metric", key=lambda names: names != page.metric, kind="stable")
+        private = cells[cells["role"].isin(("private", "unprotected"))]
+        axes = _axes(private, page.axis.column)
+        first = "epsilon" if "epsilon" in axes and has_one_size(view) else page.axis.column
+        wanted = {"n": float(page.headline["n"])} | (
+            {page.axis.column: size} if page.axis.column in SIZES else {}
+        )
+        here = private[(private["panel"] == where.panel) & (private["metric"] == page.metric)]
+        sizes = {
+            name: nearest_value(here[name].dropna(), wanted.get(name, 1.0)) for name in axes if name in SIZES
+        }
+        guides, series = _guides(view), lines_of(view, cells)
+        looks = {one.brief: one.look for one in reversed(series)}
+        looks = dict(reversed(looks.items()))
+        looks |= {name: guide_look(dash) for name, dash in zip(guides["line"], guides["dash"], strict=True)}
+        keys = cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None)
+        names = {(s.info.name, s.calibration, s.form, s.role): s.brief for s in series}
+        rows = cells.head(MOST_ROWS).assign(line=[names[key] for key in keys][:MOST_ROWS])
+        rows = rows.rename(columns={"q10": "low", "q90": "high", "estimator_epsilon": "certified",
+                                    "audited_epsilon": "audited"})  # fmt: skip
+        rows.loc[rows["role"] == "zero", ["low", "high"]] = math.nan
+        choice = {"metric": page.metric, "panel": where.panel, "epsilon": where.epsilon,
+                  "delta_rule": where.delta_rule, **sizes, "axis": first}  # fmt: skip
+        return cls(page, pd.concat([rows, guides.drop(columns="dash")]), looks, axes, choice,
+                   max(0, len(cells) - MOST_ROWS), view.panels)  # fmt: skip
+
+    def values(self, key: str) -> list[Any]:
+        """Return the values of a quantity, those that private answers have."""
+        found = self.rows.loc[self.rows["epsilon"].notna() & self.rows["estimator"].notna(), key].dropna()
+        listed = list(dict.fromkeys(found))
+        return sorted(listed) if key in (*SIZES, "epsilon") else listed
+
+    def of_lines(self, lines: Sequence[str], *, width: float = 660, height: int = 340, pad: int = 5) -> Chart:
+        """Return the chart of some lines at the choice, without menus."""
+        rows = self.chosen(lines)
+        last = rows.dropna(subset="mean").sort_values("x").groupby("line")[["x", "mean"]].last()
+        label, scale = metric_words(self.choice["metric"], self.page)
+        axes = Axes(_axis_words(self.page, self.choice["axis"]), label if width > NARROW else "",
+                    sorted(rows["x"].unique()), y_log=scale == "log", width=width, height=height)  # fmt: skip
+        legend = names_in_legend({name: (x, y) for name, x, y in last.itertuples()}, axes)
+        listed = rows[["line", "x", "mean", "low", "high", "n_failed"]].astype(object)
+        values = listed.where(listed.notna(), None).to_dict("records")
+        looks = {name: look for name, look in self.looks.items() if name in lines}
+        return {**chart_of_rows({"values": values}, looks, axes, legend=legend), "padding": pad}
+
+    def chosen(self, lines: Sequence[str]) -> pd.DataFrame:
+        """Return the rows of some lines at the choice, with their place ``x`` on the axis."""
+        rows: pd.DataFrame = self.rows[self.rows["line"].isin(lines)]
+        axis = str(self.choice["axis"])
+        for key in self._menus():
+            if key != axis:
+                rows = rows[(rows[key] == self.choice[key]) | rows[key].isna() | (rows[key] == "")]
+        flat = rows[rows[axis].isna()].merge(pd.DataFrame({"x": self._places(rows, axis)}), how="cross")
+        own = rows[rows[axis].notna()]
+        return pd.concat([own.assign(x=own[axis].astype(float)), flat]).sort_values(["line", "x"])
+
+    def _places(self, rows: pd.DataFrame, axis: str) -> list[float]:
+        return [float(value) for value in sorted(rows[axis].dropna().unique())]
+
+    def _menus(self) -> list[str]:
+        """Return what a menu chooses: all that is fixed where something else is on the axis."""
+        sizes = [name for name in self.axes if name in SIZES] if len(self.axes) > 1 else []
+        return ["metric", "panel", "epsilon", "delta_rule", *sizes]
+
+    def with_menus(self, lines: Sequence[str]) -> Chart:
+        """Return the chart of all cells, with some lines at first and a menu for each thing that varies."""
+        page, rows = self.page, self.rows
+        metrics = {name: metric_words(name, page) for name in self.values("metric")}
+        words: dict[str, Any] = {
+            "metric": {name: label for name, (label, _) in metrics.items()},
+            "delta_rule": {
+                rule: rule_text(rule, page.axis.rows_symbol) for rule in self.values("delta_rule")
+            },
+            "axis": {name: _axis_words(page, name) for name in self.axes},
+        }
+        titles = {
+            "metric": "Measured",
+            "panel": page.panel_word.capitalize(),
+            "epsilon": "ε",
+            "delta_rule": "δ",
+        }
+        titles |= {"axis": "On the axis"} | {
+            name: _axis_words(page, name) for name in self.axes if name in SIZES
+        }
+        options = {key: self.values(key) for key in self._menus()} | {"axis": list(self.axes)}
+        params: list[Chart] = [
+            _menu(key, titles[key], values,
+                  [words.get(key, {}).get(value) or (value if isinstance(value, str) else setting(value))
+                   for value in values], self.choice[key])
+            for key, values in options.items()
+        ]  # fmt: skip
+        places = {name: self.values(name) for name in self.axes}
+        linear = [name for name, (_, scale) in metrics.items() if scale == "linear"]
+        unreal = [name for name in self.panels if page.source_of(name) == "stand-in"]
+        # fmt: off
+        params += [{"name": "places", "value": places}, {"name": "linear", "value": linear},
+                   {"name": "labels", "value": words["metric"]}, {"name": "unreal", "value": unreal}]
+        # fmt: on
+        fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
+        transform: list[Chart] = [{"filter": fixed.format(key)} for key in self._menus()]
+        on_axis = "isValid(datum[axis]) ? [datum[axis]] : places[axis]"
+        transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
+        label = "labels[at_metric]"
+        title = {"expr": f"indexof(unreal, at_panel) < 0 ? {label} : ['{banner('stand-in')}', {label}]"}
+        x_title = _axis_words(page, self.axes[0]) if len(self.axes) == 1 else ""
+        axes = Axes(x_title, "", {"expr": "places[axis]"}, width="container", height=340)
+        numbers = ["mean", "se", "low", "high", "certified", "audited"]
+        counts = ["n_ok", "n_failed", *SIZES]
+        table = rows[["line", *self._menus(), *numbers, *counts, "message"]]
+        table = table.loc[:, ~table.columns.duplicated()].copy()
+        table[numbers] = table[numbers].map(lambda value: float(f"{value:.5g}"))
+        parse = dict.fromkeys([*numbers, *counts, "epsilon"], "number")
+        choices = Choices(params, transform, "indexof(linear, at_metric) < 0", lines, _TOOLTIP)
+        data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}
+        chart = chart_of_rows(data, self.looks, axes, legend=list(self.looks), choices=choices)
+        return {**chart, "title": {**chart["title"], "text": title}}
+
+
+def _menu(name: str, title: str, values: Sequence[Any], labels: Sequence[str], chosen: Any) -> Chart:
+    """Return a parameter; with one value only it has no menu."""
+    param = {"name": name if name == "axis" else f"at_{name}", "value": chosen}
+    if len(values) < 2:
+        return param
+    return {
+        **param,
+        "bind": {"input": "select", "options": list(values), "labels": list(labels), "name": title},
+    }
+
+
+def _axes(private: pd.DataFrame, first: str) -> tuple[str, ...]:
+    """Return the sizes that vary by themselves, the page's own first, and ε where it varies."""
+    free, fixed = [first], [*_ALIKE, first]
+    for size in SIZES:
+        if size not in fixed and (private.groupby(fixed, dropna=False)[size].nunique() > 1).any():
+            free.append(size)
+            fixed.append(size)
+    return (*free, "epsilon") if "epsilon" not in free and private["epsilon"].nunique() > 1 else tuple(free)
+
+
+def _axis_words(page: StudyPage, axis: str) -> str:
+    return page.axis.label if axis == page.axis.column else _SIZE_WORDS[axis]
+
+
+def lines_of(view: View, cells: pd.DataFrame) -> list[Series]:
+    """Return the lines of all cells in the order of the catalog."""
+    keys = dict.fromkeys(
+        cells[["estimator", "calibration", "form", "role"]].itertuples(index=False, name=None)
+    )
+    found = []
+    for name, calibration, form, role in keys:
+        forms = view.forms.get(name, (form,))
+        index = forms.index(form) if form in forms else 0
+        found.append(Series(view.page.estimator(name), calibration, form, role, index, ()))
+    return sorted(found, key=lambda one: one.rank)
+
+
+def _guides(view: View) -> pd.DataFrame:
+    """Return theory, the limits of the data and the error of rows of a large population as rows."""
+    page, axis, rows = view.page, view.page.axis.column, list[dict[str, Any]]()
+
+    def add(label: str, points: Sequence[tuple[float, float]], dash: Any, **where: Any) -> None:
+        here = {"line": label, "metric": page.metric, "dash": dash, **where}
+        rows.extend({**here, axis: x, "mean": value} for x, value in points)
+
+    for guide in page.guides:
+        panel, _, n = guide.panel.partition(":")
+        more: dict[str, float] = {"n": int(n)} if n else {}
+        more |= {"epsilon": guide.epsilon} if guide.epsilon else {}
+        points = list(zip(guide.n, guide.value, strict=True))
+        add(guide.label, points, palette.SOLID, panel=panel, delta_rule=guide.delta_rule, **more)
+    sizes = sorted({p.x for s in view.series(view.headline) for p in s.points})
+    for finding in page.findings:
+        if finding.value > 0:
+            label = f"{finding.label}: {num(finding.value)} (not private)"
+            add(label, [(x, finding.value) for x in sizes], palette.LIMIT_DASH, panel=view.panels[0])
+    chance = [
+        (m, error.mean) for m in sizes if axis == "n" and (error := population_error(view, m)) is not None
+    ]
+    add("without privacy, large population", chance, (2, 2), panel=view.panels[0])
+    columns = ["line", "metric", "panel", "epsilon", "delta_rule", axis, "mean", "dash"]
+    return pd.DataFrame(rows, columns=list(dict.fromkeys([*columns, "n"])))
+
+
+def _alt(view: View, where: Setting, series: tuple[Series, ...], x: float) -> str:
+    """State the figure's finding for readers who can't see it."""
+    return render_sentence(
+        "figure_of_errors",
+        condition=condition(view, where),
+        page=view.page,
+        panel=where.panel,
+        x=x,
+        ranking=rank(series, x),
+    )
+
+
+def slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
+def certified_range(series: Series) -> tuple[float, float] | None:
+    """Return the smallest and the largest certified ε over sizes; None where nothing is certified."""
+    values = [p.certified for p in series.points if math.isfinite(p.certified)]
+    return (min(values), max(values)) if values else None
+
+
+def certified_picture(view: View) -> Picture | None:
+    """Draw the certified and the audited ε of each private series at the headline's setting."""
+    where = view.headline
+    shown = [s for s in view.series(where) if s.role == "private" and certified_range(s)] if where else []
+    if where is None or not shown:
+        return None
+    rows, cut = [], {}
+    for series in shown:
+        low, high = certified_range(series) or (math.nan, math.nan)
+        audited = max((p.audited for p in series.points if p.audited > 0), default=None)
+        proves = f"ε = {span([low, high])}"
+        if audited:
+            proves += f", audited ≥ {span([audited])}"
+        elif any(p.audited == 0 for p in series.points):
+            proves += ", audit saw nothing"
+        name = series.brief
+        if len(name) > _MOST_LETTERS:
+            name = f"{name[: _MOST_LETTERS - 1]}…"
+            cut[escape(name, quote=False)] = escape(series.brief)
+        least = where.epsilon / 1000  # ε = 0 lies left of every log axis
+        look = series.look
+        ends = {"low": max(low, least), "high": max(high, least), "audited": audited}
+        rows.append(
+            {
+                **ends,
+                "key": series.brief,
+                "text": [name, proves],
+                "c": look.color,
+                "ink": look.ink,
+                "fill": look.fill,
+            }
+        )
+    proved = "; ".join(f"{s.label} {span(certified_range(s) or ())}" for s in shown)
+    description = f"Certified ε where {setting(where.epsilon)} was asked: {proved}."
+    chart = _certified_chart(rows, where.epsilon)
+    drawn = draw_chart(chart, "certified", description, view.page.source_of(where.panel))
+    svg = drawn.svg.decode()
+    for name, whole in cut.items():  # a name that was cut stands in full where the pointer rests on it
+        svg = svg.replace(f">{name}<", f"><title>{whole}</title>{name}<")
+    return replace(drawn, svg=svg.encode())
+
+
+def _certified_chart(rows: list[dict[str, Any]], asked: float) -> Chart:
+    axis = {"title": "certified ε, log scale", "tickCount": 4, "format": "~g"}
+    x = encode("low:Q", scale={"type": "log", "padding": 24}, axis=axis)
+    y, ink = encode("key:N", sort=None, axis=None), encode("ink:N", scale=None)
+    color, fill = encode("c:N", scale=None), encode("fill:N", scale=None)
+    line, at = [{"asked": asked, "text": f"asked: {setting(asked)}"}], {"x": encode("asked:Q")}
+    words = {**at, "y": {"value": 0}, "text": encode("text:N")}
+    told: Chart = {"x": {"value": 2}, "y": y, "text": encode("text:N")}
+    left: dict[str, Any] = {"align": "left", "dy": -31}
+    layers = [
+        marks(line, "rule", at, strokeDash=[4, 2], color=palette.INK),
+        marks(line, "text", words, dy=-8, baseline="bottom"),
+        marks(
+            rows, "rule", {"x": x, "x2": encode("high"), "y": y, "color": color}, strokeWidth=4, opacity=0.5
+        ),
+        *(
+            marks(
+                rows,
+                "point",
+                {"x": encode(f"{end}:Q"), "y": y, "stroke": color, "fill": fill},
+                size=60,
+                opacity=1,
+            )
+            for end in ("low", "high")
+        ),
+        marks(
+            rows,
+            "point",
+            {"x": encode("audited:Q"), "y": y, "color": ink},
+            shape="triangle-right",
+            filled=True,
+            size=80,
+            opacity=1,
+        ),
+        marks(rows, "text", told, **left, **HALO),
+        marks(rows, "text", {**told, "color": ink}, **left),
+    ]
+    return {"layer": layers, "width": 460, "height": {"step": 56}}
