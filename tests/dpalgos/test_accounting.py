@@ -24,6 +24,7 @@ from dpalgos.accounting.events import (
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    RandomizerEvent,
     Relation,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, noise_multiplier
@@ -163,6 +164,15 @@ def test_a_gaussian_budget_has_no_selections():
         budget.selection_epsilon("a")
     with pytest.raises(InputError, match="part must"):
         budget.gaussian_multiplier("b")
+
+
+def test_a_scale_changes_noise_and_leaves_what_has_none():
+    noise = [gaussian(2.0), PureEvent(label="", epsilon=0.4, sensitivity=1.0)]
+    halved = [event.scaled(0.5) for event in noise]
+    assert (halved[0].noise_multiplier, halved[1].epsilon) == (1.0, 0.8)
+    report = RandomizerEvent(label="", epsilon=0.4, sensitivity=1.0, radius=1.0, size=3, threshold=0.5)
+    others = [report, ApproximateEvent(label="", epsilon=0.4, delta=1e-6), FailureEvent(label="", delta=1e-6)]
+    assert all(event.scaled(0.5) is event for event in others)
 
 
 def test_different_relations_do_not_compose():
