@@ -176,14 +176,16 @@ def try_configurations(ask, home, seeds):
             refused += 1
         else:
             answered += 1
-            assert (out["epsilon"], out["delta"]) == (epsilon, delta), case
-            assert out["replayed"] == (not drawn), case
+            promise = out["deployment"]["privacy_loss"]["privacy_parameters"]
+            assert (promise["epsilon"], promise["delta"]) == (epsilon, delta), case
+            ledger = out["release"]["ledger"]
+            assert ledger["replayed"] == (not drawn), case
             if drawn:
-                seen[out["charge"]] = rho_of(drawn[0])
-                rho, pure, failure = seen[out["charge"]]
+                seen[ledger["charge"]] = rho_of(drawn[0])
+                rho, pure, failure = seen[ledger["charge"]]
                 spent = min(pure, epsilon_of_rho(rho, delta - failure))
                 assert spent <= epsilon * (1 + 1e-9), (case, spent)
-        if status or out["replayed"]:
+        if status or ledger["replayed"]:
             assert len(seen) == charges_before
     charges = open_ledger(home).account("people").charges
     assert {charge.id for charge in charges} == set(
