@@ -11,7 +11,8 @@ from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.losses import EventCost, pld_epsilon
 from dpalgos.api import build_params, run_estimator
-from dpalgos.audit.trials import RecordingTranscript
+from dpalgos.audit.distinguishers import log_density
+from dpalgos.audit.trials import RecordingTranscript, ReleasedVector
 from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
@@ -22,6 +23,11 @@ def sampled(multiplier, rate, count):
     return SampledGaussianEvent(
         label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=count
     )
+
+
+def test_an_attacker_does_not_know_who_was_drawn():
+    release = ReleasedVector(np.zeros((1, 2)), np.ones((1, 2)), (sampled(1.0, 0.1, 1),))
+    assert log_density(release) is None
 
 
 def test_sums_over_random_rows_have_no_cost_that_composes_over_answers():
