@@ -366,6 +366,8 @@ def cost_at(view: View, where: Setting, x: float) -> CostOfPrivacy:
     chance = population_error(view, x)
     if chance is not None:
         error, without = _about_population(view, point, chance.mean), chance.mean
+    elif view.page.axis.column == "n" and x > view.page.population[0] / 2 > 0:
+        without = math.nan  # most of the rows miss the answer of all by less than the truth
     if metric in LOGARITHMS:
         factor = math.exp((error - without) / LOGARITHMS[metric])
         deviation = _deviation_of_logarithms(ranking) / LOGARITHMS[metric]

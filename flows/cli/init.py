@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from data.store.output_files import check_outputs
-from flows.cli.declarations import (
-    combined,
-    from_codebook,
-    from_toml,
-    of_a_label,
-    toml,
-)
-from flows.cli.options import whole_number
+from flows.cli.declarations import toml
+from flows.cli.options import Force, whole_number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -25,7 +19,6 @@ FEWEST_ROWS = 10
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _FAMILIES = ("linear", "logistic", "poisson", "multinomial")
 _TEMPLATES = Path(__file__).parent / "templates"
-_WIDE = 10  # an upper bound beyond it leaves room for a long tail, of costs and times, say
 _EPSILON = 0.5  # the headline's in the template
 
 
@@ -79,20 +72,11 @@ def init(
         str,
         typer.Option(help='"cost ~ age + C(region) + age:smoker": stands for --response and the covariates.'),
     ] = "",
-    codebook: Annotated[
-        Path | None,
-        typer.Option(
-            help="Public CSV file: name, lower, upper, levels (male;female); fills the declarations."
-        ),
-    ] = None,
     decimal: Annotated[str, typer.Option(help="The decimal mark of numbers in a CSV file: . or ,")] = "",
     thousands: Annotated[
         str, typer.Option(help="The mark between thousands in a CSV file: . , ' or a blank.")
     ] = "",
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Write the files anew, without what was filled in."),
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Write a study of your own table, to be completed: reads names and types of columns, keeps no value."""
     from data.dataset import Marks
@@ -120,13 +104,12 @@ def init(
         if number is not None and number < FEWEST_ROWS:
             raise SpecError(f"{data} has {number} {unit}, a study needs at least {FEWEST_ROWS}; bring more")
     used = _columns(data, schema, response, user_id, formula)
-    label = of_a_label(response) if _is_label(schema, response, family) else {}
-    declared = combined(label, from_codebook(codebook) if codebook else {})
+    is_label = family == "logistic" and schema.get(response) in ("number", "whole number")
     known = known_as(open_ledger(home()), data)
     reading = read_formula(formula, schema) if formula else None
     facts = {
         **_facts_of_model(chosen, rows, users),
-        **_facts_of_columns(schema, used, declared, response),
+        **_facts_of_columns(schema, used, response),
         "name": name,
         "file": data.name,
         "path": str(data),
@@ -134,24 +117,17 @@ def init(
         "sparsity": sparsity,
         "formula": toml(formula) if formula else "",
         "offset": reading.names.used(reading.offset) if reading else (),
+        "label": toml(response) if is_label else "",
         "ledger_name": known or name,
-        "may_be_skewed": _may_be_skewed(declared.get(response, {}))
+        "may_be_skewed": chosen == "linear"
         and (reading is None or reading.response in reading.names.columns),  # not its logarithm
         "decimal": decimal,
         "thousands": thousands,
         "of_whole_numbers": response if not family and schema.get(response) == "whole number" else "",
     }
-    check_outputs(files, inputs=[data, *([codebook] if codebook else [])], force=force)
+    check_outputs(files, inputs=[data], force=force)
     _write(files, facts)
     typer.echo("\n".join(_told(facts, files, known, len(schema))))
-
-
-def _may_be_skewed(declared: Mapping[str, str]) -> bool:
-    """Whether a response may have a long tail: as far as is declared it begins at zero and reaches far."""
-    if "transform" in declared:
-        return False
-    lower, upper = (from_toml(declared[key]) if key in declared else None for key in ("lower", "upper"))
-    return lower in (None, 0) and (upper is None or upper > _WIDE)
 
 
 def _told(facts: Mapping[str, Any], files: Sequence[Path], known: str, n_columns: int) -> Iterator[str]:
@@ -221,29 +197,14 @@ def _facts_of_model(chosen: str, rows: int, users: int | None) -> dict[str, Any]
     }
 
 
-def _facts_of_columns(
-    schema: Mapping[str, str],
-    used: Mapping[str, str],
-    declared: Mapping[str, Any],
-    response: str,
-) -> dict[str, Any]:
-    from data.dataset import DeclaredColumn
-    from data.tables.declared import cut_codes
+def _facts_of_columns(schema: Mapping[str, str], used: Mapping[str, str], response: str) -> dict[str, Any]:
     from tasks.problems.file_units import AT_CENTERS
 
-    codes = {
-        toml(name): cut_codes(
-            DeclaredColumn(name=name, lower=from_toml(known["lower"]), upper=from_toml(known["upper"]))
-        )
-        for name, known in declared.items()
-        if {"lower", "upper"} <= set(known) and "missing" not in known
-    }
     covariates = {toml(column): kind for column, kind in used.items() if column != response}
     return {
         "response": toml(response) if response else "",
         "empty": [toml(column) for column, kind in schema.items() if kind == "empty"],
-        "columns": [(toml(column), kind, declared.get(column, {})) for column, kind in used.items()],
-        "codes": codes,
+        "columns": [(toml(column), kind) for column, kind in used.items()],
         "covariates": list(covariates),
         "numbers": [column for column, kind in covariates.items() if kind != "text"],
         "texts": [column for column, kind in covariates.items() if kind == "text"],
@@ -268,10 +229,6 @@ def _templates() -> "Environment":
     )
     environment.filters["toml"] = toml
     return environment
-
-
-def _is_label(schema: Mapping[str, str], response: str, family: str) -> bool:
-    return family == "logistic" and schema.get(response) in ("number", "whole number")
 
 
 def _of_formula(

@@ -14,16 +14,19 @@ from dpalgos.accounting.composition import (
     budget_shares,
     certified_epsilon,
     common_relation,
+    exact_mu,
     renyi_epsilon,
     spending,
 )
 from dpalgos.accounting.events import (
     ApproximateEvent,
     BoundedRangeEvent,
+    DiscreteGaussianEvent,
     FailureEvent,
     GaussianEvent,
     GaussianSketchEvent,
     PureEvent,
+    RandomizerEvent,
     Relation,
 )
 from dpalgos.accounting.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, noise_multiplier
@@ -163,6 +166,22 @@ def test_a_gaussian_budget_has_no_selections():
         budget.selection_epsilon("a")
     with pytest.raises(InputError, match="part must"):
         budget.gaussian_multiplier("b")
+
+
+def test_a_scale_changes_noise_and_leaves_what_has_none():
+    noise = [gaussian(2.0), PureEvent(label="", epsilon=0.4, sensitivity=1.0)]
+    halved = [event.scaled(0.5) for event in noise]
+    assert (halved[0].noise_multiplier, halved[1].epsilon) == (1.0, 0.8)
+    report = RandomizerEvent(label="", epsilon=0.4, sensitivity=1.0, radius=1.0, size=3, threshold=0.5)
+    others = [report, ApproximateEvent(label="", epsilon=0.4, delta=1e-6), FailureEvent(label="", delta=1e-6)]
+    assert all(event.scaled(0.5) is event for event in others)
+
+
+def test_only_gaussian_noise_about_everyone_has_an_exact_trade_off_curve():
+    assert exact_mu([gaussian(2.0, count=3), gaussian(4.0)]) == pytest.approx((3 / 4 + 1 / 16) ** 0.5)
+    discrete = DiscreteGaussianEvent(label="", noise_multiplier=2.0, l2_sensitivity=1.0)
+    for other in (dataclasses.replace(gaussian(2.0), group=0), discrete, FailureEvent(label="", delta=1e-9)):
+        assert exact_mu([gaussian(2.0), other]) is None
 
 
 def test_different_relations_do_not_compose():

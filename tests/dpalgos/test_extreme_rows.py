@@ -115,7 +115,7 @@ def test_streamed_rows_move_releases_as_held_ones_do(form):
 
 @pytest.mark.parametrize(
     "form",
-    ["centers and units where rows are many", "columns of events where rows are many", "offset of counts"],
+    ["centers and a unit where rows are many", "columns of events where rows are many", "offset of counts"],
 )
 @pytest.mark.parametrize("others", [1e-6, 1.0, 1e6])
 def test_what_is_asked_depends_on_public_numbers_alone(form, others):

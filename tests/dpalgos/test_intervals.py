@@ -596,3 +596,37 @@ def test_hardened_noise_is_counted_with_its_grid_and_its_inflation():
         for _ in range(2000)
     ]
     assert np.std(draws) == pytest.approx(float(hardened.noise_std(0.01, 3.0, 1)), rel=0.11)
+
+
+def events_of(slopes, n):
+    coef = np.array([*slopes, 0.3])
+
+    def rows(rng):
+        X = np.column_stack([rng.standard_normal((n, len(slopes))), np.ones(n)])
+        return X, (rng.random(n) < 1 / (1 + np.exp(-X @ coef))).astype(float)
+
+    return "preconditioned_glm", rows, coef, {"family": "logistic", "intercept": True}
+
+
+def correlated(correlation, n):
+    coef = np.array([1.0, -0.5, 0.3, 0.0, 0.2])
+
+    def rows(rng):
+        X = np.column_stack([rng.standard_normal((n, 4)), np.ones(n)])
+        X[:, 1] = correlation * X[:, 0] + np.sqrt(1 - correlation**2) * X[:, 1]
+        return X, X @ coef + rng.standard_normal(n)
+
+    return "preconditioned_regression", rows, coef, {"intercept": True}
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [events_of((2.0, -1.0, 0.5, 0.0), 3000), events_of((3.0, 0.0), 5000)]
+    + [correlated(0.97, 5000), correlated(0.9, 3000)],
+    ids=["slope 2", "slope 3", "correlation .97", "correlation .9"],
+)
+def test_the_worst_coordinate_is_covered_where_slopes_are_strong_or_columns_correlated(problem):
+    name, rows, coef, keywords = problem
+    hits, _ = covered(name, rows, coef, 100, 1.0, **keywords)
+    for each in hits.T[np.isfinite(hits).any(axis=0)]:
+        check_coverage(each)

@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 import dpalgos
 from dpalgos.accounting.calibration import sampled_noise_multiplier
-from dpalgos.accounting.composition import certified_epsilon
+from dpalgos.accounting.composition import certified_epsilon, spending
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.accounting.losses import EventCost, pld_epsilon
@@ -22,6 +22,11 @@ def sampled(multiplier, rate, count):
     return SampledGaussianEvent(
         label="", noise_multiplier=multiplier, l2_sensitivity=1.0, sampling_rate=rate, count=count
     )
+
+
+def test_sums_over_random_rows_have_no_cost_that_composes_over_answers():
+    with pytest.raises(dpalgos.InputError, match="composes over releases"):
+        spending([sampled(1.0, 0.01, 10)])
 
 
 @pytest.mark.parametrize(("multiplier", "rate"), [(0.7, 0.05), (2.0, 0.3), (0.4, 1.0)])

@@ -204,3 +204,16 @@ def test_hidden_cells_are_refused():
             model_of("DPLinearRegression").fit(hidden, y)
     with pytest.raises(ValueError, match="masked"):
         model_of("DPLinearRegression").fit(X, np.ma.masked_less(y, 0.0))
+    fitted, hidden = model_of("DPLinearRegression").fit(X, y), np.ma.masked_less(X, 0.0)
+    for call in (fitted.predict, PublicScaler().fit, PublicScaler().fit(X).transform):
+        with pytest.raises(ValueError, match="masked"):
+            call(hidden)
+
+
+@pytest.mark.parametrize("kind", [DPLogisticRegression, DPMultinomialRegression])
+def test_a_score_takes_one_label_for_each_row(kind):
+    X, y = table()
+    fitted = kind(**MODEL, classes=[False, True]).fit(X, y > 0)
+    assert 0 <= fitted.score(X, y > 0) <= 1
+    with pytest.raises(InputError, match="shape"):
+        fitted.score(X, (y > 0)[:, None])

@@ -1,4 +1,4 @@
-"""All that is missing or wrong in a file, in one go; codebooks; levels with several spellings."""
+"""All that is missing or wrong in a file, in one go; levels with several spellings."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from tasks.release.request import checked_request, read_request
 from tasks.release.rows import read_rows
 from tasks.run.tables import analyst_parquet
 from tasks.study.study_file import checked_study
-from tests.tasks.analyst_tables import completed, edited, init_study, refusal, study_of
+from tests.tasks.analyst_tables import edited, refusal, study_of
 
 BOUNDS, CATEGORIES = {"age": (0, 120), "cost": (0, 5000)}, {"sex": ["female", "male"]}
 
@@ -136,22 +136,6 @@ def test_other_spellings_are_another_question(tmp_path, home):
     edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
     assert declared()["spellings"] == {"sex": [["F", "female"]]}
     assert {name: each for name, each in declared().items() if name != "spellings"} == before
-
-
-def with_codebook(folder, text, **options):
-    people().to_csv(folder / "table.csv", index=False)
-    (folder / "book.csv").write_text(text)
-    init_study(
-        "mine", folder / "table.csv", folder=folder, response="cost", codebook=folder / "book.csv", **options
-    )
-    return completed(folder / "mine.toml", {})
-
-
-def test_a_codebook_with_other_separators_is_refused_with_all_its_lines(tmp_path):
-    text = "name,lower,upper,levels\nage,0,old,\nsex,,,male|female\ncost,0,5000,\n"
-    said = refusal(with_codebook, tmp_path, text)
-    for words in ("line 2: upper must be a number", "line 3: levels", '";"', "'male|female'"):
-        assert words in said
 
 
 def test_a_question_mark_may_stand_for_a_missing_cell(tmp_path, home, command_line):

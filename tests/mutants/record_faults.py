@@ -63,7 +63,7 @@ RECORD_FAULTS = {
         "a classifier keeps the counts of its classes": Fault("_PrivateClassifier._codes", {"rows, codes": 'setattr(self, "counts_", np.bincount(codes.astype(int))) or (rows, codes)'}, "test_a_fitted_model_keeps_nothing_but_what_was_released"),
         "labels that occur are published without a word": Fault("_PrivateClassifier._codes", {"self.classes is None": "False"}, "test_declared_classes_are_published_whatever_occurs"),
         "declared classes are not used": Fault("_PrivateClassifier._codes", {"self.classes)": "None)"}, "test_declared_classes_are_published_whatever_occurs"),
-        "scores are computed from labels as they come": Fault("_PrivateClassifier.score", {"labels_of(y)": "y"}, "test_a_fit_and_what_follows_quote_no_cell"),
+        "scores are computed from labels as they come": Fault("_PrivateClassifier.score", {"labels_of(y)": "y"}, "test_a_score_takes_one_label_for_each_row"),
     },
     "dpalgos/sklearn/checked.py": {
         "conversions say what they could not convert": Fault("_quietly", {"= type(error": "= print(error) or (_ for _ in ()).throw(error"}, "test_a_fit_and_what_follows_quote_no_cell"),

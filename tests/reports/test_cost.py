@@ -196,6 +196,13 @@ def test_an_error_about_a_population_that_no_two_small_sizes_tell_is_not_stated(
     assert population_error(view, 9000) is None
 
 
+def test_no_factor_is_said_over_the_error_of_next_to_all_rows(results, page):
+    view = population_view(results, page, {100: [0.5, 0.6], 20_000: [0.0007, 0.0008]}, 20_640)
+    assert math.isnan(cost_at(view, view.headline, 20_000).factor)
+    assert "times less exact" not in headline_of(view)
+    assert math.isfinite(cost_at(view, view.headline, 100).factor)
+
+
 def test_the_error_of_the_extrapolation_counts_what_the_root_of_the_rows_misses(results, page):
     exact = {m: [0.1 * math.sqrt((1 - m / 10_000) / m)] * 3 for m in (500, 1000, 2500, 9000)}
     chance = population_error(population_view(results, page, exact, 10_000), 9000)

@@ -11,7 +11,7 @@ from flows.studies.find_study import find_study
 from reports.results import PUBLIC_ALONE
 from tasks.errors import SpecError
 from tasks.problems.problem import Draw
-from tasks.problems.registered_table import ReferenceAnswer, partial_draw
+from tasks.problems.reference_answer import ReferenceAnswer, partial_draw
 from tasks.release.record import record_of
 from tasks.study.panel import EstimatorSpec, with_public_rows
 from tests.flows.small_project import STUDY as SMALL_STUDY

@@ -6,7 +6,7 @@ import statsmodels.api as sm
 
 import dpalgos
 from tasks.problems.problem import Draw
-from tasks.problems.registered_table import partial_draw, reference_answer
+from tasks.problems.reference_answer import partial_draw, reference_answer
 
 
 def rows(n=400, seed=0):

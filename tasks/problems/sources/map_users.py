@@ -15,7 +15,8 @@ from tasks.cells import Replicates
 from tasks.file_schema import Number
 from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
-from tasks.problems.registered_table import RegisteredTable, weighted_answer
+from tasks.problems.reference_answer import weighted_answer
+from tasks.problems.registered_table import RegisteredTable
 
 _USER = "user"
 _SHUFFLES = 20

@@ -16,7 +16,8 @@ from tasks.problems.measures.estimation import ESTIMATION
 from tasks.problems.measures.intervals import INTERVALS
 from tasks.problems.own_answer import own_coefficients
 from tasks.problems.problem import ALL, Cost, Draw, HeadlineRun, Kind, Traits
-from tasks.problems.registered_table import RegisteredTable, partial_draw
+from tasks.problems.reference_answer import partial_draw
+from tasks.problems.registered_table import RegisteredTable
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,0 +1,124 @@
+"""The non-private answer that others are compared with, without what it cannot estimate.
+
+Where the likelihood has no maximum, it leaves out the columns and classes to blame: a column of 0 and 1 at
+whose 1 a class never occurs, or a class that a line separates from the others, has coefficients that grow
+without end. They are left out of the comparison one after the other, the rarer of the column and the class
+first, until the rest has an answer.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import dpalgos
+from dpalgos.models.families import get_family
+from dpalgos.models.risk import Risk, minimize
+from tasks.cells import Cell, Replicates
+from tasks.problems.problem import Draw
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReferenceAnswer:
+    """A non-private answer, and the columns (d,) and classes (K,) that it has coefficients of."""
+
+    coef: np.ndarray
+    columns: np.ndarray
+    classes: np.ndarray
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.columns.all() and self.classes.all())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PartialDraw(Draw):
+    """Data whose non-private answer lacks some columns or classes, which then do not count as errors."""
+
+    reference: ReferenceAnswer
+
+    def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
+        """Return a cell's answer; non-private estimators do without the columns that are left out."""
+        kept = self.reference.columns
+        if dpalgos.get_estimator(cell.estimator).private or kept.all():
+            return super().answer(cell, replicates)
+        own = self.sample
+        public = None if own.public_rows is None else own.public_rows[:, kept]
+        sample = dpalgos.Sample(
+            own.X[:, kept],
+            own.y,
+            row_mask=own.row_mask,
+            n_replicates=own.n_replicates,
+            public_rows=public,
+        )
+        result = Draw.answer(replace(self, sample=sample), cell, replicates)
+        estimate = np.zeros((len(kept), *result.estimate.shape[1:]))
+        estimate[kept] = result.estimate
+        return replace(result, estimate=estimate)
+
+    def in_target_units(self, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As for all draws; of classes, only the contrasts that the target has."""
+        assert self.to_target is not None
+        assert self.target is not None
+        classes = self.reference.classes
+        coef = estimate.reshape(self.sample.n_features, -1, self.replicates)
+        coef = np.broadcast_to(coef, (len(coef), len(classes), self.replicates))  # zero has no classes
+        answer = np.tensordot(self.to_target, coef, axes=1)[:, classes]
+        target = self.target.reshape(len(self.target), len(classes), 1)[:, classes]
+        if len(classes) > 1:
+            answer, target = (each - each.mean(axis=1, keepdims=True) for each in (answer, target))
+        return answer, target
+
+
+def partial_draw(draw: Draw, reference: ReferenceAnswer) -> PartialDraw:
+    """Return a draw whose errors are of the columns and classes that the reference has."""
+    assert draw.to_target is not None
+    return PartialDraw(**{**vars(draw), "to_target": draw.to_target * reference.columns}, reference=reference)
+
+
+def reference_answer(
+    X: np.ndarray,
+    y: np.ndarray,
+    family: str,
+    n_classes: int | None,
+    offset_bounds: tuple[float, float] | None = None,
+) -> ReferenceAnswer:
+    """Return the maximum of the likelihood, without the columns and classes that have none."""
+    columns = np.ones(X.shape[1], dtype=bool)
+    counts = np.bincount(y.astype(int), minlength=n_classes) if n_classes else np.zeros(1, dtype=int)
+    classes = counts > 0 if n_classes else np.ones(1, dtype=bool)
+    low, high = X.min(axis=0), X.max(axis=0)
+    while True:
+        rows = classes[y.astype(int)] if n_classes else np.ones(len(y), dtype=bool)
+        labels = (np.cumsum(classes) - 1)[y[rows].astype(int)] if n_classes else y[rows]
+        kept = get_family(family, n_classes=int(classes.sum()) if n_classes else None)
+        sample = dpalgos.Sample(X[rows][:, columns], labels)
+        minimum = minimize(Risk(kept, sample.with_offset(offset_bounds) if offset_bounds else sample))
+        coef, estimated = np.zeros((len(columns), len(classes))), columns.copy()
+        estimated[0] &= offset_bounds is None
+        coef[np.ix_(estimated, classes)] = minimum.coef[..., 0].reshape(estimated.sum(), -1)
+        if minimum.found.all():
+            coef[~estimated & columns] = 1.0
+            return ReferenceAnswer(coef=coef if n_classes else coef[:, 0], columns=columns, classes=classes)
+        # What grows without end moves the linear predictor farthest; an intercept moves nothing.
+        reach = np.abs(coef) * (high - low)[:, None]
+        if not reach.any():
+            raise dpalgos.InputError(
+                f"y must have an answer for family={family!r}, and this has none even without its covariates"
+            )
+        column, its_class = np.unravel_index(np.argmax(reach), reach.shape)
+        at_high = X[rows][:, column] == high[column]
+        at_low = X[rows][:, column] == low[column]
+        two_values = bool((at_high | at_low).all())
+        rarer = min(at_high.sum(), at_low.sum()) if two_values else len(labels)
+        if n_classes and classes.sum() > 2 and counts[its_class] < rarer:
+            classes[its_class] = False
+        else:
+            columns[column] = False
+
+
+def weighted_answer(X: np.ndarray, y: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
+    """Return the mean of the rows, or their least-squares regression, each row counting by its weight."""
+    if y is None:
+        return np.asarray(np.average(X, axis=0, weights=weights))
+    root = np.sqrt(weights)
+    return np.asarray(np.linalg.lstsq(root[:, None] * X, root * y, rcond=None)[0])
