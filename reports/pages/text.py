@@ -89,7 +89,7 @@ def _figure(picture: Picture, prefix: str) -> Markup:
     drawn = Markup(inline(picture.svg, prefix))
     least = _least_width(drawn)
     frame = Markup(
-        '<div class="scroll" tabindex="0" role="region" aria-label="{}">'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Picture: {}">'
         '<div style="min-width:{:.0f}px">{}</div></div>'
     )
     return frame.format(picture.name, least, drawn) if least > _PHONE else drawn

@@ -127,7 +127,6 @@ HOUSING = replace(
 CARD = DataCard(
     HOUSING,
     {
-        "layout": HOUSING.sources[0].layout,
         "data_source": "real",
         "origin": "the local store",
         "source_url": "https://example.org/cal_housing.tgz",
