@@ -34,7 +34,7 @@ _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping
 _LARGEST_GAIN = 32.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
 # When to whiten again: at so many times the variance of new moments, far from units and near to them.
-_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _UNKNOWN = 1.25, 4.0, 500.0, 0.03
+_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _UNKNOWN = 1.25, 4.0, 1500.0, 0.03
 _START_RIDGE = 3.0  # floors
 _SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
 

@@ -621,8 +621,12 @@ def correlated(correlation, n):
 
 @pytest.mark.parametrize(
     "problem",
-    [events_of((2.0, -1.0, 0.5, 0.0), 3000), events_of((3.0, 0.0), 5000)]
-    + [correlated(0.97, 5000), correlated(0.9, 3000)],
+    [
+        events_of((2.0, -1.0, 0.5, 0.0), 3000),
+        events_of((3.0, 0.0), 5000),
+        correlated(0.97, 5000),
+        correlated(0.9, 3000),
+    ],
     ids=["slope 2", "slope 3", "correlation .97", "correlation .9"],
 )
 def test_the_worst_coordinate_is_covered_where_slopes_are_strong_or_columns_correlated(problem):
