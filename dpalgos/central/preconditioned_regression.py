@@ -60,8 +60,8 @@ more release asks whether they have the shape of X, by default where public numb
 so, z = [A x, y].
 
 Interval (:mod:`dpalgos.intervals.regression`): it leaves schedule and levels as they are, on what it does not
-take, and the answer, but that no row is shortened; it is centered at the combination of the steps that is
-not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
+take, and the answer, but that no row is shortened, and rows are sooner whitened again; it is centered at the
+combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
 
 Diagnostics (:mod:`dpalgos.mechanisms.binned_fit`): counts and sums by bins of the predictor, for the share
 that is named.
@@ -76,7 +76,7 @@ private preconditioning).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -117,7 +117,8 @@ class PreconditionedRegressionParams(PreconditionedParams):
 
     def schedule(self, size: float, n_features: int, shape: public.PublicShape | None) -> Schedule:
         """Return how the budget is spent where ``size`` is nμ."""
-        return schedule_of(size, n_features, self.intercept, public_rows=shape is not None)
+        schedule = schedule_of(size, n_features, self.intercept, public_rows=shape is not None)
+        return replace(schedule, for_interval=self.interval is not None)
 
 
 def witnesses(

@@ -34,7 +34,7 @@ _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping
 _LARGEST_GAIN = 32.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
 # When to whiten again: at so many times the variance of new moments, far from units and near to them.
-_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _UNKNOWN = 1.25, 4.0, 1500.0, 0.03
+_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _WORTH_FOR_INTERVAL, _UNKNOWN = 1.25, 4.0, 1500.0, 100.0, 0.03
 _START_RIDGE = 3.0  # floors
 _SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
 
@@ -63,11 +63,12 @@ class Whitening:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
 
-    def hides(self, noise_multiplier: float, n_rows: FloatArray) -> BoolArray:
+    def hides(self, noise_multiplier: float, n_rows: FloatArray, *, for_interval: bool = False) -> BoolArray:
         """Return where moments of white rows would show a direction that is unknown now, (R,).
 
         ``noise_multiplier`` is that of the moments; their level is taken to be 1.25 √d. Where the variances
-        of columns are near to 1 in their units, as far as noise lets one see, they have to show much more.
+        of columns are near to 1 in their units, as far as noise lets one see, they have to show much more;
+        less for an interval, which needs to know each direction.
         """
         level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))
         noise = (noise_multiplier * moments_sensitivity(level, n_rows)) ** 2
@@ -75,7 +76,13 @@ class Whitening:
         variances = np.diagonal(self.moments, axis1=1, axis2=2)[:, :-1]
         blur = _BLUR * self.noise_std[:, None]
         far = (variances + blur < _SMALL).any(axis=1) | (variances - blur > _LARGE).any(axis=1)
-        return np.asarray(worst > np.maximum(np.where(far, _WORTH, _WORTH_IF_NEAR) * noise, _UNKNOWN))
+        return np.asarray(
+            worst
+            > np.maximum(
+                np.where(far, _WORTH, _WORTH_FOR_INTERVAL if for_interval else _WORTH_IF_NEAR) * noise,
+                _UNKNOWN,
+            )
+        )
 
     def where(self, chosen: BoolArray, other: "Whitening") -> "Whitening":
         """Return the whitening with another one's maps in the ``chosen`` replicates (R,); moments stay."""

@@ -123,7 +123,9 @@ def _denoised(
     shown = np.minimum(along(axes, white.curvature < 1) + along(turned, seen > 0), 1)
     turn = (np.swapaxes(axes, 1, 2) @ vectors) ** 2
     unknown = np.einsum("rik,rij,rjk->rk", turn, white.noise_doubt, turn)
-    std = np.sqrt(noise[:, None] ** 2 * shown + total[:, None] ** 2 * unknown)
+    # What is unknown by more than the edge would have been seen.
+    unknown = np.minimum(total[:, None] ** 2 * unknown, edge**2)
+    std = np.sqrt(noise[:, None] ** 2 * shown + unknown)
     least = np.maximum(RESOLVED * std, _FLATTEST * total[:, None])
     raised = np.maximum(values, least)
     ones = np.einsum("rjk,rk,rlk,rl->jr", vectors, 1 / raised, vectors, moments[:, :d, -1])

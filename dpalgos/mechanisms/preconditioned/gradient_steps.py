@@ -52,6 +52,7 @@ class Schedule:
     level_share: float = 0.0
     wanted: WantedRows = _WANTED
     shrinks_start: bool = False
+    for_interval: bool = False
     origin_columns: Mapping[str, int] = field(default_factory=dict)  # that have centers and units
     origin_shares: Mapping[str, float] = field(default_factory=dict)
     public_levels: tuple[float, float] | None = None
@@ -128,7 +129,7 @@ def gradient_steps(
     for t in range(schedule.n_steps):
         multiplier = budget.gaussian_multiplier(f"step {t}")
         may_whiten = t < schedule.n_whitenings
-        whitens = white.hides(multiplier, rows.sample.n_rows) & may_whiten
+        whitens = white.hides(multiplier, rows.sample.n_rows, for_interval=schedule.for_interval) & may_whiten
         at = rows.at(theta)
         level = levels.steps(at, t, whitens)
         sensitivity = step_sensitivity(level, rows.sample.n_rows, whitens)
