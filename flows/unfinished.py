@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import psutil
+
 from flows.local_server import HEARTBEAT
 from flows.progress import say
 
@@ -13,6 +15,7 @@ AUTOMATION = "dpcost: a run without a heartbeat has crashed"
 _START = "start "  # begins the tag of a run that is not the first
 _BEGUN = ["PENDING", "RUNNING", "CANCELLING"]
 _DEAD = "The process that ran it is gone."
+_SILENT = "It sends no heartbeat."
 
 
 def start_again(flow: Any, flow_run: Any, state: Any) -> None:
@@ -84,6 +87,11 @@ def _end_dead_runs(client: Any, tag: str, *, commands: bool) -> None:
         say(f"the run {run.name} ended without saying so; it is now marked as {state.name.lower()}")
         if not canceled:
             start_again(None, run, state)
+    # After a longer break Prefect's automation may have been first.
+    begun = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
+    for run in _flow_runs(client, tag, ["CRASHED"]):
+        if run.state and run.state.message == _SILENT and run.state.timestamp >= begun:
+            start_again(None, run, run.state)
 
 
 def _skip_late_runs(client: Any, tag: str) -> None:
@@ -126,11 +134,7 @@ def _automation(tag: str) -> Any:
             threshold=1,
             within=timedelta(seconds=3 * HEARTBEAT),
         ),
-        actions=[
-            ChangeFlowRunState(
-                name="Crashed", state=StateType.CRASHED, force=True, message="It sends no heartbeat."
-            )
-        ],
+        actions=[ChangeFlowRunState(name="Crashed", state=StateType.CRASHED, force=True, message=_SILENT)],
     )
 
 
