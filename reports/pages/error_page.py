@@ -81,8 +81,8 @@ _KEY = (
     "are clearly better than answering zero, among those that keep the strongest promise. Gray or in "
     "italics: worse than answering zero. Smaller is better. Where δ times the rows is at least 1 (marked), "
     "the guarantee would allow a mechanism that publishes a random record outright. Certified ε: what the "
-    "noise really released proves, over all columns; of the estimators alone, where the preparation is not "
-    "private."
+    "noise really released proves, over all columns; of the estimators alone, where private rows decided how "
+    "the data were prepared."
 )
 
 

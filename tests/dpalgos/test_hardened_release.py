@@ -62,10 +62,12 @@ def test_answers_lie_on_the_public_grid():
 def test_what_is_spent_of_many_rows_is_what_was_planned(streamed):
     """Where a budget's parts depend on the number of rows, plans are made for as many as there are."""
     X, y = data("preconditioned_regression", n=5000, d=2)
-    budget = {"epsilon": 8.0, "delta": 1e-6}  # two whitenings, where a plan for 1,000 rows has one
+    budget = {"epsilon": 0.3, "delta": 1e-6}  # a unit of the response, which a plan for 1,000 rows lacks
     sample = Sample(StreamedRows(lambda: [(X, y)])) if streamed else Sample(X, y)
     plan = rehearse_release("preconditioned_regression", 5000, 2, budget, streamed=streamed)
-    assert "second moments of whitened rows" in {event.label for event in plan.events}
+    small = rehearse_release("preconditioned_regression", 1000, 2, budget)
+    unit = "values by power of two"
+    assert [unit in {event.label for event in each.events} for each in (plan, small)] == [True, False]
     drawn = draw_release(plan, sample).events
     assert [event.label for event in drawn] == [event.label for event in plan.events]
 

