@@ -25,7 +25,7 @@ def test_the_report_speaks_of_simulated_data(tmp_path, home):
     assert "n = 20,000, the best private" in report
     assert "Theory (the paper's rate (constant unknown, drawn with 1)) draws its line at" in report
     # An estimator of one panel is not shown in another.
-    first_table = report.partition("### Mean error")[2].partition("**Bold**")[0]
+    first_table = report.partition("## Which estimator")[2].partition("### ")[0]
     assert "Private mean" in first_table
     assert "Private sparse mean" not in first_table
     assert "Thresholded sample mean" not in first_table
