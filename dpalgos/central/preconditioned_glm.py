@@ -57,7 +57,7 @@ With ``intercept`` columns are taken about released centers where nμ ≥ 100 �
 
 With ``intercept`` James–Stein shrinks slopes alone, orthogonal to the constant, by 1.5 times its factor.
 Models of counts are about a released mean (:mod:`dpalgos.mechanisms.private_constant`), with more of μ² the
-fewer rows there are, and take eight shorter steps from 1.6 times that. Steps that moved far count less, in
+fewer rows there are, and take twelve shorter steps from 1.6 times that. Steps that moved far count less, in
 other models, too. Where nμ < 15 √d (25 √d for counts) the answer is the constant
 alone, in all families: its one to three numbers have Laplace noise and share ε, not μ², in the ratio of .6
 (mean response, c/n or 2/n) to .4 (mean logarithm, of counts) to .25 (mean exposure, if there is an offset).

@@ -26,7 +26,7 @@ _MOMENT_SHARE, _BOUNDED_MOMENT_SHARE = 0.12, 0.1  # the second of responses with
 _LINEAR_SCORE_SHARE, _SCORE_SHARE = 0.1, 0.07
 _LEVEL_SHARE = 0.4  # over d: nine counts whose noise is .3 of the scores that are to lie above the level
 _N_EVEN = 5  # steps, the first, that have the same share
-_N_STEPS, _MORE_STEPS, _LATE_STEPS, _GROWTH = 8, 2, 4, 1.4
+_N_STEPS, _OF_EVENTS, _OF_COUNTS, _LATE_STEPS, _GROWTH = 8, 10, 12, 4, 1.4
 _MANY_ROWS = 1000.0  # times √d: the nμ from which models of events take a late step with each doubling
 _ENOUGH_ROWS = 400.0  # times √d: the nμ from which the constant's part of a score is not clipped
 _FEW_ROWS, _FEW_COUNTS = 15.0, 25.0  # times √d: the nμ below which the answer is the constant
@@ -64,15 +64,16 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
         return self.intercept and self.needs_start
 
     def n_steps(self, size: float, n_features: int) -> int:
-        """Return T, for ``size`` nμ: more where curvature is largest at the start, and where noise is small.
+        """Return T, for ``size`` nμ: more where steps go a part of the way, and where noise is small.
 
-        First steps go a part of the way there; and what is left to go is no longer hidden by noise.
+        So do those of counts, whose curvature is largest at the start; and what is left to go is no longer
+        hidden by noise.
         """
-        if self.made().is_linear or (self.needs_start and not self.intercept):
-            return _N_STEPS
+        if self.made().is_linear or self.needs_start:
+            return _OF_COUNTS if self.needs_start and self.intercept else _N_STEPS
         doublings = int(np.log2(max(size / (_MANY_ROWS * np.sqrt(n_features)), 1.0)))
         late = min(doublings, _LATE_STEPS) if self.takes_full_steps else 0
-        return _N_STEPS + _MORE_STEPS + late
+        return _OF_EVENTS + late
 
     @property
     def takes_full_steps(self) -> bool:

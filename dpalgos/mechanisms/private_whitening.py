@@ -63,12 +63,19 @@ class Whitening:
         """How many directions lie below the floor, (R,)."""
         return np.asarray((self.curvature < 1).sum(axis=1, dtype=float))
 
-    def hides(self, noise_multiplier: float, n_rows: FloatArray, *, for_interval: bool = False) -> BoolArray:
+    def hides(
+        self,
+        noise_multiplier: float,
+        n_rows: FloatArray,
+        *,
+        for_interval: bool = False,
+        least: float = _UNKNOWN,
+    ) -> BoolArray:
         """Return where moments of white rows would show a direction that is unknown now, (R,).
 
         ``noise_multiplier`` is that of the moments; their level is taken to be 1.25 √d. Where the variances
         of columns are near to 1 in their units, as far as noise lets one see, they have to show much more;
-        less for an interval, which needs to know each direction.
+        less for an interval, which needs to know each direction. Up to a doubt of ``least`` it is known.
         """
         level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))
         noise = (noise_multiplier * moments_sensitivity(level, n_rows)) ** 2
@@ -76,13 +83,8 @@ class Whitening:
         variances = np.diagonal(self.moments, axis1=1, axis2=2)[:, :-1]
         blur = _BLUR * self.noise_std[:, None]
         far = (variances + blur < _SMALL).any(axis=1) | (variances - blur > _LARGE).any(axis=1)
-        return np.asarray(
-            worst
-            > np.maximum(
-                np.where(far, _WORTH, _WORTH_FOR_INTERVAL if for_interval else _WORTH_IF_NEAR) * noise,
-                _UNKNOWN,
-            )
-        )
+        worth = np.where(far, _WORTH, _WORTH_FOR_INTERVAL if for_interval else _WORTH_IF_NEAR)
+        return np.asarray(worst > np.maximum(worth * noise, least))
 
     def where(self, chosen: BoolArray, other: "Whitening") -> "Whitening":
         """Return the whitening with another one's maps in the ``chosen`` replicates (R,); moments stay."""

@@ -21,6 +21,7 @@ from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
 SCORE = "preconditioned score"  # or moments of whitened rows in its place
+_UNKNOWN = 0.08  # doubt of a direction from which rows are whitened again: steps come from farther away
 
 
 class ScoredSteps(NamedTuple):
@@ -62,7 +63,7 @@ def scored_steps(
     for t in range(n_steps):
         multiplier = budget.gaussian_multiplier(f"step {t}")
         may_whiten = t < n_whitenings
-        whitens = white.hides(multiplier, sample.n_rows) & may_whiten
+        whitens = white.hides(multiplier, sample.n_rows, least=_UNKNOWN) & may_whiten
         at = scores.at(theta)
         level = levels.scores(at, t, whitens)
         level = np.where(whitens, level, np.maximum(level, scores.least_level))
