@@ -12,7 +12,7 @@ from tasks.cache import is_again
 from tasks.problems.analyst_table import AnalystTable
 from tasks.run import tables
 
-_RETRIES = 1  # of a fetch; the download itself has tried three times by then
+_RETRIES = 2  # of a fetch
 
 
 def _may_pass(task: Any, run: Any, state: Any) -> bool:

@@ -19,7 +19,6 @@ from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, Unreachable
 from data.store.folders import atomic_file, open_regular, sha256_file, store_dir, writing
 
-TRIES_AGAIN = 2  # of a download, after a fault
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"  # small public files that ship with the package
@@ -209,7 +208,7 @@ def _copy(opened: IO[bytes], file: Source, target: Path, where: str) -> None:
 
 
 def _download(file: Source, target: Path, *, progress: bool) -> None:
-    """Download a file; pooch tries again, compares the checksum, and lets nothing else arrive."""
+    """Download a file; pooch compares the checksum and lets nothing else arrive. Flows try again."""
     import pooch
     import requests
 
@@ -221,7 +220,6 @@ def _download(file: Source, target: Path, *, progress: bool) -> None:
             base_url="",
             registry={target.name: file.sha256 or None},
             urls={target.name: file.url},
-            retry_if_failed=TRIES_AGAIN,
         )
         try:
             os.replace(manager.fetch(target.name, downloader=downloader), target)

@@ -92,7 +92,6 @@ class Web:
 def web(monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda _: None))
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
