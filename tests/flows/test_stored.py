@@ -107,7 +107,8 @@ def spoil(path, damage):
         return
     content = path.read_bytes()
     middle = len(content) // 3
-    flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+    end = middle + 64  # one byte of a page's header, which has no checksum, may change nothing
+    flipped = content[:middle] + bytes(byte ^ 0xFF for byte in content[middle:end]) + content[end:]
     path.write_bytes({"cut": content[:-20], "half": content[:middle], "flipped": flipped}[damage])
 
 
