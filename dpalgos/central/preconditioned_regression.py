@@ -34,7 +34,7 @@ clipped to C_A: orthogonal rows of that norm. Gradients are means of clip(u_i r_
 C. A level is searched by four counts, of equal shares, for gradients at each of the first three steps, and
 rises by one candidate from step to step at most.
 
-Each of the first two steps may whiten the rows again in its place
+Each of the first four steps may whiten the rows again in its place
 (:mod:`dpalgos.mechanisms.preconditioned.gradient_steps`): moments of rows u = W x clipped to a released C,
 orthogonal rows of that norm, with the same noise for a sensitivity of 1. Released moments decide, so that a
 neighbor decides the same, given the same releases.

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpalgos.models.whitened_scores import constant_on
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -124,12 +125,22 @@ class Whitening:
     @property
     def one(self) -> FloatArray:
         """The white coefficients (d, R) of the last column of x."""
-        return np.linalg.inv(self.matrix)[:, :, -1].T
+        return constant_on(self.matrix)
 
-    def inner(self, coef: FloatArray) -> FloatArray:
-        """Return the white coefficients θ, (d, R) or (d, K, R), of those of x, W θ."""
-        flat = coef.reshape(len(coef), -1, coef.shape[-1])
-        return np.moveaxis(np.linalg.solve(self.matrix, np.moveaxis(flat, 2, 0)), 0, 2).reshape(coef.shape)
+    def again(
+        self, chosen: BoolArray, released: FloatArray, noise_std: FloatArray, theta: FloatArray
+    ) -> tuple["Whitening", FloatArray]:
+        """Return the whitening refined in the ``chosen`` replicates (R,), and θ in its coordinates.
+
+        ``released`` begins with the svec of moments of white rows, whose noise is ``noise_std`` (R,); θ is
+        (d, R) or (d, K, R).
+        """
+        d = self.matrix.shape[1]
+        white = self.where(chosen, self.refined(unsvec(released[: d * (d + 1) // 2], d), noise_std))
+        coef = np.einsum("rij,j...r->i...r", self.matrix, theta)
+        flat = np.moveaxis(coef.reshape(d, -1, coef.shape[-1]), 2, 0)
+        inner = np.moveaxis(np.linalg.solve(white.matrix, flat), 0, 2).reshape(coef.shape)
+        return white, np.where(chosen, inner, theta)
 
     @property
     def noise_doubt(self) -> FloatArray:

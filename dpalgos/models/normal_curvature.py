@@ -88,11 +88,11 @@ def normal_curvature(
 def clipped_score(
     family: Family, theta: FloatArray, center: FloatArray, origin: FloatArray, level: FloatArray
 ) -> FloatArray:
-    """Return the mean of scores of events at θ (d, R), clipped to norm ``level`` (R,), were θ the truth, (d,
-    R).
+    """Return the mean of the clipped scores of events at the true θ (d, R), (d, R).
 
-    Without clipping it is 0; with it scores of rows on the wrong side of a steep slope count less. For normal
-    rows of mean ``center``, by draws that are always the same.
+    Scores are clipped to norm ``level`` (R,); without clipping the mean is 0, with it scores of rows on the
+    wrong side of a steep slope count less. For normal rows of mean ``center``, by draws that are always the
+    same.
     """
     mean = np.empty_like(theta)
     draws = np.random.default_rng(0).standard_normal((_N_DRAWS, len(theta)))

@@ -20,6 +20,11 @@ _CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
 _LEAST_LEVEL = 2.0  # times the part of a score along the constant at its largest
 
 
+def constant_on(whitening: FloatArray) -> FloatArray:
+    """Return the white coefficients (d, R) of the last column of x on rows of a whitening, (R, d, d)."""
+    return np.asarray(np.linalg.inv(whitening)[:, :, -1].T)
+
+
 class WhitenedScores:
     """The scores of every replicate on rows W x_i, of which only norms and a clipped mean are ever formed.
 
@@ -55,7 +60,7 @@ class WhitenedScores:
             self.sample, self.family, whitening, self.origin, self.typical_offset, self._reach
         )
         if self.constant is not None:
-            scores.keep_constant(np.linalg.inv(whitening)[:, :, -1].T)
+            scores.keep_constant(constant_on(whitening))
         return scores
 
     def coef(self, theta: FloatArray) -> FloatArray:

@@ -29,7 +29,7 @@ from dpalgos.models.whitened_scores import ScoresAt, WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps
-from dpalgos.steps.moments import svec, unsvec
+from dpalgos.steps.moments import svec
 from dpalgos.typing import BoolArray, FloatArray
 
 GRADIENT = "preconditioned gradient"  # or moments of whitened rows in its place
@@ -143,10 +143,7 @@ def gradient_steps(
         std = transcript.noise_std(sensitivity, multiplier, len(released))
         gradient = np.where(whitens, 0.0, released[:d])
         if whitens.any():
-            coef = np.einsum("rij,jr->ir", white.matrix, theta)
-            refined = white.refined(unsvec(released, d), std)
-            white = white.where(whitens, refined)
-            theta = np.where(whitens, white.inner(coef), theta)
+            white, theta = white.again(whitens, released, std, theta)
             rows = rows.on(white.matrix)
             is_whitened = is_whitened | whitens
         points.append(theta)

@@ -17,7 +17,6 @@ from dpalgos.models.secant_curvature import SecantCurvature
 from dpalgos.models.whitened_scores import WhitenedScores
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps
-from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 
 SCORE = "preconditioned score"  # or moments of whitened rows in its place
@@ -80,10 +79,7 @@ def scored_steps(
         )
         score = np.where(whitens, 0.0, released[:size]).reshape(theta.shape)
         if whitens.any():
-            refined = white.refined(unsvec(released[: d * (d + 1) // 2], d), std)
-            inner = np.einsum("rij,j...r->i...r", white.matrix, theta)
-            white = white.where(whitens, refined)
-            theta = np.where(whitens, white.inner(inner), theta)
+            white, theta = white.again(whitens, released, std, theta)
             scores, center = scores.on(white.matrix), white.mean_row
             if secant is not None:
                 secant.moved_to(theta, center)
