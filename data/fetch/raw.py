@@ -2,22 +2,21 @@
 
 import gzip
 import logging
-import os
 import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import IO, Any, Literal
+from typing import IO, Any, BinaryIO, Literal
 
 from pydantic.dataclasses import dataclass
 
 from data.dataset import PACKAGED, Dataset, Source
 from data.errors import CorruptSource, Unreachable
-from data.store.folders import atomic_file, open_regular, sha256_file, store_dir, writing
+from data.store.folders import atomic_file, open_regular, sha256_file, store_dir
 
 TIMEOUT_SECONDS = (5.0, 30.0)  # to connect, to wait for the next bytes
 
@@ -86,8 +85,11 @@ def fetch(
         }
         if not file.embedded:
             del places["embedded"]
-        origin = "store" if not again and _is_published(target, file) else _first_of(places, dataset)
-        found.append(RawFile(dataset.name, str(target), sha256_file(target), file.url, file.layout, origin))
+        if sha256 := "" if again else _stored(target, file):
+            origin: Origin = "store"
+        else:
+            origin, sha256 = _first_of(places, dataset), sha256_file(target)
+        found.append(RawFile(dataset.name, str(target), sha256, file.url, file.layout, origin))
     farthest = max((each.origin for each in found), key=_ORDER.index)
     first, *others = (replace(each, origin=farthest) for each in found)
     return replace(first, companions=tuple(others))
@@ -118,17 +120,17 @@ def set_aside(dataset: Dataset, raw: RawFile, *, home: Path) -> tuple[Path, ...]
     return tuple(moved)
 
 
-def _is_published(path: Path, file: Source) -> bool:
-    """Whether the store has the file; one with another checksum is fetched again."""
+def _stored(path: Path, file: Source) -> str:
+    """Return the checksum of the stored file; "" where there is none, or another one: it is fetched again."""
     try:
         if not path.exists():
-            return False
-        if file.sha256 in ("", sha256_file(path)):
-            return True
+            return ""
+        if file.sha256 in ("", sha256 := sha256_file(path)):
+            return sha256
         _log.warning("the stored copy %s holds another file; it is fetched again", path)
     except OSError as error:
         _log.warning("the stored copy %s cannot be read (%s); it is fetched again", path, error.strerror)
-    return False
+    return ""
 
 
 def _first_of(places: dict[Origin, Callable[[], None]], dataset: Dataset) -> Origin:
@@ -200,36 +202,32 @@ def _from_address(file: Source, target: Path, *, offline: bool, progress: bool) 
 
 
 def _copy(opened: IO[bytes], file: Source, target: Path, where: str) -> None:
-    with opened as copy, atomic_file(target) as handle:
+    with opened as copy, _arriving(file, target, where) as handle:
         shutil.copyfileobj(copy, handle)
+
+
+@contextmanager
+def _arriving(file: Source, target: Path, where: str) -> Iterator[BinaryIO]:
+    """Write a file atomically; refuse one that is not the published one, by its checksum."""
+    with atomic_file(target) as handle:
+        yield handle
         handle.flush()
         if file.sha256 not in ("", sha256_file(Path(handle.name))):
             raise CorruptSource(f"{where} holds another file than the published one, by its sha256")
 
 
 def _download(file: Source, target: Path, *, progress: bool) -> None:
-    """Download a file; pooch compares the checksum and lets nothing else arrive. Flows try again."""
+    """Download a file, once: flows try again."""
     import pooch
     import requests
 
-    pooch.get_logger().setLevel(logging.WARNING)
-    downloader = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)
-    with writing(target), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as arriving:
-        manager = pooch.create(
-            arriving,
-            base_url="",
-            registry={target.name: file.sha256 or None},
-            urls={target.name: file.url},
-        )
-        try:
-            os.replace(manager.fetch(target.name, downloader=downloader), target)
-        except requests.RequestException as error:
-            status = error.response.status_code if error.response is not None else 0
-            may_pass = status >= 500 or status == 429
-            may_pass |= isinstance(error, requests.Timeout | requests.exceptions.ChunkedEncodingError)
-            reason = f"answered {status}" if status else type(error).__name__
-            raise Unreachable(f"{file.url}: {reason}", transient=may_pass) from None
-        except ValueError:
-            raise CorruptSource(
-                f"{file.url} holds another file than the published one, by its sha256"
-            ) from None
+    download = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT_SECONDS)
+    try:
+        with _arriving(file, target, file.url) as handle:
+            download(file.url, handle, None)
+    except requests.RequestException as error:
+        status = error.response.status_code if error.response is not None else 0
+        may_pass = status >= 500 or status == 429
+        may_pass |= isinstance(error, requests.Timeout | requests.exceptions.ChunkedEncodingError)
+        reason = f"answered {status}" if status else type(error).__name__
+        raise Unreachable(f"{file.url}: {reason}", transient=may_pass) from None

@@ -179,34 +179,26 @@ def atomic_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     what was written can be verified. A private file can be read by its owner alone. Anything but a regular
     file stays.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    with writing(path):
-        try:
-            with open(temporary, "xb", opener=_owner_only if private else None) as handle:
-                fcntl.flock(handle, fcntl.LOCK_EX)  # shows that a process writes it, see `remove_leftovers`
-                yield handle
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(temporary, path)
-            flush_folder(path.parent)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Make a file's folder, and say what is wrong where the file cannot be written."""
     check_replaceable(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield
+        with open(temporary, "xb", opener=_owner_only if private else None) as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # shows that a process still writes it, see `remove_leftovers`
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+        flush_folder(path.parent)
     except OSError as error:
         if error.errno in _WRITE_FAULTS:
             raise StoreError(
                 f"cannot write {path}: {_WRITE_FAULTS[error.errno]}, or choose another folder"
             ) from None
         raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def check_replaceable(path: Path) -> None:

@@ -283,7 +283,7 @@ def test_an_interrupted_download_leaves_nothing(tmp_path, small, monkeypatch):
 
     class Interrupted(pooch.HTTPDownloader):
         def __call__(self, url, output_file, pooch, check_only=False):
-            Path(output_file).write_bytes(b"part")
+            output_file.write(b"part")
             raise KeyboardInterrupt
 
     monkeypatch.setattr(pooch, "HTTPDownloader", Interrupted)
