@@ -20,10 +20,10 @@ from dpalgos import InputError, get_estimator
 from reports.cost import first_below
 from reports.page import ZERO
 from reports.results import PUBLIC_ALONE
-from tasks.cells import Cell
+from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.problems.kinds import measure_of
-from tasks.problems.problem import Block
+from tasks.problems.problem import Draw
 from tasks.problems.registered_table import RegisteredTable
 from tasks.run.block import compute_block
 from tasks.run.threads import one_blas_thread
@@ -115,8 +115,9 @@ def advise(
                 cells = tuple(cell for cell in block.cells if cell.form != PUBLIC_ALONE)
                 errors.append(compute_block(replace(block, cells=cells), prepared))
                 if block.replicates.n == spec.headline.n:
+                    draw = next(iter(block.problem.draws(block.replicates, prepared)))
                     for cell in cells:
-                        widths.setdefault(cell.key, []).append(_half_widths(block, cell, prepared))
+                        widths.setdefault(cell.key, []).append(_half_widths(draw, cell, block.replicates))
             if progress:
                 progress(number + 1)
     rows = pd.concat(errors, ignore_index=True)
@@ -161,17 +162,21 @@ def made_up_tables(spec: StudySpec, panel: Panel, count: int) -> Iterator[Any]:
         raise SpecError(f"{spec.name}: {refusal}")
 
 
-def _half_widths(block: Block, cell: Cell, prepared: Any) -> np.ndarray:
+def interval_of(draw: Draw, cell: Cell, replicates: Replicates) -> np.ndarray | None:
+    """Return the ends of a cell's intervals in public units, (2, d); None if they are refused."""
+    try:
+        return draw.answer(replace(cell, params={"interval": LEVEL, **cell.params}), replicates).interval
+    except InputError:  # a setting that has none, or too few rows
+        return None
+
+
+def _half_widths(draw: Draw, cell: Cell, replicates: Replicates) -> np.ndarray:
     """Return the half-widths of a cell's intervals in the metric's units; NaN where one is missing."""
     if cell.calibration == "none" or not get_estimator(cell.estimator).has_interval:
         return np.zeros(0)
-    draw = next(iter(block.problem.draws(block.replicates, prepared)))
-    try:
-        found = draw.answer(replace(cell, params={"interval": LEVEL, **cell.params}), block.replicates)
-    except InputError:  # a setting that has none, or too few rows
+    if (ends := interval_of(draw, cell, replicates)) is None:
         return np.zeros(0)
-    assert found.interval is not None
-    half = draw.columns(found.interval[1] - found.interval[0])[:, 0] / 2
+    half = draw.columns(ends[1] - ends[0])[:, 0] / 2
     scale = np.ones(len(half)) if draw.to_target is None else np.abs(draw.to_target).sum(axis=0)
     return np.asarray(half[scale > 0] * scale[scale > 0])
 

@@ -13,8 +13,8 @@ from dpalgos.accounting.risk import AttackRisk, risk_of_budget, risk_of_events
 from dpalgos.hardened_release import ReleasePlan, rehearse_release
 from dpalgos.intervals.regression import ROBUST
 from tasks.advice.forecasts import (
-    LEVEL,
     Forecast,
+    interval_of,
     made_up_tables,
     middle_and_ends,
     on_a_table,
@@ -120,14 +120,8 @@ def _ends(
     same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
     replicates = Replicates(study="advice", first=0, count=1, of=1, n_cells=1, seed=number, **same)
     budget: dict[str, Any] = {"calibration": "tight", "epsilon": asked.epsilon, "delta": asked.delta}
-    cell = Cell(
-        estimator=asked.estimator, params={"interval": LEVEL, **params}, delta_rule="", **budget, **same
-    )
-    draw = next(iter(panel.problem.draws(replicates, prepared)))
-    try:
-        return draw.answer(cell, replicates).interval
-    except InputError:  # a setting that has none, or too few rows
-        return None
+    cell = Cell(estimator=asked.estimator, params=dict(params), delta_rule="", **budget, **same)
+    return interval_of(next(iter(panel.problem.draws(replicates, prepared))), cell, replicates)
 
 
 @dataclass(frozen=True, kw_only=True)
