@@ -72,7 +72,7 @@ MECHANISM_FAULTS = {
         "hardened noise is not inflated": Fault("SecureTranscript.gaussian", {" * self._inflation": ""}, "test_hardened_release"),
     },
     "dpalgos/accounting/risk.py": {"the naive posterior is stated": Fault("risk_of_profile", {"log1p(-d / delta if d else 0.0)": "0.0"}, "test_risk")},
-    "dpalgos/mechanisms/binned_fit.py": {"the fit of a row counts in one bin": Fault("fit_sensitivity", {"sqrt(10)": "sqrt(5)"}, witness("preconditioned_regression: diagnostics-tight")), "a row leaves its bin and enters none": Fault("bins_sensitivity", {"sqrt(2))": "sqrt(1))"}, witness("preconditioned_glm: diagnostics, logistic-tight"))},
+    "dpalgos/central/binned_fit.py": {"the fit of a row counts in one bin": Fault("fit_sensitivity", {"sqrt(8)": "sqrt(4)"}, witness("binned_fit-tight")), "a row leaves its bin and enters none": Fault("bins_sensitivity", {"sqrt(2))": "sqrt(1))"}, witness("binned_fit: events-tight"))},
     "dpalgos/mechanisms/clip_levels.py": {
         "the radius is found without noise": Fault("search_by_counts", {'transcript.gaussian(\n            above(middle), l2_sensitivity=l2_sensitivity, noise_multiplier=noise_multiplier, label=label\n        )': "(transcript.gaussian(above(middle), l2_sensitivity=l2_sensitivity, noise_multiplier=noise_multiplier, label=label), above(middle))[1]"}, replayed("clipped_mean: private radius-tight")),
         "noise lifts the level of gradients at will": Fault("_HIGHEST_RISE", {"= 1.41": "= 1000000000.0"}, "test_noise_does_not_lift_the_level_of_gradients_from_search_to_search"),
