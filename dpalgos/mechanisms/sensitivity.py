@@ -1,8 +1,8 @@
 """Six lemmas on how far replacing one row moves a mean over n rows; of a sum, ``n_rows`` is 1.
 
 A release passes the value of one of them, of their products with public numbers, or of a function of its own
-named ``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma names another norm; sizes are public
-or released before.
+named ``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma names another norm. Sizes are public
+or released before, a number or one per replicate (R,).
 """
 
 import numpy as np
@@ -17,7 +17,8 @@ def ball_mean(radius: Number, n_rows: Number) -> FloatArray:
 
     In ℓ∞, too, where every entry is at most r in magnitude, and for numbers.
     """
-    return np.asarray(2 * np.asarray(radius) / n_rows)
+    moves: FloatArray = np.divide(np.multiply(2, radius), n_rows)
+    return moves
 
 
 def count(n_columns: int = 1) -> FloatArray:
@@ -25,7 +26,8 @@ def count(n_columns: int = 1) -> FloatArray:
 
     Attained by a row that is counted in all against one that is counted in none.
     """
-    return np.asarray(np.sqrt(float(n_columns)))
+    moves: FloatArray = np.sqrt(np.float64(n_columns))
+    return moves
 
 
 def histogram(n_columns: int = 1, n_rows: Number = 1) -> FloatArray:
@@ -33,7 +35,8 @@ def histogram(n_columns: int = 1, n_rows: Number = 1) -> FloatArray:
 
     Attained by rows in different bins of every histogram; the ℓ1 distance is 2p/n, that of each share 1/n.
     """
-    return np.asarray(np.sqrt(2.0 * n_columns) / n_rows)
+    moves: FloatArray = np.divide(np.sqrt(2 * n_columns), n_rows)
+    return moves
 
 
 def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> FloatArray:
@@ -42,8 +45,9 @@ def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> Fl
     ‖zz' − tt'‖² = ‖z‖⁴ + ‖t‖⁴ − 2 (z't)² ≤ 2 r⁴, for squares 2 Σ z_j² t_j² in the place of 2 (z't)²; attained
     by vectors of norm r along two axes. A square of a number (``size`` = 1) lies in [0, r²]: r²/n.
     """
-    factor = 1.0 if size == 1 else np.sqrt(2.0)
-    return np.asarray(factor * np.asarray(radius) ** 2 / n_rows)
+    factor = 1.0 if size == 1 else np.sqrt(2)
+    moves: FloatArray = np.divide(factor * np.square(radius), n_rows)
+    return moves
 
 
 def interval(width: Number, n_rows: Number) -> FloatArray:
@@ -51,7 +55,8 @@ def interval(width: Number, n_rows: Number) -> FloatArray:
 
     In ℓ∞, too, for several means of numbers in intervals of that width.
     """
-    return np.asarray(np.asarray(width) / n_rows)
+    moves: FloatArray = np.divide(width, n_rows)
+    return moves
 
 
 def box(widths: FloatArray, n_rows: Number) -> FloatArray:
@@ -59,4 +64,5 @@ def box(widths: FloatArray, n_rows: Number) -> FloatArray:
 
     Attained by a row of upper ends against one of lower ends.
     """
-    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
+    moves: FloatArray = np.divide(np.linalg.norm(widths, axis=0), n_rows)
+    return moves

@@ -144,32 +144,6 @@ def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     return from_upper_triangles(((columns[first] * columns[second]) @ weights).T, p)
 
 
-def square_moment_sensitivity(size: int, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity of the mean of svec(g g'), or of the squares g_j², for ‖g‖ ≤ 1.
-
-    Replacing g by h moves it by √(‖g‖⁴ + ‖h‖⁴ − 2 (g'h)²)/n ≤ √2/n (for squares 2 Σ g_j² h_j² in the place of
-    2 (g'h)²), attained by orthogonal vectors of norm 1 along axes; squares of a single number lie in [0, 1].
-    ``size`` is the length of g.
-    """
-    return np.asarray(np.sqrt(2.0 if size > 1 else 1.0) / n_rows)
-
-
-def gram_sensitivity(row_bound: float) -> float:
-    """Return the Frobenius sensitivity √2 B² of X'X under replacing one row.
-
-    ‖xx' − zz'‖² = ‖x‖⁴ + ‖z‖⁴ − 2 (x'z)² ≤ 2B⁴, attained by orthogonal rows of norm B.
-    """
-    return float(np.sqrt(2) * row_bound**2)
-
-
-def cross_sensitivity(row_bound: float, response_bound: float) -> float:
-    """Return the ℓ2 sensitivity 2 B_x B_y of X'y under replacing one row.
-
-    A row adds xy, of norm at most B_x B_y; attained by the same x with responses ± B_y.
-    """
-    return 2 * row_bound * response_bound
-
-
 def eigenvalue_sensitivity(row_bound: float) -> float:
     """Return the sensitivity B² of the least eigenvalue of X'X under replacing one row.
 

@@ -121,7 +121,14 @@ MECHANISM_FAULTS = {
         "centers are not taken off": Fault("Origin.before", {"not self.centers.any() and (self.units == 1).all()": "True"}, "test_with_an_intercept_the_origin_of_the_columns_does_not_matter"),
     },
     "dpalgos/mechanisms/private_whitening.py": {"whitening moments move by the square of the level": Fault("moments_sensitivity", {"**2 / n_rows": " ** 2 / n_rows) / np.sqrt(2"}, witness("preconditioned_glm-tight", "preconditioned_regression-tight"))},
-    "dpalgos/mechanisms/quantiles.py": {"ranks move by a half": Fault("rank_sensitivity", {"return 1.0": "return 0.5"}, witness("dp_mean: private quantiles-tight"))},
+    "dpalgos/mechanisms/sensitivity.py": {
+        "a user moves a ball's mean by its radius": Fault("ball_mean", {"multiply(2": "multiply(1"}, witness("user_level_mean: clipped-tight", "user_level_mean-paper")),
+        "ranks move by a half": Fault("count", {"float64(": "float64(1 / 4 * "}, witness("dp_mean: private quantiles-tight")),
+        "a row is in one box only": Fault("histogram", {"sqrt(2 *": "sqrt(1 *"}, witness("binagg_regression-tight")),
+        "X'X counts one of two rows": Fault("outer_product", {"np.sqrt(2)": "1.0"}, witness("adassp-tight", "adassp: interval-tight")),
+        "a number in an interval moves by half its width": Fault("interval", {"divide(width": "divide(width / 2"}, witness("box_mean-tight")),
+        "a mean moves by its widest column": Fault("box", {"np.linalg.norm(widths, ": "widths.max("}, witness("dp_mean-tight", "dp_mean: interval-tight")),
+    },
     "dpalgos/tuning/truncation.py": {"the range of a quantile ends at the largest value": Fault("_quantiles", {"upper=bound,": "upper=max(bound, abs(values).max()),"}, replayed("dp_mean: private quantiles-tight"))},
     "dpalgos/mechanisms/random_stopping.py": {"random stopping costs two scores": Fault("SCORE_FACTOR", {"= 3.0": "= 2.0"}, "test_random_stopping"), "draws stop at a cap": Fault("number_of_draws", {"max(1, int(np.ceil(np.log1p(-min(uniform, 1 - 2.0**-53)) / log_go_on))": "min(max(1, int(np.ceil(np.log1p(-min(uniform, 1 - 2.0 ** (-53))) / log_go_on))), 50"}, "test_random_stopping")},
     "dpalgos/mechanisms/for_intervals/mean_residual.py": {
@@ -141,7 +148,6 @@ MECHANISM_FAULTS = {
         "steps by noise are longer": Fault("StepLengths.full", {" - len(gradient) * std**2": ""}, "test_steps_are_longer_only_as_far_as_rows_are_clipped_and_gradients_are_no_noise"),
     },
     "dpalgos/mechanisms/for_intervals/spread.py": {
-        "squares of entries move by half of what they do": Fault("square_sensitivity", {"n_rows)": "n_rows) / 2"}, witness("dp_mean: interval-tight", "karwa_vadhan_mean: interval-tight")),
         "second moments for an interval are not paid for": Fault("release_second_moments", {"=multiplier": "=(multiplier / 2)"}, certified("clipped_mean: interval-tight", "adassp: interval-tight")),
     },
     "dpalgos/mechanisms/for_intervals/score_curvature.py": {
@@ -161,7 +167,6 @@ MECHANISM_FAULTS = {
         "one Gumbel scale for two choices": Fault("gumbel_top_k", {'check_sensitivity("sensitivity", sensitivity': '(check_sensitivity("sensitivity", sensitivity) / 2'}, law("dp_sparse_mean-tight")),
     },
     "dpalgos/mechanisms/winsorized_mean.py": {
-        "a user moves a truncated mean by half of the interval": Fault("truncated_mean_sensitivity", {"n_rows)": "n_rows) / 2"}, witness("user_level_mean-paper")),
         "the sum of users' weights is not paid for": Fault("weighted_mean_sensitivity", {"np.asarray(radius * np.sqrt(4 + (1 - least) ** 2 / 4) / n_rows)": "2 * radius / n_rows"}, witness("user_level_mean: weighted-tight")),
         "weighted offsets of users are not clipped": Fault("weighted_winsorized_mean", {"clip_rows_l2(offsets, closer[r])": "offsets"}, neighbors("user_level_mean: weighted-tight")),
     },
@@ -224,23 +229,19 @@ MECHANISM_FAULTS = {
     "dpalgos/steps/clipping.py": {
         "offsets from a public center are not clipped": Fault("mean_offset.clipped", {"offsets *= radius[0] / np.maximum(np.linalg.norm(offsets, axis=1, keepdims=True), radius[0])": "pass"}, neighbors("clipped_mean: public center-tight")),
         "squares of entries are not cut": Fault("RelativeSquares.__call__", {"np.clip(relative, -bound, bound)": "relative"}, neighbors("box_mean: interval-tight")),
-        "a user moves a ball's mean by its radius": Fault("ball_mean_sensitivity", {"n_rows)": "n_rows) / 2"}, witness("user_level_mean: clipped-tight")),
-        "a mean moves by its widest column": Fault("box_mean_sensitivity", {"np.linalg.norm(widths, ": "widths.max("}, witness("dp_mean-tight")),
-        "users' means are not clipped": Fault("ball_mean", {"clip_factor(np.sqrt(np.maximum(squares, 0)), radii)": "0 * clip_factor(np.sqrt(np.maximum(squares, 0)), radii) + 1"}, neighbors("user_level_mean: clipped-tight")),
+        "users' means are not clipped": Fault("mean_in_ball", {"clip_factor(np.sqrt(np.maximum(squares, 0)), radii)": "0 * clip_factor(np.sqrt(np.maximum(squares, 0)), radii) + 1"}, neighbors("user_level_mean: clipped-tight")),
         "residuals are not clipped": Fault("clipped_residual_gradient.at", {"np.clip(residual, -most, most, out=residual)": "pass"}, neighbors("boosted_adassp-tight")),
         "rows are clipped to twice their bound": Fault("clip_rows_l2", {", bound)": ", (2 * bound))"}, neighbors("adassp-tight")),
     },
     "dpalgos/steps/denoising.py": {"noise in a cube is counted as normal": Fault("normal_equivalent", {'max(\n        coordinate_std(size), coordinate_quantile(size, level) / float(scipy.special.ndtri((1 + level) / 2))\n    ': "coordinate_std(size"}, "test_intervals")},
     "dpalgos/steps/moments.py": {
         "sums of one bound on the responses are those of another": Fault("row_moments", {"row_bound, response_bound, response_scale),": "row_bound, response_scale),"}, "test_row_moments"),
-        "second moments of scores move by 1/n": Fault("square_moment_sensitivity", {"sqrt(2.0": "sqrt(1.0"}, witness("adassp: interval-tight", "preconditioned_regression: interval-tight")),
         "whitened rows are clipped by their norms before whitening": Fault("clipped_row_sums", {"row_lengths(rows)": "row_lengths(Z[None])"}, "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
         "moments are of whitened rows that nothing clips": Fault("clipped_row_moments", {"clip_factor(row_lengths(rows), level[some, None": "np.ones(rows.shape[:2"}, witness("preconditioned_regression-tight")),
         "rows are whitened after they are summed": Fault("clipped_row_sums", {"_whitened_in_cache(Z, matrices": "(((some, np.repeat(Z[None], len(matrices[some]), axis=0)) for some in replicates_in_cache(Z, len(matrices)))", "row_lengths(rows)": "row_lengths(whitened(Z, matrices[some]))", "@ rows).": "@ rows @ matrices[some])."}, "test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_whitening"),
         "streamed rows are not clipped": Fault("_streamed", {"multiply(column, factors, out=clipped, dtype=float": "copyto(clipped, column"}, "test_row_moments"),
         "streamed rows are clipped to twice their bound": Fault("_streamed", {"row_bound)": "(2 * row_bound))"}, "test_row_moments"),
         "streamed responses are not truncated": Fault("_streamed", {"-response_bound": "(-1e+300)"}, "test_row_moments"),
-        "X'X counts one of two rows": Fault("gram_sensitivity", {"row_bound**": "row_bound ** 2) / np.sqrt("}, witness("adassp-tight")),
     },
     "dpalgos/sklearn/models.py": {
         "coefficients stay in public units": Fault("_LinearPredictor._fit_coef.slopes", {"(unit * coef[: X.shape[1]].T / units.scale).T": "coef[:X.shape[1]]"}, "test_with_public_bounds_raw_columns_give_raw_coefficients_and_intervals"),
