@@ -22,9 +22,10 @@ Why it is private. A residual is at most L(a), the family's ``largest_residual``
 which predictors are truncated: a = min(log 3, σ_x ‖β‖₁) in logistic models, else σ_x ‖β‖₁, public since β is.
 Entries of v move by at most 2 c₁ L(0) / n: the selection is s events of bounded range. Given S and β,
 ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
-(:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only. Shares of ρ-zCDP: ``selection_share`` for
-the selection (`dpalgos.mechanisms.top_k`), the rest for the steps, growing threefold; then all noise is
-scaled down to what is just proved. What rounding adds to v in single precision: see `Design.rounding`.
+(:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only.
+Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.top_k`), the rest for the steps,
+growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in single
+precision: see `Design.rounding`.
 
 A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression, and is
 then made longer by what the link's curvature took from it (:func:`one_step_factor`): where the noise is
