@@ -223,26 +223,6 @@ def test_errors_on_a_small_feasible_design():
     assert found["paper"] > 1.0
 
 
-@pytest.mark.parametrize(
-    ("name", "keywords"),
-    [
-        ("iht_linear_regression", {"sparsity": 3}),
-        ("dp_sparse_linear_regression", {**BOUNDS, "sparsity": 3, "coef_bound": 1.0}),
-        ("private_frank_wolfe_lasso", {**BOUNDS, "coef_l1_bound": 2.0, "n_iterations": 20}),
-    ],
-)
-def test_fits_on_moments_are_fits_on_rows(name, keywords):
-    rng = np.random.default_rng(8)
-    X = rng.uniform(-1.2, 1.2, (4000, 12))  # some entries leave the box
-    y = X[:, :3] @ [0.6, -0.5, 0.4] + rng.standard_normal(4000)
-    budget = {} if name.startswith("iht") else {"epsilon": 2.0, "delta": 1e-5}
-    answers = [
-        estimated(name, Sample(X, y, keeps_moments=moments), seed=1, **budget, **keywords).estimate
-        for moments in (False, True)
-    ]
-    assert answers[1] == pytest.approx(answers[0], abs=1e-10)
-
-
 def test_ranks_pass_over_copies_of_a_column():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 9))

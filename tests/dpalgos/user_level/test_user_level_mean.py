@@ -150,13 +150,27 @@ def test_too_few_users_are_refused_with_the_number_needed():
     assert mean_of(X, ids, concentration_radius=0.1, range_failure=1.0).estimate.shape == (4,)
 
 
+@pytest.mark.parametrize(
+    ("ids", "codes"),
+    [
+        ([np.int64(7), np.int32(7), np.uint8(9)], [0, 0, 1]),
+        (np.array([7.0, 7.0, 9.0]), [0, 0, 1]),
+        (["7", "007", "7"], [1, 0, 1]),  # text is compared as it is
+    ],
+)
+def test_ids_are_compared_as_they_are(ids, codes):
+    assert Sample(np.zeros((3, 1)), user_ids=ids).user_codes.tolist() == codes
+
+
 BAD_IDS = {
     "none": (None, "user_ids is required"),
     "short": ([1, 1, 2], "one entry per row of X"),
     "missing": ([1, None, 2, 2], "none missing"),
     "mixed": ([1, "secret", 2, 2], "all whole numbers or all text"),
     "floats": (np.array([1.0, np.nan, 2.0, 2.0]), "must be whole numbers"),
-    "blank": (["secret", " ", "b", "b"], "must not be missing"),
+    "fractions": (np.array([1.0, 0.5, 2.0, 2.0]), "must be whole numbers"),
+    "large": (np.array([1.0, 2.0**53, 2.0, 2.0]), "must be whole numbers"),
+    "flags in a list": ([np.True_, np.False_, True, False], "all whole numbers or all text"),
     "flags": (np.array([True, False, True, False]), "whole numbers or text, got dtype bool"),
     "one user": (["secret"] * 4, "at least two users"),
 }
