@@ -24,7 +24,7 @@ import numpy as np
 from dpalgos.typing import FloatArray
 
 if TYPE_CHECKING:
-    from dpalgos.mechanisms.private_whitening import Whitening
+    from dpalgos.mechanisms.preconditioned.whitening import Whitening
     from dpalgos.release.transcript import Transcript
 
 BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")

@@ -54,10 +54,9 @@ import numpy as np
 
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
-from dpalgos.central.preconditioned_glm import preconditioned_glm
-from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
+from dpalgos.central.preconditioned import PreconditionedGLMParams, preconditioned_glm
+from dpalgos.central.preconditioned import witnesses as fit_witnesses
 from dpalgos.errors import InputError
-from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms.selected_steps import SelectedScores, selected_steps
 from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, batch_sizes, batched_top_k, screening_multipliers

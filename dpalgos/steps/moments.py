@@ -78,16 +78,18 @@ def clipped_row_sums(
     factors: FloatArray,
     level: FloatArray,
     norms: FloatArray | None = None,
+    made: FloatArray | None = None,
 ) -> FloatArray:
     """Return Σ_i of Wz_i f_i', clipped to the norm ``level``, (R,) or (n, R): (p, R) or (p, K, R).
 
     ``factors`` are (n, R) or (n, K, R), with a last axis of 1 where replicates share them. ``norms`` (n, R),
     made by :func:`row_norms` if they are known, and else here, are those of the vectors that are summed,
-    after W: a row adds at most ``level`` as computed, whatever W is.
+    after W: a row adds at most ``level`` as computed, whatever W is. ``made`` (R, n, p) are the rows Wz if
+    they are known.
     """
     n_factors, levels = factors[0, ..., 0].size, np.atleast_2d(level).T
     sums = np.empty((Z.shape[1], *factors.shape[1:-1], len(matrices)))
-    for some, rows in _whitened_in_cache(Z, matrices):
+    for some, rows in _whitened_in_cache(Z, matrices) if made is None else [(slice(None), made)]:
         own = factors if factors.shape[-1] == 1 else factors[..., some]
         own = own.T.reshape(-1, n_factors, len(Z))
         if norms is None:

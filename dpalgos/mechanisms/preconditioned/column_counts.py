@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpalgos.mechanisms.clip_levels import counts_needed, search_by_counts
+from dpalgos.mechanisms.sensitivity import count, histogram
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped
@@ -46,19 +47,6 @@ _HIDDEN = 0.06  # of the rows, that do not stand out
 _TOGETHER = 2**14  # numbers of a block of rows, which fit the cache
 
 
-def counts_sensitivity(n_columns: int) -> float:
-    """Return √p: replacing a row moves the count of each of p columns by one at most."""
-    return float(np.sqrt(n_columns))
-
-
-def powers_sensitivity() -> float:
-    """Return √2: replacing a row takes one from a number of rows and adds one to another.
-
-    Attained where both rows have a power of two, and different ones.
-    """
-    return float(np.sqrt(2))
-
-
 def medians_share(n_columns: int, size: float) -> float:
     """Return the share of μ² of which medians are found where ``size`` is nμ."""
     return N_COUNTS * n_columns * (_SURE_OF_MEDIANS / size) ** 2
@@ -66,7 +54,7 @@ def medians_share(n_columns: int, size: float) -> float:
 
 def unit_share(size: float) -> float:
     """Return the share of μ² of which few rows are hidden in the noise of a unit where ``size`` is nμ."""
-    return (_STANDS_OUT * powers_sensitivity() / (_HIDDEN * size)) ** 2
+    return (_STANDS_OUT * float(histogram()) / (_HIDDEN * size)) ** 2
 
 
 def _blocks(values: FloatArray, columns: IntArray) -> Iterator[tuple[slice, FloatArray]]:
@@ -123,7 +111,7 @@ def released_medians(
         lambda middle: np.asarray(above[(*each, middle.T)].T),
         above.shape[::-1],
         0.5 * rows.sample.n_rows,
-        l2_sensitivity=counts_sensitivity(len(columns)),
+        l2_sensitivity=count(len(columns)),
         noise_multiplier=noise_multiplier,
         label=MEDIANS,
     )
@@ -138,9 +126,9 @@ def released_response_unit(
     column, n_rows = np.array([rows.sample.n_features]), rows.sample.n_rows
     counts = _counts(rows, column, _POWER_PLACES, centers if centers.any() else None)[:, 0].T
     released = transcript.gaussian(
-        counts, l2_sensitivity=powers_sensitivity(), noise_multiplier=noise_multiplier, label=UNITS
+        counts, l2_sensitivity=histogram(), noise_multiplier=noise_multiplier, label=UNITS
     )
-    hidden = _STANDS_OUT * noise_multiplier * powers_sensitivity()
+    hidden = _STANDS_OUT * noise_multiplier * histogram()
     standing = np.where(released > hidden, released, 0)
     squares = 2 * 4.0 ** (_LOWEST + np.arange(_N_POWERS)[:, None])
     number = standing.sum(axis=0)

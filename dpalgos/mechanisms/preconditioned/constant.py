@@ -21,6 +21,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
+from dpalgos.mechanisms.sensitivity import histogram, interval
 from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
@@ -35,6 +36,7 @@ _LARGEST_COUNT, _CUT_AT = 2.0**15, 6.0  # the second times what the mean logarit
 _LARGEST_SCALE = 1 / 3  # of the noise in a mean logarithm
 # Shares of μ²: a number over nμ, squared; at least and at most.
 _MEAN_SHARE, _LEVEL_SHARE, _EXPOSURE_SHARE = (30.0, 0.02, 0.6), (24.0, 0.01, 0.3), (10.0, 0.005, 0.05)
+_RATE_SHARE = 30.0, 0.01, 0.1
 _ALONE = {CONSTANT: 0.6, LOGARITHM: 0.4, EXPOSURE: 0.25}  # of what is spent on those that are released
 
 
@@ -45,6 +47,11 @@ def constant_shares(size: float, *, has_offset: bool) -> dict[str, float]:
     return {
         part: float(np.clip((rate / size) ** 2, least, most)) for part, (rate, least, most) in parts.items()
     }
+
+
+def rate_share(size: float) -> float:
+    """Return the share of μ² that a mean of bounded responses takes where ``size`` is nμ."""
+    return float(np.clip((_RATE_SHARE[0] / size) ** 2, *_RATE_SHARE[1:]))
 
 
 def lone_constant_shares(*, of_counts: bool, has_offset: bool) -> dict[str, float]:
@@ -95,16 +102,6 @@ class ConstantNoise:
         return released[0], std
 
 
-def mean_response_sensitivity(n_rows: FloatArray, largest: FloatArray, *, of_classes: bool) -> FloatArray:
-    """Return c/n for responses within [0, c], and √2/n for indicators of classes, of which two change."""
-    return np.asarray((np.sqrt(2) if of_classes else largest) / n_rows)
-
-
-def mean_response_l1_sensitivity(n_rows: FloatArray, largest: FloatArray, *, of_classes: bool) -> FloatArray:
-    """Return c/n for responses within [0, c], and 2/n for indicators of classes, of which two change."""
-    return np.asarray((2 if of_classes else largest) / n_rows)
-
-
 def private_constant(noise: ConstantNoise, sample: Sample, family: Family) -> FloatArray:
     """Release the mean response, and return the predictor of which it is the mean, (R,) or (K, R).
 
@@ -124,8 +121,9 @@ def private_constant(noise: ConstantNoise, sample: Sample, family: Family) -> Fl
     total = encoded.total((*family.classes, sample.n_replicates), part)
     released, std = noise.released(
         np.atleast_2d(total / n_rows),
-        l1_sensitivity=mean_response_l1_sensitivity(n_rows, largest, of_classes=classes),
-        l2_sensitivity=mean_response_sensitivity(n_rows, largest, of_classes=classes),
+        # Of classes two indicators change.
+        l1_sensitivity=interval(2 if classes else largest, n_rows),
+        l2_sensitivity=histogram(1, n_rows) if classes else interval(largest, n_rows),
         label=CONSTANT,
     )
     mean = np.maximum(released, np.maximum(std, np.finfo(float).tiny))
@@ -150,38 +148,27 @@ def _searched_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
     )
 
 
-def mean_logarithm_sensitivity(n_rows: FloatArray, largest: FloatArray) -> FloatArray:
-    """Return c/n for logarithms cut at c, attained by a count of 0 in the place of one of e^c − 1 or more."""
-    return np.asarray(largest / n_rows)
-
-
 def _mean_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
     within = _LARGEST_SCALE * sample.n_rows * noise.budget.split_epsilon(LOGARITHM)
     largest = np.minimum(within, np.log1p(_LARGEST_COUNT))
     logarithms = sample.grouped(
         lambda group: np.minimum(np.log1p(np.maximum(group.y, 0))[:, None], largest[group.replicates])
     )
-    released, std = noise.released_mean(
-        logarithms, sample, mean_logarithm_sensitivity(sample.n_rows, largest), LOGARITHM
-    )
+    released, std = noise.released_mean(logarithms, sample, interval(largest, sample.n_rows), LOGARITHM)
     typical = np.expm1(np.clip(released, np.minimum(std, largest), largest))
     return np.asarray(np.maximum(_CUT_AT * typical, 1.0))
-
-
-def mean_exposure_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return 1/n: e^offset over its public upper bound, times a constant in [0, 1], lies in [0, 1]."""
-    return np.asarray(1 / n_rows)
 
 
 def private_typical_offset(noise: ConstantNoise, sample: Sample) -> FloatArray:
     """Release the mean of e^offset, and return its logarithm, (R,).
 
-    A row whose constant, the last column, is 0 counts as left out.
+    A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound, times
+    a constant in [0, 1], lies in [0, 1].
     """
     assert sample.offset_bounds is not None
     low, high = sample.offset_bounds
 
     exposures = sample.grouped(lambda group: np.exp(group.offset - high) * np.clip(group.X[:, -1:], 0, 1))
-    released, std = noise.released_mean(exposures, sample, mean_exposure_sensitivity(sample.n_rows), EXPOSURE)
+    released, std = noise.released_mean(exposures, sample, interval(1.0, sample.n_rows), EXPOSURE)
     least = np.maximum(std, np.exp(low - high))
     return np.asarray(high + np.log(np.clip(released, np.minimum(least, 1), 1)))

@@ -4,7 +4,7 @@
     s   = a power of two near the root mean square of y − c x_d; 1 for columns of x
 
 Centered rows have the same regressions, with another constant. Medians and the unit are found by counts
-(:mod:`dpalgos.mechanisms.column_counts`). Means are those of rows [x, y] about the medians, clipped to a norm
+(:mod:`dpalgos.mechanisms.preconditioned.column_counts`). Means are those of rows [x, y] about the medians, clipped to a norm
 R of 1.5√(p + 1): opposite rows, 2R/n; each is shrunk by its noise. One of more than √p says that noise misled
 the search: then the center is 0.
 
@@ -27,7 +27,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
-from dpalgos.mechanisms.column_counts import (
+from dpalgos.mechanisms.preconditioned.column_counts import (
     MEDIANS,
     N_COUNTS,
     UNITS,
@@ -36,10 +36,10 @@ from dpalgos.mechanisms.column_counts import (
     released_response_unit,
     unit_share,
 )
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.moments import clipped_row_sums, row_norms
 from dpalgos.typing import FloatArray, IntArray
 
@@ -112,11 +112,10 @@ class Origin:
         maps[:, -2] -= (self.centers / self.units).T  # of the constant, whose own center is 0
         return np.asarray(maps)
 
-    def before(self, coordinates: FloatArray | None) -> FloatArray | None:
-        """Return coordinates (R, d + 1, d + 1) of rows [x, y] that are centered and in units first."""
-        if not self.centers.any() and (self.units == 1).all():
-            return coordinates
-        return self.maps if coordinates is None else np.asarray(self.maps @ coordinates)
+    @property
+    def coordinates(self) -> FloatArray | None:
+        """The maps, None where they change nothing."""
+        return self.maps if self.centers.any() or (self.units != 1).any() else None
 
 
 def private_origin(
@@ -192,7 +191,7 @@ def _means(
         return clipped_row_sums(values, maps[own], group.weights, level[own])
 
     total = rows.total((p + 1, transcript.n_replicates), part)[_others(p)]
-    sensitivity = ball_mean_sensitivity(level, n_rows)
+    sensitivity = ball_mean(level, n_rows)
     released = transcript.gaussian(
         total / n_rows, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label=MEANS
     )

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpalgos.models.whitened_scores import constant_on
+from dpalgos.mechanisms.sensitivity import outer_product
+from dpalgos.models.white_rows import constant_on
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -35,7 +36,7 @@ _CLIPPED, _HIDDEN = 0.01, 0.1  # variance of entries of M_uu − I that clipping
 _LARGEST_GAIN = 32.0  # of white coordinates over units: in a direction of less spread far rows are too far
 _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variances of columns far from 1
 # When to whiten again: at so many times the variance of new moments, far from units and near to them.
-_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _WORTH_FOR_INTERVAL, _UNKNOWN = 1.25, 4.0, 1500.0, 100.0, 0.03
+_USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _WORTH_FOR_INTERVAL, _UNKNOWN = 1.25, 4.0, 1500.0, 100.0, 0.05
 _START_RIDGE = 3.0  # floors
 _SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
 
@@ -58,6 +59,7 @@ class Whitening:
     curvature: FloatArray
     doubt: FloatArray
     coordinates: FloatArray | None = None
+    ones: int = -1  # which entry of z is 1
 
     @property
     def unresolved(self) -> FloatArray:
@@ -70,22 +72,21 @@ class Whitening:
         n_rows: FloatArray,
         *,
         for_interval: bool = False,
-        least: float = _UNKNOWN,
     ) -> BoolArray:
         """Return where moments of white rows would show a direction that is unknown now, (R,).
 
         ``noise_multiplier`` is that of the moments; their level is taken to be 1.25 √d. Where the variances
         of columns are near to 1 in their units, as far as noise lets one see, they have to show much more;
-        less for an interval, which needs to know each direction. Up to a doubt of ``least`` it is known.
+        less for an interval, which needs to know each direction. Up to a doubt of .05 it is known.
         """
         level = np.full(len(n_rows), _USUAL_LEVEL * float(np.sqrt(self.matrix.shape[1])))
-        noise = (noise_multiplier * moments_sensitivity(level, n_rows)) ** 2
+        noise = (noise_multiplier * outer_product(level, n_rows)) ** 2
         worst = np.diagonal(self.doubt, axis1=1, axis2=2).max(axis=1)
         variances = np.diagonal(self.moments, axis1=1, axis2=2)[:, :-1]
         blur = _BLUR * self.noise_std[:, None]
         far = (variances + blur < _SMALL).any(axis=1) | (variances - blur > _LARGE).any(axis=1)
         worth = np.where(far, _WORTH, _WORTH_FOR_INTERVAL if for_interval else _WORTH_IF_NEAR)
-        return np.asarray(worst > np.maximum(worth * noise, least))
+        return np.asarray(worst > np.maximum(worth * noise, _UNKNOWN))
 
     def where(self, chosen: BoolArray, other: "Whitening") -> "Whitening":
         """Return the whitening with another one's maps in the ``chosen`` replicates (R,); moments stay."""
@@ -149,11 +150,11 @@ class Whitening:
 
     @property
     def mean_row(self) -> FloatArray:
-        """The mean of the white rows of z = [x, 1], at most 1 long as their second moments say, (d, R)."""
-        mean = self.moments[:, :-1, -1:]
+        """The mean of the white rows, at most 1 long as their second moments say, (d, R)."""
+        mean = self.moments[:, :-1, self.ones, None]
         if self.coordinates is not None:
             mean = np.linalg.solve(np.swapaxes(self.coordinates[:, :-1, :-1], 1, 2), mean)
-        weight = np.maximum(self.moments[:, -1, -1], 0.1)  # of clipped rows, less than 1
+        weight = np.maximum(self.moments[:, self.ones, self.ones], 0.1)  # of clipped rows, less than 1
         center = np.einsum("rji,rj->ir", self.matrix, mean[..., 0]) / weight
         return np.asarray(center / np.maximum(np.linalg.norm(center, axis=0), 1))
 
@@ -195,11 +196,6 @@ class Whitening:
         ), self.last_unit**2 * variance
 
 
-def moments_sensitivity(level: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return √2 C²/n, (R,): z z' and z'z'' of orthogonal rows of norm C lie √2 C² apart."""
-    return np.asarray(np.sqrt(2) * level**2 / n_rows)
-
-
 def private_whitening(
     transcript: Transcript,
     sample: Sample,
@@ -208,14 +204,15 @@ def private_whitening(
     *,
     noise_multiplier: float,
     coordinates: FloatArray | None = None,
+    ones: int = -1,
 ) -> Whitening:
     """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
 
-    ``coordinates`` B (R, p, p), symmetric, released or public, are those in which rows B z are clipped and
-    their moments are released.
+    ``coordinates`` B (R, p, p), released, are those in which rows z'B are clipped and their moments are
+    released; ``ones`` says which entry of z is 1 in every row, if one is.
     """
     n_rows, d = sample.n_rows, sample.n_features
-    sensitivity = moments_sensitivity(level, n_rows)
+    sensitivity = outer_product(level, n_rows)
     value = svec(clipped_second_moments(sample, rows, level, coordinates) / n_rows[:, None, None])
     released = transcript.gaussian(
         value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label="second moments"
@@ -235,6 +232,7 @@ def private_whitening(
         curvature=np.clip(eigenvalues / raised, 0, 1),
         doubt=_doubt(noise_std[:, None, None] ** 2, eigenvalues, raised, _LARGEST_GAIN**-2),
         coordinates=coordinates,
+        ones=ones,
     )
 
 

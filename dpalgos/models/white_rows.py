@@ -2,7 +2,7 @@
 
 With u_i = W x_i the score of row i at θ is u_i (y_i − ψ'(u_i'θ))', of norm ‖u_i‖ ‖y_i − ψ'(u_i'θ)‖ (that of
 Frobenius with classes). Rows are whitened before they are clipped and summed, so that rounding is relative to
-the clip level, however ill-conditioned W is; no whitened row is stored.
+the clip level, however ill-conditioned W is. They are kept from step to step where memory allows.
 """
 
 import numpy as np
@@ -12,12 +12,12 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import clip_factor, row_lengths
 from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened, whitened_moments
-from dpalgos.typing import BoolArray, FloatArray, IntArray
+from dpalgos.typing import BoolArray, FloatArray
 
-_Prepared = tuple[FloatArray, FloatArray, tuple[IntArray, ...]]
-_Scores = tuple[FloatArray, FloatArray, FloatArray]
+_Prepared = tuple[FloatArray, FloatArray, FloatArray | None]
+_Scores = tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]
 _CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
-_LEAST_LEVEL = 2.0  # times the part of a score along the constant at its largest
+_MOST_KEPT = 2**24  # numbers
 
 
 def constant_on(whitening: FloatArray) -> FloatArray:
@@ -25,12 +25,12 @@ def constant_on(whitening: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.inv(whitening)[:, :, -1].T)
 
 
-class WhitenedScores:
-    """The scores of every replicate on rows W x_i, of which only norms and a clipped mean are ever formed.
+class WhiteRows:
+    """The rows W x_i of every replicate, and the norms and clipped means of their scores.
 
     ``whitening`` (R, d, d) is W', released or public, and so is ``origin`` (d, R), the coefficients at θ = 0,
     0 if omitted, and ``typical_offset`` (R,), near to which offsets lie. ``shape`` is that of θ, (d, R) or
-    (d, K, R). Scores of a row longer than ``reach`` are those of the row and its response, shortened to it.
+    (d, K, R).
     """
 
     def __init__(
@@ -40,77 +40,40 @@ class WhitenedScores:
         whitening: FloatArray,
         origin: FloatArray | float = 0.0,
         typical_offset: FloatArray | float = 0.0,
-        reach: float = np.inf,
     ) -> None:
         self.sample, self.whitening, self.family, self.origin = sample, whitening, family, origin
-        self.typical_offset, self._reach = typical_offset, reach
+        self.typical_offset = typical_offset
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
-        self.constant: FloatArray | None = None
+
+        keeps = not sample.rows.streamed and sample.n_rows.sum() * sample.n_features <= _MOST_KEPT
 
         def prepared(group: Group) -> _Prepared:
-            norms = row_norms(group.X, whitening[group.replicates])
-            far = np.nonzero(norms > reach) if norms.max() > reach else ()
-            return family.encode(group.y), norms, far
+            own = whitening[group.replicates]
+            rows = whitened(group.X, own) if keeps else None
+            norms = row_norms(group.X, own) if rows is None else row_lengths(rows).T
+            return family.encode(group.y), norms, rows
 
         self._groups = sample.grouped(prepared)
 
-    def on(self, whitening: FloatArray) -> "WhitenedScores":
-        """Return the scores on rows of another whitening, (R, d, d), which keep the constant as these do."""
-        scores = WhitenedScores(
-            self.sample, self.family, whitening, self.origin, self.typical_offset, self._reach
-        )
-        if self.constant is not None:
-            scores.keep_constant(constant_on(whitening))
-        return scores
+    def on(self, whitening: FloatArray) -> "WhiteRows":
+        """Return the scores on rows of another whitening, (R, d, d)."""
+        return WhiteRows(self.sample, self.family, whitening, self.origin, self.typical_offset)
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, W'θ from the origin, in the shape of θ."""
         return np.asarray(np.einsum("rij,j...r->i...r", self.whitening, theta) + self.origin)
 
-    def keep_constant(self, one: FloatArray) -> None:
-        """Clip scores of events in what is orthogonal to the constant alone, so that their rate stays right.
-
-        ``one`` (d, R) is the θ at which every row's predictor is 1. The score of a row [x, c] with residual r
-        has the part r c θ / ‖θ‖² along it; |r| ≤ 1, and c is cut to [0, 1], as a row may come with any. This
-        part is kept as it is, and the rest, which is orthogonal to it, is shortened until the whole score is
-        within the level. A larger c would leave a rest along θ by rounding.
-        """
-        self.constant = one / (one**2).sum(axis=0)
-
-    @property
-    def least_level(self) -> FloatArray | float:
-        """The least norm to which scores may be clipped, (R,): twice the longest kept part; 0 without one."""
-        return 0.0 if self.constant is None else _LEAST_LEVEL * np.linalg.norm(self.constant, axis=0)
-
-    def clipped_sums(
-        self, group: Group, residual: FloatArray, norms: FloatArray, level: FloatArray
-    ) -> FloatArray:
-        """Return the sums over a group's rows of scores, of these norms, clipped to ``level`` (R,)."""
-        whitening = self.whitening[group.replicates]
-        if self.constant is None:
-            return clipped_row_sums(group.X, whitening, residual, level, norms)
-        constant = self.constant[:, group.replicates]
-        last = np.clip(group.X[:, -1:], 0, 1)
-        kept = residual * last
-        left = np.sqrt(level**2 - (kept * np.linalg.norm(constant, axis=0)) ** 2)
-        orthogonal = whitening.copy()
-        orthogonal[:, -1] -= constant.T
-        rows = np.concatenate([group.X[:, :-1], last], axis=1)
-        return np.asarray(clipped_row_sums(rows, orthogonal, residual, left) + constant * kept.sum(axis=0))
-
     def at(self, theta: FloatArray) -> "ScoresAt":
         coef = self.coef(theta)
 
         def made(group: Group, prepared: _Prepared) -> _Scores:
-            y, norms, far = prepared
+            y, norms, rows = prepared
             chosen = coef[..., group.replicates]
             product = (chosen.reshape(len(chosen), -1).T @ group.X.T).T.reshape(-1, *chosen.shape[1:])
             residual = np.asarray(y - self.family.mean(group.shifted(product)))
-            if far:
-                residual[far] *= (self._reach / norms[far]) ** 2
             residual *= group.weights[:, None] if self.family.classes else group.weights
             size = row_lengths(residual.swapaxes(1, 2)) if self.family.classes else np.abs(residual)
-            return residual, np.asarray(size * norms), norms
+            return residual, np.asarray(size * norms), norms, rows
 
         return ScoresAt(self, self._groups.then(made))
 
@@ -152,7 +115,7 @@ class CurvatureAt:
     :meth:`clipped_mean` is shortened to it, whatever its residual.
     """
 
-    def __init__(self, scores: WhitenedScores, parts: Grouped[_CurvatureParts]) -> None:
+    def __init__(self, scores: WhiteRows, parts: Grouped[_CurvatureParts]) -> None:
         self._scores, self._parts = scores, parts
 
     def norms(self) -> Grouped[FloatArray]:
@@ -178,7 +141,7 @@ class CurvatureAt:
 class ScoresAt:
     """The scores at one θ: residuals and ℓ2 norms, 0 where a row is not used, made once if rows are held."""
 
-    def __init__(self, scores: WhitenedScores, parts: Grouped[_Scores]) -> None:
+    def __init__(self, scores: WhiteRows, parts: Grouped[_Scores]) -> None:
         self._scores, self._parts = scores, parts
 
     @property
@@ -202,7 +165,7 @@ class ScoresAt:
         """Return the mean over rows of g g', g a score clipped to norm ``level`` (R,), (R, d, d)."""
 
         def weights(group: Group, made: _Scores) -> FloatArray:
-            residual, norms, _ = made
+            residual, norms, *_ = made
             return np.asarray((residual * clip_factor(norms, level[group.replicates])) ** 2)
 
         return self._scores.mean_squares(self._parts.then(weights))
@@ -234,7 +197,9 @@ class ScoresAt:
         """Return the mean over rows of scores clipped to norm ``level`` (R,), in the shape of θ."""
 
         def part(group: Group, made: _Scores) -> FloatArray:
-            return self._scores.clipped_sums(group, *made[:2], level[group.replicates])
+            residual, norms, _, rows = made
+            own = group.replicates
+            return clipped_row_sums(group.X, self._scores.whitening[own], residual, level[own], norms, rows)
 
         total = self._parts.total(self._scores.shape, part)
         return np.asarray(total / self._scores.sample.n_rows)
