@@ -341,7 +341,7 @@ def _whitened(
         level,
         noise_multiplier=budget.gaussian_multiplier("moments"),
         coordinates=origin.coordinates,
-        ones=sample.n_features - 1 if params.intercept else -1,
+        ones=sample.n_features - 1 if params.intercept else None,
     )
     if family.is_linear:
         note_moments(transcript, white, level)

@@ -22,7 +22,7 @@ from dpalgos.typing import BoolArray, FloatArray
 
 SCORES_ABOVE, RESPONSES_ABOVE = "scores above a level", "responses above a level"
 _ROWS, _WHITE_ROWS = np.geomspace(0.5, 8, N_LEVELS), np.geomspace(0.5, 4, N_LEVELS)  # times √d
-_SCORES, _NEAR = np.geomspace(0.15, 24, N_LEVELS), np.geomspace(0.25, 2, N_LEVELS)
+_SCORES, _NEAR = np.geomspace(0.15, 24, N_LEVELS), np.geomspace(0.5, 1.41, N_LEVELS)
 _RESPONSES = 2.0 ** np.arange(32) - 0.5
 _CLIPPED_ROWS, _CLIPPED_SCORES, _MOST_ROWS = 120.0, 20.0, 0.9
 _REFERENCE_SIZE = 489.0

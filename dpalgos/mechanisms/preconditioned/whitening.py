@@ -38,6 +38,7 @@ _BLUR, _SMALL, _LARGE = 2.0, 0.25, 6.0  # standard deviations of noise; variance
 # When to whiten again: at so many times the variance of new moments, far from units and near to them.
 _USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _WORTH_FOR_INTERVAL, _UNKNOWN = 1.25, 4.0, 1500.0, 100.0, 0.05
 _START_RIDGE = 3.0  # floors
+_SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
 _SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
 
 
@@ -59,7 +60,8 @@ class Whitening:
     curvature: FloatArray
     doubt: FloatArray
     coordinates: FloatArray | None = None
-    ones: int = -1  # which entry of z is 1
+    ones: int | None = None  # which entry of z is 1, if one is
+    weight: FloatArray | float = 1.0  # of a row among clipped ones, (R,): moments are over it
 
     @property
     def unresolved(self) -> FloatArray:
@@ -151,10 +153,11 @@ class Whitening:
     @property
     def mean_row(self) -> FloatArray:
         """The mean of the white rows, at most 1 long as their second moments say, (d, R)."""
-        mean = self.moments[:, :-1, self.ones, None]
+        one = -1 if self.ones is None else self.ones
+        mean = self.moments[:, :-1, one, None]
         if self.coordinates is not None:
             mean = np.linalg.solve(np.swapaxes(self.coordinates[:, :-1, :-1], 1, 2), mean)
-        weight = np.maximum(self.moments[:, self.ones, self.ones], 0.1)  # of clipped rows, less than 1
+        weight = np.maximum(self.moments[:, one, one], 0.1)  # of clipped rows, less than 1
         center = np.einsum("rji,rj->ir", self.matrix, mean[..., 0]) / weight
         return np.asarray(center / np.maximum(np.linalg.norm(center, axis=0), 1))
 
@@ -204,12 +207,13 @@ def private_whitening(
     *,
     noise_multiplier: float,
     coordinates: FloatArray | None = None,
-    ones: int = -1,
+    ones: int | None = None,
 ) -> Whitening:
     """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
 
     ``coordinates`` B (R, p, p), released, are those in which rows z'B are clipped and their moments are
-    released; ``ones`` says which entry of z is 1 in every row, if one is.
+    released. Where an entry of z, ``ones``, is 1 in every row, its released moment says how much a row counts
+    after clipping, and all moments are divided by that.
     """
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = outer_product(level, n_rows)
@@ -219,6 +223,10 @@ def private_whitening(
     )
     moments = unsvec(released, d + 1)
     noise_std = transcript.noise_std(sensitivity, noise_multiplier, len(value))
+    weight: FloatArray = np.ones(len(n_rows))
+    if ones is not None:
+        weight = np.clip(moments[:, ones, ones] + _SURE * noise_std, _LEAST_WEIGHT, 1)
+    moments, noise_std = moments / weight[:, None, None], noise_std / weight
     floor = np.maximum(_floor(d, noise_std), np.finfo(float).tiny)
     eigenvalues, vectors = np.linalg.eigh(moments[:, :d, :d])
     raised = np.maximum(eigenvalues, np.maximum(floor[:, None], _LARGEST_GAIN**-2))
@@ -233,6 +241,7 @@ def private_whitening(
         doubt=_doubt(noise_std[:, None, None] ** 2, eigenvalues, raised, _LARGEST_GAIN**-2),
         coordinates=coordinates,
         ones=ones,
+        weight=weight,
     )
 
 
