@@ -68,11 +68,8 @@ ESTIMATOR_FAULTS = {
     "dpalgos/comparators/private_frank_wolfe_lasso.py": {"a vertex' score moves by half": Fault("score_sensitivity", {"n_rows)": "n_rows) / 2"}, witness("private_frank_wolfe_lasso-tight"))},
     "dpalgos/comparators/screened_sparse_glm.py": {
         "scores of a screening move by half": Fault("screened", {"ball_mean(bound": "ball_mean(bound / 2"}, neighbors("screened_sparse_regression-tight")),
-        "a fit on selected columns spends the whole budget": Fault("_preconditioned", {"gaussian_epsilon(params.delta, 1 / noise_multiplier)": "selected.params.epsilon"}, certified("screened_sparse_glm: preconditioned fit-tight")),
     },
     "dpalgos/comparators/screened_sparse_regression.py": {
-        "ranks among chosen columns cost nothing": Fault("rank_sensitivity", {"asarray((2 if": "asarray((1 if"}, neighbors("screened_sparse_regression: rank-tight")),
-        "columns are chosen by their ranks without noise": Fault("_screened_by_rank", {"=noise_multiplier": "=(noise_multiplier / 2)"}, certified("screened_sparse_regression: rank-tight")),
         "moments without the response": Fault("screened_sparse_regression", {"outer_product(np.sqrt(2) * ": "outer_product("}, witness("screened_sparse_regression-tight")),
     },
     "dpalgos/comparators/sheffet_ols.py": {"a sketch has half its ridge": Fault("sheffet_ols", {"least_ridge(params.epsilon, params.delta, rows": "(least_ridge(params.epsilon, params.delta, rows) / 2"}, certified("sheffet_ols-tight"))},
