@@ -15,7 +15,7 @@ are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_nor
 Why it is private. The selection: :mod:`dpalgos.comparators.screened_sparse_glm`, for Gaussian responses with
 residuals of at most L(0) = ½ R. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, hence ‖z‖² ≤ 2c², and M, in
 double precision, moves by at most 2√2 c²/n in Frobenius norm: one Gaussian release of svec(M), an isometry.
-The shares of ρ are ``_SELECTION_SHARE`` and the rest; then all noise is scaled down to what is just proved.
+The shares of ρ are ``_SHARES``; then all noise is scaled down to what is just proved.
 
 Why it is accurate. As there; truncation at half the bounds halves both factors of the selection's
 sensitivity. Weights w that depend on x alone leave the coefficients of a linear model what
@@ -25,12 +25,10 @@ centered.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from dpalgos.accounting.budget import SplitBudget
-from dpalgos.accounting.calibration import least_noise
+from dpalgos.accounting.calibration import least_noise, split_plan
 from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.comparators.screened_sparse_glm import screened
 from dpalgos.mechanisms.sensitivity import outer_product
@@ -45,7 +43,7 @@ from dpalgos.steps.clipping import truncate
 from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import FloatArray, IntArray
 
-_SELECTION_SHARE = 0.5
+_SHARES = {"selection": 0.5, "moments": 0.5}
 _SELECTION_LEVEL = 0.5  # of covariate_bound and of response_bound
 
 
@@ -91,7 +89,10 @@ def screened_sparse_regression(
 ) -> FloatArray:
     """Return the sparse coefficients, (d, R)."""
     sparsity = check_how_many("sparsity", params.sparsity, sample.n_features)
-    selection, release = planned_multipliers(params.epsilon, params.delta, sparsity)
+    budget = params.split_budget(_SHARES, gaussian=False)
+    plan = split_plan(budget, selected={"selection": sparsity}, released={"moments": 1})
+    noise = least_noise(plan)
+    selection, release = 2 / noise.epsilon_of("selection"), noise.multiplier("moments")
     family = get_family("gaussian", response_bound=_SELECTION_LEVEL * params.response_bound)
     bound = _SELECTION_LEVEL * params.covariate_bound
     support = screened(transcript, sample, family, bound, (sparsity,), (selection,))
@@ -107,18 +108,6 @@ def screened_sparse_regression(
     transcript.note("unresolved_directions", floored)
     values = params.response_bound / clip_norm * coef
     return SparseRelease(support=support, values=values, n_features=sample.n_features).dense()
-
-
-@lru_cache(maxsize=4096)
-def planned_multipliers(epsilon: float, delta: float, sparsity: int) -> tuple[float, float]:
-    """Return the least multipliers of the selection and of the moments that are together (ε, δ)-DP."""
-    shares = {"selection": _SELECTION_SHARE, "moments": 1 - _SELECTION_SHARE}
-    noise = least_noise(
-        SplitBudget(epsilon=epsilon, delta=delta, shares=shares, gaussian=False),
-        selections={"selection": sparsity},
-        gaussians={"moments": 1},
-    )
-    return 2 / noise["selection"], noise["moments"]
 
 
 def _clip_norm(params: ScreenedSparseRegressionParams) -> float:
