@@ -61,7 +61,7 @@ class UserLevelPhasedERMParams(GradientStepParams):
         "loss": "squared",
         "gradient_bound": 20.0,
         "concentration_radius": 0.2,
-        "radius": 2.0,
+        "radius": 20.0,
         "n_iterations": 2,
         "step_size": 3.0,
         "n_phases": 2,
