@@ -190,26 +190,33 @@ class Estimator:
 
 
 def register(
-    *, relation: Relation | None = Relation.CENTRAL, in_memory: bool = False, **settings: Any
+    *,
+    relation: Relation | None = Relation.CENTRAL,
+    in_memory: bool = False,
+    name: str = "",
+    parameters: type[Params] | None = None,
+    **settings: Any,
 ) -> Callable[[EstimatorFunction], EstimatorFunction]:
     """Add the decorated function to the catalog; the arguments are the fields of :class:`Estimator`.
 
-    The estimator has the function's name; its keywords are the class with which ``params`` is annotated.
+    The estimator has the function's name; its keywords are the class with which ``params`` is annotated. A
+    preset of it has a ``name`` of its own, and its keywords, ``parameters``, are a subclass of that.
     """
 
     def add(function: EstimatorFunction) -> EstimatorFunction:
-        name, parameters = function.__name__, get_type_hints(function).get("params")
+        own_name = name or function.__name__
+        keywords = parameters or get_type_hints(function).get("params")
         if not function.__module__.startswith("dpalgos."):  # whose names are taken, whoever comes first
             for package in _PACKAGES:
                 load_plugins(f"dpalgos.{package}")
-        if not isinstance(parameters, type) or not issubclass(parameters, Params):
-            raise PluginError(f"params of {name} must be annotated with the class of its keywords")
+        if not isinstance(keywords, type) or not issubclass(keywords, Params):
+            raise PluginError(f"params of {own_name} must be annotated with the class of its keywords")
         calibrations = settings.pop("calibrations", ("tight", "paper")) if relation else ()
         entry = Estimator(
-            name=name,
+            name=own_name,
             relation=relation,
             calibrations=calibrations,
-            parameters=parameters,
+            parameters=keywords,
             function=function,
             in_memory=in_memory or relation in (Relation.USER, Relation.LOCAL),
             **settings,
@@ -217,7 +224,7 @@ def register(
         _drop_broken()
         if faults := list(_faults(entry)):
             raise PluginError("; ".join(faults))
-        _ESTIMATORS[name] = entry
+        _ESTIMATORS[own_name] = entry
         return function
 
     return add

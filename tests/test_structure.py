@@ -75,7 +75,7 @@ TOO_MANY = {
     "dpalgos/intervals/half_widths.py": {"interval_notes"},
     "dpalgos/mechanisms/clip_levels.py": {"search_by_counts"},
     "dpalgos/mechanisms/noisy_iht.py": {"noisy_iht"},
-    "dpalgos/mechanisms/quantiles.py": {"exponential_quantiles"},
+    "dpalgos/tuning/quantiles.py": {"exponential_quantiles"},
     "dpalgos/mechanisms/preconditioned/gradient_steps.py": {"gradient_steps"},
     "dpalgos/mechanisms/preconditioned/scored_steps.py": {"scored_steps"},
     "dpalgos/mechanisms/selected_steps.py": {"selected_steps"},
@@ -154,10 +154,6 @@ def test_nobody_outside_imports_a_source_or_a_measure():
 
 
 NEEDED_FROM_CALLERS = {
-    "n_batches": "how often DP-SGD draws is tuned to one's own table",
-    "n_epochs": "the same",
-    "n_models": "parts of a table need a few rows per column each",
-    "regularization": "paper D prints one, and a known smoothness allows another",
     "row_bound": "paper C, where rows are known to be shorter than their box allows",
     "response_moment": "paper C's bound of responses with heavy tails",
 }

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
+import scipy
 
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -172,7 +173,7 @@ def row_moments(
             rows = group.X if row_bound is None else clip_rows_l2(group.X, row_bound)
             y = group.y if response_bound is None else truncate(group.y, response_bound)
             weights = None if part.row_mask is None else group.weights
-            total = total + _products(np.column_stack([rows, response_scale * y]), weights)
+            total = total + _products(np.vstack([rows.T, response_scale * y]), weights)
         return total
 
     key = "row moments", row_bound, response_bound, response_scale
@@ -180,16 +181,17 @@ def row_moments(
     return np.broadcast_to(moments, (sample.n_replicates, *moments.shape[-2:]))
 
 
-def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Return the sums of z z' for rows z (m, p) and weights (m, R), (R, p, p); (p, p) if they are None, ones.
+def _products(columns: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Return sums of z z' for the columns (p, m) of rows z and weights (m, R), (R, p, p), or None, (p, p).
 
     All replicates are one matrix product: (p(p + 1)/2 products of columns) × weights.
     """
-    if weights is None:
-        return np.asarray(z.T @ z)
-    p = z.shape[1]
+    p = len(columns)
+    if weights is None:  # a general product: a fifth of the time of a symmetric one with 5 columns
+        product = np.asarray(scipy.linalg.blas.dgemm(1.0, columns.T, columns.T, trans_a=True))
+        return (product + product.T) / 2  # on some processors its halves differ by rounding
     first, second = np.triu_indices(p)
-    return from_upper_triangles(weights.T @ (z[:, first] * z[:, second]), p)
+    return from_upper_triangles(weights.T @ (columns[first] * columns[second]).T, p)
 
 
 @cache

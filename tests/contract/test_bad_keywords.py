@@ -114,7 +114,6 @@ BAD = [
     ("user_level_mean", {"aggregation": "group_privacy"}, "which calibrated tightly is 'clipped'"),
     ("user_level_mean", {"aggregation": "group_privacy", **PAPER}, "samples_per_user is needed"),
     ("user_level_mean", {"range_failure": 0}, "range_failure must lie strictly between 0 and 1"),
-    ("user_level_regression", {"answer": "best"}, "answer must be one of 'last'"),
     ("user_level_regression", {"loss": "absolute"}, "loss must be one of 'squared'"),
     ("user_level_selection", {"candidates": np.ones(3)}, "candidates must be at least two vectors"),
     ("user_level_selection", {"candidates": [[1.0, np.nan, 0], [0, 0, 0]]}, "candidates must be at least"),

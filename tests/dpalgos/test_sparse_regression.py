@@ -5,7 +5,6 @@ import pytest
 
 import dpalgos
 from dpalgos.accounting.composition import spending
-from dpalgos.comparators.screened_sparse_regression import kendall_tau
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.wide import Design
 from tests.dpalgos.silence import estimated, silent
@@ -221,24 +220,3 @@ def test_errors_on_a_small_feasible_design():
     assert found["screened"] <= 0.08
     assert found["tight"] <= 0.5
     assert found["paper"] > 1.0
-
-
-def test_ranks_pass_over_copies_of_a_column():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((400, 9))
-    X[:, 3:6] = X[:, :1] + 0.1 * X[:, 3:6]
-    y = X[:, 0] + 0.6 * X[:, 1] + 0.5 * X[:, 2] + 0.1 * rng.standard_normal(400)
-    keywords = {**BUDGET, "covariate_bound": 3.0, "response_bound": 5.0, "sparsity": 3}
-    by_rank, by_covariance = (
-        np.flatnonzero(silent("screened_sparse_regression", X, y, screening=how, **keywords))
-        for how in ("rank", "covariance")
-    )
-    assert {1, 2} < set(by_rank)
-    assert set(by_covariance) <= {0, 3, 4, 5}
-
-
-def test_kendall_of_columns_with_ties():
-    first, second = np.array([1.0, 1.0, 2.0, 3.0]), np.array([1.0, 2.0, 2.0, 0.0])
-    signs = np.sign(np.subtract.outer(first, first)) * np.sign(np.subtract.outer(second, second))
-    assert kendall_tau(first, second) == pytest.approx(np.triu(signs).sum() / 6)
-    assert kendall_tau(first, np.ones(4)) == 0

@@ -200,10 +200,12 @@ MECHANISM_FAULTS = {
         "responses that come along are not checked": Fault("StreamedRows._check_parts", {'_check_magnitudes("y", responses)': "pass"}, "test_blocked_design"),
         "a later block is cast to less precision": Fault("StreamedRows._given", {"values.dtype.itemsize > self.dtype.itemsize": "False"}, "test_blocked_design"),
         "a stream may grow": Fault("StreamedRows._check_values", {'largest_magnitude("X", [values]) > self.largest': "False"}, "test_blocked_design"),
+        "columns that are held are of the first rows": Fault("HeldRows.some_columns", {"self._by_column[rows.start][chosen": "self._by_column[min(self._by_column)][chosen"}, "test_shared_passes"),
         "large values of a stream are not looked at": Fault("_check_magnitudes", {"np.dot(flat, flat)": "0.0"}, "test_blocked_design"),
     },
     "dpalgos/rows/partitions.py": {"partial sums are added without what additions lose": Fault("total_of", {" if lost is None else np.asarray(total + lost)": ""}, "test_blocked_design"), "a partition is moved to the place of the first": Fault("PartitionedRows.pieces", {"len(part)": "0"}, "test_blocked_design")},
     "dpalgos/rows/passes.py": {
+        "few coefficients are those of other columns": Fault("_few", {"every.any(axis=0": "np.roll(every, 1).any(axis=0"}, "test_shared_passes"),
         "sums of some replicates are added to those of the first": Fault("row_sums", {"[column]": "[0]"}, "test_shared_passes"),
         "of blocks whose factors are computed together the second gets those of the first": Fault("_products", {"np.split(factors, ends[:-1], axis=2": "([factors[..., :part.shape[2]] for part in np.split(factors, ends[:-1], axis=2)]"}, "test_shared_passes"),
     },

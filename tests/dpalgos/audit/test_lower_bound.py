@@ -16,11 +16,11 @@ from dpalgos.audit.lower_bound import audit, audit_estimator
 from dpalgos.audit.rates import gaussian_audit
 from dpalgos.audit.trials import BatchNoise, Pair, ReleasedVector, Trials, pairs
 from dpalgos.mechanisms import random_stopping
-from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.mechanisms.random_stopping import number_of_draws
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.release import hardened_noise
 from dpalgos.release.noise_source import Noise, NoNoise
+from dpalgos.tuning.quantiles import exponential_quantiles
 from tests.contract.forms import IDS, PRIVATE
 from tests.dpalgos.audit.faults import FAULTS, HalvedNoise, Tampered
 from tests.dpalgos.audit.toys import audit_toy, column_sums

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpalgos.local import ldp_iht, ldp_iht_general
+from dpalgos.local import ldp_iht
 from dpalgos.local.rounds import PublicState, public_groups
 from tests.dpalgos.local.local_problems import BUDGET, errors, estimate, people, without_noise
 
@@ -126,8 +126,8 @@ def test_defaults_are_the_documented_ones():
     general = {**BUDGET, "covariate_bound": 1.0, "response_bound": 2.0, "sparsity": 1}
     general["covariance_eigenvalue_bounds"] = (0.5, 1.0)
     for calibration, expected in (("tight", (6, 1)), ("paper", (10, 100))):
-        params = ldp_iht.LDPIHTParams(**general, calibration=calibration)
-        found = ldp_iht_general.algorithm(params, 100, 1000)
+        params = ldp_iht.LDPIHTGeneralParams(**general, calibration=calibration)
+        found = ldp_iht.algorithm(params, 100, 1000)
         assert (found.n_rounds, found.working_sparsity) == expected
         assert (found.step_size, found.coef_bound) == (pytest.approx(2 / 3), 2.0)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest
 
-from dpalgos.mechanisms.quantiles import exponential_quantiles
+from dpalgos.tuning.quantiles import exponential_quantiles
 
 RANGE = {"lower": -5.0, "upper": 5.0, "epsilon": 0.5, "label": "quantile"}
 

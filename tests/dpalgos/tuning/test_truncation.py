@@ -9,9 +9,9 @@ from dpalgos.accounting.composition import budget_shares
 from dpalgos.accounting.events import UnprotectedEvent
 from dpalgos.audit.lower_bound import audit_estimator
 from dpalgos.hardened_release import rehearse_release
-from dpalgos.mechanisms.quantiles import exponential_quantiles
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
+from dpalgos.tuning.quantiles import exponential_quantiles
 from dpalgos.tuning.truncation import COLUMNS_SHARE, LABEL, RESPONSE_SHARE, truncation_interval
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-4}

@@ -7,7 +7,7 @@ from scipy.optimize import check_grad
 import dpalgos
 from dpalgos.accounting.composition import spending
 from dpalgos.rows.sample import Sample
-from dpalgos.user_level.first_order import LINEAR_LOSSES, Scheme
+from dpalgos.user_level.first_order import LINEAR_LOSSES
 from tests.dpalgos.silence import estimated
 
 D, TRUTH = 8, np.r_[np.full(4, 0.4), np.zeros(4)]
@@ -103,26 +103,11 @@ def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
         assert (second >= -1e-9).all() or name == "welsch"  # which is not convex
 
 
-def test_what_schemes_return():
-    iterates = [np.full((1, 1), float(t)) for t in range(7)]
-
-    def answered(**settings):
-        return float(Scheme(step_size=1.0, n_iterations=6, **settings).aggregate(iterates)[0, 0])
-
-    assert answered() == 6
-    assert answered(answer="average") == 3.5
-
-
 @pytest.mark.parametrize(
-    ("loss", "answer", "more"),
-    [
-        ("squared", "average", {}),
-        ("huber", "average", {}),
-        ("logistic", "average", {"n_iterations": 30, "step_size": 3.0}),
-        ("welsch", "last", {}),
-    ],
+    ("loss", "more"),
+    [("squared", {}), ("huber", {}), ("logistic", {"n_iterations": 30, "step_size": 3.0}), ("welsch", {})],
 )
-def test_every_loss_and_answer_is_near_its_own_minimum(loss, answer, more):
+def test_every_loss_is_near_its_own_minimum(loss, more):
     rng, n, m = np.random.default_rng(5), 2000, 4
     X = rng.choice([-1.0, 1.0], (n * m, 2))
     truth = np.array([0.8, -0.4])
@@ -141,6 +126,6 @@ def test_every_loss_and_answer_is_near_its_own_minimum(loss, answer, more):
         y,
         user_ids=np.arange(n * m) // m,
         rng=rng,
-        **{**SETTINGS, **settings, "loss": loss, "answer": answer, **more},
+        **{**SETTINGS, **settings, "loss": loss, **more},
     )
     assert np.linalg.norm(answered.estimate - truth) < 0.15
