@@ -14,21 +14,22 @@ Why it is private. Everything is Gaussian but for few rows, so that with μ = μ
 the levels and the shrinkage use released quantities only. All releases, with their shares of what an interval
 leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those of the origin leave:
 
-    quantity                              sensitivity  share     made in                 forms
-    values above a candidate center       √p           to .08    released_medians        many rows
-    values by power of two                √2           to .03    released_response_unit  many rows and linear
-    rows far from centers                 1            .008      search_level            many rows and linear
-    means about centers                   2R/n         to .06    _means                  many rows and linear
-    responses above a level               1            to .3     search_level            poisson
-    mean response                         c/n, √2/n    to .6     private_constant        constant and not linear
-    mean exposure                         1/n          to .2     private_typical_offset  offset and poisson
-    mean logarithm                        to 10.4/n    of ε      private_constant        few rows and poisson
-    rows above a level                    1            .012 left search_level            all
-    scores above a level                  1            .058 left search_level            all
-    second moments                        √2 C_A²/n    .14 left  private_whitening       all
-    preconditioned score                  2C/n, √2 C²/n  the rest  released_steps        all
-    those of intervals.regression         its own      .152      note_interval           interval and not least
-    those of intervals.regression         its own      .567      note_interval           least squares
+    quantity                         sensitivity    share      made in            forms
+    values above a candidate center  √p             to .08     released_medians   many rows
+    values by power of two           √2             to .03     private_origin     many rows
+    rows far from centers            1              .008       search_level       many rows
+    means about centers              2R/n           to .06     _means             many rows
+    responses above a level          1              to .3      search_level       poisson
+    mean response                    c/n            to .6      private_constant   constant and poisson
+    mean response                    1/n, √2/n      to .1      private_constant   constant and logistic or multinomial
+    mean exposure                    1/n            to .2      released_mean      offset and poisson
+    mean logarithm                   to 10.4/n      of ε       private_constant   few rows and poisson
+    rows above a level               1              .012 left  search_level       all
+    scores above a level             1              .058 left  search_level       all
+    second moments                   √2 C_A²/n      .14 left   private_whitening  all
+    preconditioned score             2C/n, √2 C²/n  the rest   released_steps     all
+    those of intervals.regression    its own        .152       note_interval      interval and not least
+    those of intervals.regression    its own        .567       note_interval      least squares
 
 Rows z are [x, y] of linear models, [x, 2y − 1] of events with an intercept, else [x, 1], clipped to C_A:
 orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones of norm C. Each of the first
@@ -279,7 +280,7 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
     rows = WhiteRows(sample, family, white.matrix, start, offset)
     theta, start_variance = _start(family, white, start, params.intercept)
     if "start" in budget.shares:
-        levels.unit = levels.typical_response(budget.gaussian_multiplier("start"))
+        levels.unit = levels.typical_response(budget)
         one = np.linalg.solve(white.matrix, white.ridge_start()[0])[..., 0].T
         theta = one * (np.log(levels.unit) - offset)
     if plan.public_levels is not None:
@@ -289,11 +290,11 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
     transcript.note("unresolved_directions", made.white.unresolved)
     n_combined = plan.n_steps - plan.n_left_out
     centered = made.released.last(n_combined if family.is_linear else _N_CENTERED)
-    middle = (made.white.mean_row * made.released.end).sum(axis=0) + start[-1] + offset
     if not family.classes:
-        params.note_interval(
-            transcript, budget, made.rows, made.white, centered, None if family.is_linear else middle
-        )
+        middle = None
+        if not family.is_linear:
+            middle = (made.white.mean_row * made.released.end).sum(axis=0) + start[-1] + offset
+        params.note_interval(transcript, budget, made.rows, made.white, centered, middle)
     answer = _answer(made, n_combined, start_variance, mu * sample.n_rows, params.intercept)
     if family.is_linear:
         few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.mechanisms.clip_levels import search_level
+from dpalgos.accounting.budget import SplitBudget
+from dpalgos.mechanisms.clip_levels import counts_needed, search_level
 from dpalgos.mechanisms.preconditioned.plan import N_LEVELS, Plan
 from dpalgos.models.families import Family
 from dpalgos.models.white_rows import ScoresAt
@@ -98,7 +99,7 @@ class Levels:
         self._score_level = np.where(whitens, self._score_level, found)
         return found
 
-    def typical_response(self, noise_multiplier: float) -> FloatArray:
+    def typical_response(self, budget: SplitBudget) -> FloatArray:
         """Return the power of two below the upper quartile of the responses, at least 1, (R,)."""
 
         def responses(group: Group) -> FloatArray:
@@ -109,7 +110,7 @@ class Levels:
             _RESPONSES,
             0.25 * self._sample.n_rows,
             self._sample.grouped(responses),
-            noise_multiplier=noise_multiplier,
+            noise_multiplier=budget.gaussian_multiplier("start", counts_needed(len(_RESPONSES))),
             label=RESPONSES_ABOVE,
         )
         return np.maximum((found + 0.5) / 2, 1.0)
