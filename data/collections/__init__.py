@@ -2,7 +2,7 @@
 
 A module here has ``tables()``, which returns the names of its datasets, ``load(name)``, which returns
 one as a module with ``DATASET``, ``PARSERS`` and ``stand_in``, as a file of `data.datasets` has them, and
-``problems(group)``, which returns by dataset what a study's problem says of it, for a part of the tables.
+``problems(groups)``, which returns by dataset what a study's problem says of it, for parts of the tables.
 """
 
 import importlib

@@ -6,6 +6,7 @@ moved into their bounds. A category but the first becomes a column of −1 and 1
 
 import hashlib
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,7 @@ from data.dataset import PACKAGED, Column, Dataset, Source
 from data.errors import CorruptSource
 
 MOST_ROWS = 20_000
-GROUPS = {"linear": "gaussian", "logistic": "logistic", "counts": "poisson", "means": ""}
+_GROUPS = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # and "means", of all tables
 _PREFIX = "league_"
 _R_TABLES = (
     "https://raw.githubusercontent.com/vincentarelbundock/Rdatasets/1dcc2bf5f955cc1224a3e1307256e1fe86b68dae"
@@ -40,20 +41,17 @@ def tables() -> tuple[str, ...]:
     return tuple(f"{_PREFIX}{name}" for name in declarations())
 
 
-def problems(group: str) -> dict[str, dict[str, Any]]:
-    """Return what a panel's problem is on each table of a group: its response and covariates."""
-    found = {}
+def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what a panel's problem is on each table of some groups: its response and covariates."""
+    found: dict[str, dict[str, Any]] = {}
     for name, about in declarations().items():
-        family = about.get("family", "gaussian")
-        if group not in ("means", next(key for key, value in GROUPS.items() if value == family)):
+        response, family = about["response"], about.get("family", "")
+        settings = {"covariates": [each.name for each in columns_of(about) if each.name != response]}
+        if _GROUPS[family] in groups:
+            settings |= {"response": response, "family": family}
+        elif "means" not in groups:
             continue
-        covariates = [column.name for column in columns_of(about) if column.name != about["response"]]
-        found[f"{_PREFIX}{name}"] = (
-            {"covariates": covariates}
-            if group == "means"
-            else {"covariates": covariates, "response": about["response"]}
-            | ({} if family == "gaussian" else {"family": family})
-        )
+        found[f"{_PREFIX}{name}"] = settings
     return found
 
 

@@ -6,7 +6,7 @@ folder's ``README.md`` has a Markdown table of printed errors.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -49,7 +49,7 @@ def load(dataset: str) -> ModuleType:
     return _module(name, *_shape(path, path.stat().st_mtime_ns), "")
 
 
-def problems(group: str) -> dict[str, dict[str, Any]]:
+def problems(groups: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return what a panel's problem is on each table: with the errors that the paper printed."""
     printed = printed_errors()
     return {dataset: {"printed": printed.get(dataset, {})} for dataset in tables()}

@@ -8,9 +8,7 @@ import numpy as np
 from dpalgos.audit.foreign import audit_callable, table_pairs
 from dpalgos.errors import InputError
 from tasks.cells import Cell
-from tasks.external.environments import python_of
-from tasks.external.libraries import library_of
-from tasks.external.process import process_of
+from tasks.external.libraries import methods
 
 _ROWS = 10
 _ATTACKED = "opposite corners"  # the pairs that are farthest apart, among rows of each kind
@@ -27,16 +25,16 @@ def attack(cell: Cell, n_trials: int, seed: int) -> dict[str, Any]:
 
     A violated claim is attacked again, by other seeds; NaN where runs take too long.
     """
-    library, method = library_of(cell.estimator)
-    family = library.families[method][0]
+    method = methods[cell.estimator]
+    family = method.families[0]
     label, budget = family != "linear", {"epsilon": cell.epsilon or 0.0, "delta": cell.delta or 0.0}
-    process = process_of(library.file, python_of(library.requires))
+    process = method.process()
     ends = {"lower": np.zeros(1), "upper": np.ones(1), "y_lower": -float(not label), "y_upper": 1.0}
     process.load({"X": np.zeros((_ROWS, 1)), "y": np.zeros(_ROWS), "family": family, **ends})
 
     def mechanism(rows: np.ndarray, seed: int) -> object:
         X, y = (rows[:, :-1] + 1) / 2, rows[:, -1]
-        (answer,) = process.fits(method, [seed % 2**31], _SECONDS, X=X.tolist(), y=y.tolist(), **budget)
+        (answer,) = process.fits(method.title, [seed % 2**31], _SECONDS, X=X.tolist(), y=y.tolist(), **budget)
         return answer["coef"]
 
     pairs = table_pairs(_ROWS, 2, 1.0, label=label)

@@ -10,7 +10,7 @@ from data.collections.league import developed_on
 from reports.league import OURS, rows_of
 from reports.page import ZERO
 from tasks.external.environments import installed
-from tasks.external.libraries import library_of
+from tasks.external.libraries import methods
 from tasks.problems.kinds import measure_of
 from tasks.problems.problem import DatasetSource
 from tasks.study.panel import Panel
@@ -85,10 +85,10 @@ def _method(name: str) -> dict[str, Any]:
     if not entry.foreign:
         file = entry.function.__module__.replace(".", "/")
         return {"ours": name in OURS, "library": "this project", "file": f"{file}.py", "versions": []}
-    library = library_of(name)[0]
+    method = methods[name]
     return {
         "ours": False,
-        "library": ", ".join(library.requires),
-        "file": f"tasks/external/methods/{library.file.name}",
-        "versions": installed(library.requires),
+        "library": ", ".join(method.requires),
+        "file": f"tasks/external/methods/{method.file.name}",
+        "versions": installed(method.requires),
     }

@@ -14,7 +14,7 @@ from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
 from tasks.external.environments import python_of
-from tasks.external.libraries import requirements_of
+from tasks.external.libraries import methods
 from tasks.file_schema import Strict
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
@@ -288,7 +288,7 @@ class StudySpec(Strict):
     def foreign(self) -> dict[str, tuple[str, ...]]:
         """Return the estimators of other libraries, and what the environment of each has to have."""
         names = dict.fromkeys(item.name for panel in self.panels for item in self.estimators_of(panel))
-        return {name: requirements_of(name) for name in names if dpalgos.get_estimator(name).foreign}
+        return {name: methods[name].requires for name in names if name in methods}
 
     def without(self, names: Collection[str]) -> "StudySpec":
         """Return the study without some panels, and without some estimators of other libraries."""
