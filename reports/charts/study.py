@@ -234,7 +234,7 @@ class StudyChart:
         # fmt: on
         fixed = "axis == '{0}' || !datum.{0} || datum.{0} == at_{0}"
         transform: list[Chart] = [{"filter": fixed.format(key)} for key in self._menus()]
-        on_axis = "isValid(datum[axis]) ? [datum[axis]] : places[axis]"
+        on_axis = "!datum.line ? [null] : isValid(datum[axis]) ? [datum[axis]] : places[axis]"
         transform += [{"calculate": on_axis, "as": "x"}, {"flatten": ["x"]}]
         label = "labels[at_metric]"
         title = {"expr": f"indexof(unreal, at_panel) < 0 ? {label} : ['{banner('stand-in')}', {label}]"}
@@ -245,6 +245,7 @@ class StudyChart:
         table = rows[["line", *self._menus(), *numbers, *counts, "message"]]
         table = table.loc[:, ~table.columns.duplicated()].copy()
         table[numbers] = table[numbers].map(lambda value: float(f"{value:.5g}"))
+        table = pd.concat([table, pd.DataFrame({"line": [""]})])
         parse = dict.fromkeys([*numbers, *counts, "epsilon"], "number")
         choices = Choices(params, transform, "indexof(linear, at_metric) < 0", lines, _TOOLTIP)
         data = {"values": table.to_csv(index=False), "format": {"type": "csv", "parse": parse}}
