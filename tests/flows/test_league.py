@@ -32,7 +32,9 @@ from tasks.problems.measures.explained import MISSED, MOST_ERROR, MeanScale, Reg
 from tasks.run.block import compute_block
 from tasks.run.tables import fetch, parquet
 from tasks.run_options import RunOptions
+from tests.flows.test_check import study as own_study
 from tests.plain_runs import run_plainly
+from tests.tasks.analyst_tables import edited, refusal
 from tests.tasks.blocks import made_block, made_cell, made_problem, prepared_data
 
 METHODS = """
@@ -230,6 +232,12 @@ def test_an_environment_that_cannot_be_made_ends_no_run(home, monkeypatch, capsy
     assert "pydp" not in capsys.readouterr().out
     spec, _ = find_study("league").on({})
     assert spec.foreign() == {}
+
+
+def test_no_library_sees_an_analysts_own_table(home, tmp_path):
+    file = own_study(tmp_path, response="cost")
+    edited(file, 'kind = "subsamples"', 'kind = "whole_table"')
+    assert "dataset must be a registered one" in refusal(find_study, str(file))
 
 
 STUDY = """

@@ -1,6 +1,6 @@
 """All rows of a table in every repetition, with new noise; its public bounds are known to estimators."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -51,6 +51,12 @@ class WholeTable(RegisteredTable):
     @property
     def traits(self) -> Traits:
         return replace(super().traits, measured=_MEASURED, panel_word="table")
+
+    def check(self, n: int, task: str, estimators: Sequence[str] = ()) -> None:
+        """Refuse an analyst's own table, too: what a library says of a failure may quote its rows."""
+        super().check(n, task, estimators)
+        if self.analyst_table:
+            raise ValueError("dataset must be a registered one, got a table of one's own; name another kind")
 
     def cost(self, n: int) -> Cost:
         return replace(super().cost(n), batch=ALL)
