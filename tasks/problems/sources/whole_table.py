@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 import dpalgos
 from data.prepare.table_design import PreparedTable, Units, public_units
 from tasks.cells import Cell, Replicates, derive_seed
 from tasks.external.libraries import answer
-from tasks.file_schema import Number
 from tasks.problems.measures.explained import EXPLAINED, MeanScale, RegressionScale, ScaledDraw
 from tasks.problems.problem import ALL, Cost, Kind, Traits
 from tasks.problems.registered_table import RegisteredTable
 
+_SECONDS = 60.0  # of all fits of a cell by another library; what it imports is not counted
 _FAMILIES = {"": "linear", "logistic": "logistic", "poisson": "counts"}  # as methods of libraries know them
 
 
@@ -24,7 +23,6 @@ class BoundedDraw(ScaledDraw):
     """Rows with the public bounds of their columns."""
 
     table: Mapping[str, Any]  # as libraries get it: rows without a constant, their bounds, the family
-    seconds: float
 
     def answer(self, cell: Cell, replicates: Replicates) -> dpalgos.Result:
         """Return a cell's answer; the table's bounds take the place of the study's keywords of that name."""
@@ -34,7 +32,7 @@ class BoundedDraw(ScaledDraw):
             assert cell.delta is not None
             seeds = [derive_seed(replicates.seed_of(cell), number) % 2**31 for number in replicates.numbers]
             budget = {"epsilon": cell.epsilon, "delta": cell.delta}
-            return answer(cell.estimator, self.table, seeds=seeds, seconds=self.seconds, **budget)
+            return answer(cell.estimator, self.table, seeds=seeds, seconds=_SECONDS, **budget)
         bounds: dict[str, Any] = {name: tuple(self.table[name].tolist()) for name in ("lower", "upper")}
         if self.table["family"] == "counts":
             bounds["response_bound"] = self.table["y_upper"]
@@ -46,7 +44,6 @@ class WholeTable(RegisteredTable):
     """All rows of a table, which are what is protected: a regression, or without a response their means."""
 
     units: Units = "public"
-    cell_seconds: Annotated[Number, Field(gt=0)] = 600.0  # of all fits of a cell by a foreign library
 
     @property
     def traits(self) -> Traits:
@@ -74,7 +71,6 @@ class WholeTable(RegisteredTable):
             first=replicates.first,
             scale=MeanScale(X) if y is None else RegressionScale(X, y, self.family),
             table=self._for_libraries(X, y),
-            seconds=self.cell_seconds,
         )
 
     def _for_libraries(self, X: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
