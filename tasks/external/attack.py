@@ -12,12 +12,8 @@ from tasks.external.libraries import methods
 
 _ROWS = 10
 _ATTACKED = "opposite corners"  # the pairs that are farthest apart, among rows of each kind
-_CHOICE, _RUNS, _LEAST_TRIALS = (
-    200,
-    3,
-    100,
-)  # runs to choose a pair, and per trial to choose and test the event
-_SECONDS = 600.0
+_CHOICE, _RUNS = 200, 3  # runs per pair to choose it, and per trial to choose the event and to test it
+_LEAST_TRIALS, _SECONDS = 100, 600.0
 
 
 def attack(cell: Cell, n_trials: int, seed: int) -> dict[str, Any]:

@@ -44,6 +44,8 @@ class LibraryProcess:
 
     def fits(self, method: str, seeds: Sequence[int], seconds: float, **request: Any) -> list[dict[str, Any]]:
         """Return the answers of fits; refuse what fails, and what lasts longer than all of them may."""
+        if self._process is None and self._table is not None:
+            self.load(self._table)
         end, found = time.monotonic() + seconds, []
         for seed in seeds:
             left = end - time.monotonic()
