@@ -24,6 +24,7 @@ from dpalgos.typing import FloatArray
 
 _PACKAGES = ("nonprivate", "central", "comparators", "local", "user_level")
 _ESTIMATORS: dict[str, "Estimator"] = {}
+_FOREIGN: dict[str, "Estimator"] = {}  # of other libraries
 
 Neighbors = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Witnesses = dict[str, Neighbors]  # by the label of a release
@@ -101,6 +102,8 @@ class Estimator:
         Why it has no intervals, where its keywords have no ``interval``.
     no_release : str
         Why its answers cannot be released, where that is so: what they would disclose besides their events.
+    foreign : bool
+        Whether it is another library's, which studies call in an environment of its own.
     order : int
         Stable number that decides its color in figures; estimators of one number are sorted by name.
     forms : mapping of str to Form
@@ -127,6 +130,7 @@ class Estimator:
     in_memory: bool = False
     no_interval: str = ""
     no_release: str = ""
+    foreign: bool = False
     order: int = 1000
     forms: Mapping[str, Form] = field(default_factory=dict, hash=False)
     form: str = ""
@@ -261,6 +265,11 @@ def _faults(entry: Estimator) -> Iterator[str]:
                 yield f"example must suit the keywords of {each.label}: {error}"
 
 
+def add_foreign(entry: Estimator) -> None:
+    """Make an estimator of another library known by name; :func:`catalog` does not list it."""
+    _FOREIGN[entry.name] = entry
+
+
 def catalog() -> list[Estimator]:
     """Return every estimator, sorted by name."""
     _discover()
@@ -276,6 +285,8 @@ def get_estimator(name: str) -> Estimator:
     InputError
         If there is no such name; the message names the nearest match.
     """
+    if isinstance(name, str) and name in _FOREIGN:
+        return _FOREIGN[name]
     if not _imported_alone(name):
         _discover()
     _drop_broken()

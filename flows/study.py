@@ -16,6 +16,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.store.folders import home
 from flows.artifacts import attach_budget, attach_report, last_results, show_drift
+from flows.environments import make_environments
 from flows.lock import exclusive_run
 from flows.progress import finished, say
 from flows.studies import parameters as given
@@ -119,7 +120,8 @@ def begin(study: str, options: RunOptions) -> Begun:
     brought = {name: bring(spec, name, options) for name in spec.datasets_at(options.profile)}
     for note in notes_on(spec, brought, folder):
         say(f"note: {note}")
-    spec, tables = spec.on(brought)  # panels whose data cannot be had are left out, and named
+    make_environments(spec, options)
+    spec, tables = spec.on(brought)  # what cannot be had is left out, and named
     designs = {
         panel.name: prepare(problem, tables[problem.source], return_state=True).result()
         for panel, problem in spec.panels_on_data(options.profile)

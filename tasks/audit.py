@@ -30,7 +30,19 @@ def run_audits(
         return []
     n_features = spec.head_panel.problem.sizes(spec.headline.n)["d"]
     asked = (n_features, spec.audit_trials[options.profile], options.seed)
-    return [audit.submit(cell, *asked) for cell in spec.headline_cells(blocks)]
+    cells = [*spec.headline_cells(blocks), *_of_other_libraries(spec, blocks)]
+    return [audit.submit(cell, *asked) for cell in cells]
+
+
+def _of_other_libraries(spec: StudySpec, blocks: list[Block]) -> list[Cell]:
+    """Return a cell of each other library's estimator at the headline's ε."""
+    cells = {
+        cell.estimator: cell
+        for block in blocks
+        for cell in block.cells
+        if cell.epsilon == spec.headline.epsilon and dpalgos.get_estimator(cell.estimator).foreign
+    }
+    return list(cells.values())
 
 
 def exhibits_of(

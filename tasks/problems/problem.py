@@ -214,6 +214,7 @@ class Measure:
     exhibits: Callable[[Traits, HeadlineRun], dict[str, Any]] = _nothing  # as in `ShowsMore`
     of_intervals: bool = False  # then theory says nothing, and all products of two columns are in memory
     of_attacks: bool = False
+    layout: str = "error_page"  # of a study's page, see `reports.pages.study.LAYOUTS`
 
 
 @dataclass(frozen=True)

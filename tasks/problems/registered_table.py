@@ -161,10 +161,10 @@ class RegisteredTable(DatasetSource, ABC):
 
     def sizes(self, n: int) -> dict[str, int]:
         """Return n and d, with the intercept where one is fitted."""
-        about = self.about
+        about, n_classes = self.about, self.n_classes
         if about.kind == "frames":
             return {"n": n, "d": about.n_boids * len(about.columns) + 1}
-        classes = {} if self.n_classes is None else {"K": self.n_classes}
+        classes = {} if n_classes is None else {"K": n_classes}
         return {"n": n, "d": len(self.covariates) + self.has_intercept, **classes}
 
     def cost(self, n: int) -> Cost:

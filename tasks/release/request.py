@@ -14,13 +14,13 @@ from dpalgos.formula.design import FormulaDesign
 from dpalgos.hardened_release import releasable
 from dpalgos.params import check_settings
 from tasks.errors import SpecError
-from tasks.file_schema import Strict, sentences
+from tasks.file_schema import Strict, sentences, undeclared_fault, undeclared_keys
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.formula import declared_alone, expand_formula
 from tasks.problems.public_rows import PublicTable
 from tasks.study.panel import INTERCEPT, OFFSET, takes_public_rows
 from tasks.study.spec import StudySpec
-from tasks.study.study_file import checked_study, open_lines, read_toml
+from tasks.study.study_file import checked_study, read_toml
 
 _BUDGET_INSTEAD = "--epsilon and --delta say what a release costs, and nothing else does"
 
@@ -176,12 +176,13 @@ def _with_formula(study: StudySpec, config: ReleaseConfig) -> tuple[StudySpec, R
 
 def checked_request(path: Path) -> tuple[ReleaseConfig | None, StudySpec | None, list[str]]:
     """Return a release file and its study with columns from the formula, and all that is wrong in the two."""
-    content, plain = read_toml(path)
-    config, study, faults = None, None, open_lines(content.decode())
+    _, plain = read_toml(path)
+    undeclared = [*undeclared_keys(plain)]
+    config, study, faults = None, None, undeclared_fault(undeclared)
     try:
         config = ReleaseConfig(**plain)
     except ValidationError as error:
-        faults.append(f"{'; '.join(sentences(error, plain))}; see docs/guide/releases.md")
+        faults += sentences(error, undeclared)
     if config and config.public:
         config = config.model_copy(update={"public": config.public.resolved_from(path)})
     dataset = plain.get("dataset")

@@ -43,7 +43,12 @@ def budget_split(spec: StudySpec) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def released_events(spec: StudySpec, panel: Panel, item: EstimatorSpec) -> tuple[Event, ...]:
-    """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it."""
+    """Return what an estimator releases at the headline's ε and δ, with tight calibration where it has it.
+
+    Nothing is known of what another library releases.
+    """
+    if dpalgos.get_estimator(item.name).foreign:
+        return ()
     grid, rng = spec.grid_of(panel), np.random.default_rng(0)
     sizes = {**panel.problem.sizes(max(grid.n)), **({"s": max(grid.s)} if grid.s else {})}
     own = panel.problem.public_X if isinstance(panel.problem, RegisteredTable) else None

@@ -13,6 +13,8 @@ from data.fetch.raw import RawFile
 from data.store.references import DatasetRef
 from tasks.cells import Cell, Replicates
 from tasks.errors import SpecError
+from tasks.external.environments import python_of
+from tasks.external.libraries import methods
 from tasks.file_schema import Strict
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
@@ -275,10 +277,27 @@ class StudySpec(Strict):
                 for panel in self.panels_without_stand_in(dataset):
                     not_run[panel] = f"Panel “{panel}” did not run, since {why}."
         tables = {name: table for name, table in brought.items() if isinstance(table, DatasetRef)}
-        return self.without_panels(not_run).model_copy(update={"not_run": not_run}), tables
+        for estimator, requires in self.foreign().items():
+            if python_of(requires) is None:
+                title, listed = dpalgos.get_estimator(estimator).title, ", ".join(requires)
+                not_run[estimator] = (
+                    f"{title} did not run, since DPCOST_HOME has no environment with {listed}."
+                )
+        return self.without(not_run).model_copy(update={"not_run": not_run}), tables
 
-    def without_panels(self, names: Collection[str]) -> "StudySpec":
-        return self.model_copy(update={"panels": tuple(p for p in self.panels if p.name not in names)})
+    def foreign(self) -> dict[str, tuple[str, ...]]:
+        """Return the estimators of other libraries, and what the environment of each has to have."""
+        names = dict.fromkeys(item.name for panel in self.panels for item in self.estimators_of(panel))
+        return {name: methods[name].requires for name in names if name in methods}
+
+    def without(self, names: Collection[str]) -> "StudySpec":
+        """Return the study without some panels, and without some estimators of other libraries."""
+        left, panels = self.foreign().keys() & set(names), []
+        for panel in self.panels:
+            kept = tuple(item for item in panel.estimators or self.estimators if item.name not in left)
+            if kept and panel.name not in names:
+                panels.append(panel.model_copy(update={"estimators": kept}) if left else panel)
+        return self.model_copy(update={"panels": tuple(panels)})
 
     def modules(self) -> list[str]:
         """Return the modules of the problems and estimators, on which the numbers depend."""

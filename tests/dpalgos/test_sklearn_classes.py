@@ -6,6 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from data.collections.league import columns_of
 from dpalgos import InputError
 from dpalgos.formula.design import NumberColumn, design_of
 from dpalgos.sklearn import (
@@ -19,7 +20,6 @@ from dpalgos.sklearn import (
     DPSparseMean,
     PublicScaler,
 )
-from flows.league.tables import _in_units
 from tasks.problems.analyst_table import AnalystColumn
 from tests.dpalgos.silence import estimated
 
@@ -232,7 +232,8 @@ def test_bounds_mean_the_same_unit_in_classes_formulas_studies_and_the_league():
     found = {(units.center[0], units.scale[0]), (in_study.center, in_study.scale)}
     assert found == {(54.0, 18.0)}
     assert (response.center[0], response.scale[0]) == (design.response.center, design.response.scale)
-    assert _in_units(frame["age"], [18.0, 90.0])[1:] == (-2.0, 2.0)
+    (in_league,) = columns_of({"columns": {"age": [18, 90]}, "response": ""})
+    assert (in_league.center, in_league.scale) == (54.0, 18.0)
     around_zero = PublicScaler(bounds=(-1.0, 3.0)).fit_transform([[3.0], [-1.0]])
     np.testing.assert_allclose(around_zero, [[2.0], [-2.0]])
 

@@ -179,9 +179,9 @@ def test_init_replaces_no_input(place, command_line):
     assert Path("people.csv").read_bytes() == before
 
 
-@pytest.mark.parametrize("command", ["run housing", "league --table none"])
+@pytest.mark.parametrize("command", ["run housing", "run league"])
 def test_a_report_goes_into_no_folder_with_other_files(command, place, command_line):
-    mine = Path("elsewhere") / command.split()[1 if command.startswith("run") else 0] / "summary.csv"
+    mine = Path("elsewhere") / command.split()[1] / "summary.csv"
     mine.parent.mkdir(parents=True)
     mine.write_bytes(MINE)
     assert str(mine.parent) in sentence(command_line(*command.split(), "--out", "elsewhere"))
@@ -200,7 +200,7 @@ def test_a_run_goes_on_in_the_folder_that_it_made_and_leaves_others_alone(tmp_pa
         claim_report(tmp_path / "mine")
 
 
-@pytest.mark.parametrize("command", ["report", "run housing", "league --table none"])
+@pytest.mark.parametrize("command", ["report", "run housing", "run league"])
 def test_another_index_page_is_kept(command, place, command_line):
     (place / "out" / "index.html").write_bytes(MINE)
     sentence(command_line(*command.split(), "--out", "out"))
@@ -217,7 +217,7 @@ def test_a_backup_replaces_no_other_file(place, command_line, home):
 
 
 def test_every_command_that_writes_is_tested_here():
-    tested = {"figure", "table", "compare", "release", "init", "run", "league", "report", "publish", "rerun"}
+    tested = {"figure", "table", "compare", "release", "init", "run", "report", "publish", "rerun"}
     commands = {command.callback.__name__ for command in app.registered_commands}
     assert commands == tested | ELSEWHERE
 
@@ -278,28 +278,6 @@ def test_a_table_runs_nothing_in_a_spreadsheet_and_holds_no_control_character(re
 def test_an_unknown_format_is_refused_by_the_name_of_its_option(record, command_line, command, option):
     said = sentence(command_line(*command.split()))
     assert [part for part in (f"{option} must", "'t.exe'") if part not in said] == []
-
-
-GARBAGE = {
-    "empty": b"",
-    "a list": b"[]",
-    "no tables": b'{"rows": [], "audits": [], "methods": {}, "machines": []}',
-    "an unlisted method": json.dumps(
-        {"rows": [], "audits": [{"method": "x"}], "methods": {}, "tables": {}, "machines": []}
-    ).encode(),
-    "nested": b"{" * 10**5,
-    "no text": b"\xff\xfe",
-}
-
-
-@pytest.mark.parametrize("kind", [*GARBAGE, "/dev/zero"])
-def test_results_of_another_machine_that_are_none_are_one_sentence(kind, place, command_line):
-    file = place / "results.json"
-    if kind in GARBAGE:
-        file.write_bytes(GARBAGE[kind])
-    else:
-        file = kind
-    assert str(file) in sentence(command_line("league", "--merge", file, "--out", "league-out"))
 
 
 def test_verifying_a_damaged_ledger_does_not_advise_to_verify_it(place, command_line, home):

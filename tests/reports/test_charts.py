@@ -87,6 +87,23 @@ def test_the_chart_with_menus_draws_at_first_what_the_picture_shows(results, pag
     assert set(lines) <= set(texts(drawn[0]))
 
 
+@pytest.mark.parametrize("empty", [{"at_panel": "none"}, {"at_epsilon": 7.0, "axis": "n"}, {"shown": []}])
+def test_a_combination_without_data_is_said_to_have_none(results, page, empty):
+    summary = summarize(results)
+    chart = StudyChart.build(View.build(summary, page), summary).with_menus(["AdaSSP, tight"])
+
+    def drawn(values):
+        params = [{**each, "value": values.get(each["name"], each.get("value"))} for each in chart["params"]]
+        params = [{key: value for key, value in each.items() if value is not None} for each in params]
+        return vl_convert.vegalite_to_svg(specification({**chart, "params": params, "width": 660}))
+
+    words = "no data for this combination"
+    assert words not in drawn({})
+    if "shown" in empty:
+        chart["layer"][2]["params"][0]["value"] = [{"line": "no such line"}]
+    assert words in drawn(empty)
+
+
 def test_menus_offer_what_varies_and_begin_at_the_headline(results, page):
     summary = summarize(results)
     chart = StudyChart.build(View.build(summary, page), summary)

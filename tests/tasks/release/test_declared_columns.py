@@ -274,7 +274,7 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
         ("mine-release", 'y = "cost"', 'y = "region"', "of numbers or of two categories, got 'region'"),
         ("mine-release", 'study = "mine.toml"', 'study = "other.toml"', "other.toml cannot be read"),
         ("mine-release", 'y = "cost"', 'y = "cost"\nuser_id = "other"', "columns.user_id must be left out"),
-        ("mine", "upper = 120", 'upper = "?"', "is yours to declare: upper"),
+        ("mine", "upper = 120", 'upper = "?"', "is yours to declare: data.columns.0.upper"),
         ("mine", "upper = 120", "upper = 61", "column 'age' is outside its declared bounds"),
         ("mine", "rows = 4000", "rows = 3999", "has another number of rows than data.rows = 3999"),
     ],

@@ -1,6 +1,4 @@
-"""The error of coefficients, and of means.
-
-Of a regression it is the share of what it can explain that coefficients miss:
+"""The share of what all rows of a table can explain that an answer misses.
 
     (mean loss − least mean loss) / (mean loss of the constant alone − least mean loss)
 
@@ -9,53 +7,46 @@ log-likelihood, on all rows, which are what is protected. Of means it is their r
 the means of the rows, each in standard deviations of its column. All errors are at most 100.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
-from flows.league.tables import LeagueTable
+import dpalgos
+from tasks.problems.problem import Draw, Measure, Measured, Traits
 
+MISSED = "missed_share"
 MOST_ERROR = 100.0
 
 
 class MeanScale:
     """The means of a table's columns and their standard deviations, in which errors are measured."""
 
-    def __init__(self, table: LeagueTable) -> None:
-        self._means, self._stds = table.X.mean(axis=0), table.X.std(axis=0)
-        self.constant = self.error([0.0] * len(self._means))  # of the declared centers
+    def __init__(self, X: np.ndarray) -> None:
+        self._means, self._stds = X.mean(axis=0), X.std(axis=0)
 
-    def error(self, means: Sequence[float]) -> float:
-        """Return the root mean squared distance in standard deviations, at most 100; NaN becomes that."""
-        if np.shape(means) != self._means.shape:
-            return MOST_ERROR
+    def error(self, means: np.ndarray) -> float:
         varies = self._stds > 0
-        missed = (np.array(means) - self._means)[varies] / self._stds[varies]
+        missed = (means - self._means)[varies] / self._stds[varies]
         return float(np.clip(np.nan_to_num(np.sqrt(np.mean(missed**2)), nan=MOST_ERROR), 0, MOST_ERROR))
 
 
 class RegressionScale:
-    """The losses of a table's regression between which errors are measured."""
+    """The losses of a regression between which errors are measured; the last column is the constant."""
 
-    constant = 1.0
-
-    def __init__(self, table: LeagueTable) -> None:
-        self._family, self._y = table.family, table.y
-        self._X = np.column_stack([table.X, np.ones(len(table.X))])
+    def __init__(self, X: np.ndarray, y: np.ndarray, family: str) -> None:
+        self._X, self._y, self._family = X, y, family
         self._least, self._constant = (self._loss(coef) for coef in self._ends())
 
-    def error(self, coef: Sequence[float]) -> float:
-        """Return the share of what can be explained that coefficients miss, at most 100; NaN becomes that."""
-        if np.shape(coef) != self._X.shape[1:]:
-            return MOST_ERROR
-        missed = (self._loss(np.array(coef)) - self._least) / max(self._constant - self._least, 1e-12)
+    def error(self, coef: np.ndarray) -> float:
+        missed = (self._loss(coef) - self._least) / max(self._constant - self._least, 1e-12)
         return float(np.clip(np.nan_to_num(missed, nan=MOST_ERROR), 0, MOST_ERROR))
 
     def _loss(self, coef: np.ndarray) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
             u = self._X @ coef
-            if self._family == "linear":
+            if not self._family:
                 return float(np.mean((self._y - u) ** 2))
             if self._family == "logistic":
                 return float(np.mean(np.logaddexp(0, u) - self._y * u))
@@ -65,7 +56,7 @@ class RegressionScale:
         """Yield the coefficients without privacy, and those of the constant alone."""
         X, y, mean = self._X, self._y, self._y.mean()
         constant = np.zeros(X.shape[1])
-        if self._family == "linear":
+        if not self._family:
             yield np.linalg.lstsq(X, y, rcond=None)[0]
             constant[-1] = mean
         elif self._family == "logistic":
@@ -77,6 +68,16 @@ class RegressionScale:
         yield constant
 
 
-def scale_of(table: LeagueTable) -> MeanScale | RegressionScale:
-    """Return the scale of a table's errors."""
-    return MeanScale(table) if table.family == "means" else RegressionScale(table)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScaledDraw(Draw):
+    """Rows, and the scale of errors on them."""
+
+    scale: MeanScale | RegressionScale
+
+
+def measure_missed(traits: Traits, draw: Draw, answer: dpalgos.Result) -> Measured:
+    assert isinstance(draw, ScaledDraw)
+    return {MISSED: np.array([draw.scale.error(coef) for coef in draw.columns(answer.estimate).T])}
+
+
+EXPLAINED = Measure(measure=measure_missed, metric=lambda traits: MISSED, layout="league_page")
