@@ -19,7 +19,7 @@ from tasks.run import headline
 from tasks.run_options import RunOptions
 from tasks.study.grid import headline_block
 from tasks.study.spec import StudySpec
-from tasks.workers import compute, compute_here, was_killed
+from tasks.workers import compute, was_killed
 
 
 def run_audits(
@@ -59,12 +59,7 @@ def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
     return bound
 
 
-@task(
-    task_run_name="exhibits of {block.replicates.study}",
-    retries=1,
-    retry_condition_fn=was_killed,
-    cache_policy=NO_CACHE,
-)
+@task(task_run_name="exhibits of {block.replicates.study}", cache_policy=NO_CACHE)
 def exhibit(
     block: Block, table: DatasetRef | None, design: CachedFile | None, parts: Sequence[CachedFile]
 ) -> Any:
@@ -75,5 +70,5 @@ def exhibit(
     shown = result("exhibit", [headline.__name__, *code], *made_of, page, suffix=".json")
     if shown.is_stored():
         return Completed(name="Cached", data=shown)
-    compute_here(headline.write_exhibits, shown, block, table, design, parts)
+    headline.write_exhibits(shown, block, table, design, parts)
     return shown
