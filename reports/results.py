@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import ndtr
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {
@@ -115,7 +115,7 @@ _RULES: tuple[tuple[Callable[[pd.DataFrame], pd.Series], str], ...] = (
 )
 _KEYS = ["study", "cell", "metric"]
 # The p-values of so many standard errors where repetitions are many.
-TWO_ERRORS, THREE_ERRORS = (2 * float(stats.norm.sf(z)) for z in (2, 3))
+TWO_ERRORS, THREE_ERRORS = (2 * float(ndtr(-z)) for z in (2, 3))
 
 
 class ResultsError(ValueError):
@@ -314,6 +314,8 @@ def p_value(first: Mean, second: Mean) -> float:
     if first.error == second.error == 0:
         return float(math.isclose(first.value, second.value, rel_tol=1e-12))
     spreads = [each.error * math.sqrt(each.repetitions) for each in (first, second)]
+    from scipy import stats  # takes as long to load as a small release
+
     found = stats.ttest_ind_from_stats(
         first.value,
         spreads[0],

@@ -19,7 +19,7 @@ from tasks.run import headline
 from tasks.run_options import RunOptions
 from tasks.study.grid import headline_block
 from tasks.study.spec import StudySpec
-from tasks.workers import compute
+from tasks.workers import compute, was_killed
 
 
 def run_audits(
@@ -60,7 +60,7 @@ def exhibits_of(
     return shown
 
 
-@task(task_run_name="audit {cell.key}", cache_policy=NO_CACHE)
+@task(task_run_name="audit {cell.key}", retries=1, retry_condition_fn=was_killed, cache_policy=NO_CACHE)
 def audit(cell: Cell, n_features: int, n_trials: int, seed: int) -> Any:
     """Try to break the estimator of a cell in a worker, unless the answer is stored."""
     code = [headline.__name__, dpalgos.get_estimator(cell.estimator).function.__module__]

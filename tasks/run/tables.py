@@ -1,6 +1,5 @@
 """Bring data into the store: raw files, and checked Parquet tables of them or of an analyst's file."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from data.store.shared import shared_address
 from data.tables.declared import declared_to_parquet
 from tasks.errors import guarded
 from tasks.problems.analyst_table import AnalystTable
+from tasks.run.threads import cores_now
 from tasks.run_options import RunOptions
 from tasks.study.spec import StudySpec
 
@@ -45,7 +45,7 @@ def parquet(raw: RawFile, stand_in_rows: int | None = None, again: bool = False)
         home=home(),
         stand_in_rows=stand_in_rows,
         again=again,
-        threads=lambda: os.cpu_count() or 1,
+        threads=cores_now,
     )
 
 

@@ -76,7 +76,7 @@ def test_a_run_ends_in_a_report_and_the_same_again_computes_nothing(ran):
     assert nothing_runs(ran)
     flow_runs, task_runs = states(ran)
     assert flow_runs == ["COMPLETED"]  # the second needed no server
-    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1 + 1)
+    assert task_runs == ["COMPLETED"] * (2 + 2 + 4 + 1 + 1 + 1)
     assert tags_of_tasks(ran) == {
         "[]"
     }  # for a tag, the server is asked whether it limits how many run at once

@@ -43,7 +43,7 @@ def test_each_is_told_of_in_order(project, others, undisturbed):
     assert project.same_results(undisturbed)
     flow_runs, task_runs = states(project)
     assert {*flow_runs} == {*task_runs} == {"COMPLETED"}
-    assert len(task_runs) == 3 * (2 + 2 + 4 + 1 + 1 + 1 + 1)
+    assert len(task_runs) == 3 * (2 + 2 + 4 + 1 + 1 + 1)
     project.dpcost(*words(project, others, "smoke"))
     assert len(states(project)[0]) == len(flow_runs)  # all stored: without a server
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from data.store.folders import PROJECT_ROOT
-from tasks.workers import ALL_MEMORY, WorkerKilled, compute, local_workers
+from tasks.workers import ALL_MEMORY, WorkerKilled, Workers, compute, compute_here, local_workers, opened
 from tests.tasks import worker_calls
 
 ASKING = """
@@ -56,6 +56,14 @@ def test_calls_are_made_in_another_process_with_this_environment(monkeypatch):
     with local_workers(1):
         assert compute(worker_calls.process) != os.getpid()
         assert compute(worker_calls.environment, "DPCOST_HOME") == "elsewhere"
+
+
+def test_what_has_to_stay_on_this_machine_is_sent_to_its_processes_alone():
+    assert compute_here(worker_calls.process) == os.getpid()
+    with local_workers(1):
+        assert compute_here(worker_calls.process) != os.getpid()
+    with opened(Workers(lambda: ThreadPoolExecutor(1), 1)):  # as of a cluster
+        assert compute_here(threading.get_ident) == threading.get_ident()
 
 
 @pytest.mark.parametrize(("calls", "threads"), [(1, 4), (2, 2), (3, 1)])
