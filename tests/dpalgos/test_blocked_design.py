@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from scipy.special import expit
 
 import dpalgos
 from data.errors import DataError
-from data.formats.row_groups import RowBlocks, read_ahead
+from data.formats.row_groups import RowBlocks
 from dpalgos.rows.blocks import HeldRows, StreamedRows
 from dpalgos.rows.partitions import PartitionedRows, total_of
 from dpalgos.rows.sample import Sample
@@ -58,30 +56,6 @@ def stream(X, sizes=(100, 1, 333)):
     return read
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_stream_gives_the_numbers_of_an_array(name, dtype):
-    X, y = logistic(1500, 60, dtype)
-    mask = np.random.default_rng(1).random((1500, 3)) < 0.7
-    answers = [
-        estimated(name, rows, y, seed=2, replicates=3, row_mask=mask, **ESTIMATORS[name]).estimate
-        for rows in (X, stream(X))
-    ]
-    assert answers[0].any()
-    np.testing.assert_array_equal(*answers)
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_single_precision_changes_next_to_nothing(name):
-    X, y = logistic(3000, 300, np.float32)
-    single, double = (
-        estimated(name, rows, y, seed=2, **ESTIMATORS[name]).estimate for rows in (X, X.astype(float))
-    )
-    np.testing.assert_array_equal(single != 0, double != 0)
-    # The noise of the private ones is larger by the factor that rounding costs, in every step.
-    np.testing.assert_allclose(single, double, rtol=1e-5 if name.startswith("iht") else 2e-2)
-
-
 def test_single_precision_is_kept_and_converted_on_demand():
     X, y = logistic(50, 5, np.float32)
     sample = Sample(X, y)
@@ -107,14 +81,6 @@ def test_rounding_stays_within_its_factor():
     assert HeldRows(np.ones((1, 1))).rounding == 1
 
 
-def test_who_does_not_count_rounding_gets_double_precision():
-    X, y = logistic(500, 10, np.float32)
-    keywords = {**LINEAR, "coef_bound": 1.0}
-    single, double = (estimated("dp_linear_regression", rows, y, **keywords) for rows in (X, X.astype(float)))
-    np.testing.assert_allclose(single.estimate, double.estimate, rtol=1e-9)
-    assert single.events[0].l2_sensitivity == double.events[0].l2_sensitivity
-
-
 @pytest.mark.parametrize("name", PRIVATE_ESTIMATORS)
 def test_sensitivities_count_the_rounding(name):
     X, y = logistic(500, 10, np.float32)
@@ -123,16 +89,6 @@ def test_sensitivities_count_the_rounding(name):
         for rows in (X, X.astype(float))
     )
     assert single == pytest.approx(double * HeldRows(X).rounding, rel=1e-12)
-
-
-@pytest.mark.parametrize("d", [7, 1203])
-def test_moments_in_single_precision(d):
-    """Sums of tiles of blocks are those of the whole, in double precision but for the products' rounding."""
-    X = np.random.default_rng(3).uniform(-1.2, 1.2, (1100, d)).astype(np.float32)
-    single, double = (Design(Sample(X), 1.0, single=in_single).mean_gram() for in_single in (True, False))
-    np.testing.assert_array_equal(single, single.T)
-    np.testing.assert_allclose(single, double, atol=256 * 6e-8)
-    assert np.abs(single - double).max() > 0
 
 
 def test_a_box_is_never_left_by_rounding():
@@ -236,12 +192,6 @@ def test_columns_are_checked_in_every_pass(dtype, value, message):
             list(rows.column_pieces())
 
 
-def test_large_columns_that_may_stand_are_not_refused():
-    X = np.full((5, 2), 1e60)
-    (piece,) = StreamedRows(lambda: [dict(enumerate(X.T))], 5).column_pieces()
-    np.testing.assert_allclose(piece.squares, 2e120)
-
-
 def write(path, X, rows_per_group):
     names = [f"x{j}" for j in range(X.shape[1])]
     pq.write_table(pa.table(list(X.T), names=names), path, row_group_size=rows_per_group)
@@ -296,58 +246,6 @@ def test_columns_make_the_same_blocks_as_rows(dtype):
         squares = [piece.squares.copy() for piece in source.column_pieces()]
         np.testing.assert_allclose(np.concatenate(squares), (X.astype(float) ** 2).sum(axis=1), rtol=1e-12)
         assert all(len(block) == rows.stop - rows.start for rows, block in found)
-
-
-def test_the_next_piece_is_read_while_the_present_one_is_used(monkeypatch):
-    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: 2)
-    begun, used = [], []
-
-    def pieces():
-        for k in range(3):
-            begun.append(threading.get_ident())
-            yield k
-
-    for k in read_ahead(pieces()):
-        used.append(k)
-        deadline = time.monotonic() + 10
-        while len(begun) < min(k + 2, 3) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        assert len(begun) == min(k + 2, 3)
-    assert used == [0, 1, 2]
-    assert threading.get_ident() not in begun
-
-
-def test_on_one_core_the_next_piece_is_read_when_it_is_wanted(monkeypatch):
-    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: 1)
-    begun = []
-
-    def pieces():
-        for k in range(3):
-            begun.append(threading.get_ident())
-            yield k
-
-    reader = read_ahead(pieces())
-    assert next(reader) == 0
-    assert begun == [threading.get_ident()]
-    assert list(reader) == [1, 2]
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_what_goes_wrong_ahead_is_told_and_an_abandoned_reader_ends(cores, monkeypatch):
-    monkeypatch.setattr("data.formats.row_groups._n_cores", lambda: cores)
-
-    def broken():
-        yield 1
-        raise DataError("the second piece is damaged")
-
-    reader = read_ahead(broken())
-    assert next(reader) == 1
-    with pytest.raises(DataError, match="second piece"):
-        next(reader)
-    abandoned = read_ahead(iter(range(10)))
-    next(abandoned)
-    abandoned.close()
-    assert not [t for t in threading.enumerate() if t.name.startswith("read-ahead") and t.is_alive()]
 
 
 # Memory: the most that Python, NumPy and Arrow hold at once beyond a first, small fit and the file's footer.

@@ -6,7 +6,6 @@ import dpalgos
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.composition import total_mu
 from dpalgos.accounting.gaussian_dp import gaussian_epsilon
-from dpalgos.comparators.sheffet_ols import least_ridge
 from dpalgos.mechanisms.column_counts import MEDIANS
 from dpalgos.mechanisms.private_origin import DISTANCE, MEANS, private_origin
 from dpalgos.release.noise_source import Noise
@@ -89,35 +88,6 @@ def test_adassp_as_printed(epsilon, certified):
         response_bound=1.0,
     )
     assert result.certified_epsilon == pytest.approx(certified, abs=2e-3)
-
-
-def test_the_ridge_of_a_sketch_is_found_or_refused_at_odd_budgets_and_sizes():
-    assert least_ridge(50.0, 1e-3, 200) < least_ridge(0.5, 1e-5, 200) < least_ridge(0.5, 1e-5, 10**9)
-    assert least_ridge(1e4, 1e-5, 200) < 1.1
-    # Long sketches need a ridge in proportion to the root of their length, as far as numbers resolve it.
-    assert least_ridge(0.5, 1e-5, 10**9) == pytest.approx(least_ridge(0.5, 1e-5, 10**5) * 100, rel=1e-3)
-    with pytest.raises(dpalgos.InputError, match="1000000 rows"):
-        least_ridge(1e-9, 1e-60, 10**6)
-
-
-def test_sheffet_takes_both_branches():
-    rng = np.random.default_rng(0)
-    keywords = {
-        "epsilon": 2.0,
-        "delta": 0.01,
-        "covariate_bound": 2.0,
-        "response_bound": 3.0,
-        "n_sketch_rows": 20,
-    }
-    X = rng.uniform(-1, 1, (20_000, 2))
-    y = X.sum(axis=1) + rng.uniform(-1, 1, 20_000)
-    estimates = [
-        dpalgos.estimate("sheffet_ols", X[:n], y[:n], rng=rng, calibration="paper", **keywords)
-        for n in (200, 20_000)
-    ]
-    assert [result.diagnostics["unaltered"].item() for result in estimates] == [0.0, 1.0]
-    assert estimates[0].certified_epsilon == estimates[1].certified_epsilon < 2.0
-    assert 75 < least_ridge(0.5, 1e-5, 100) <= 81  # the digest's sufficient value
 
 
 def test_preconditioned_regression_survives_bad_scaling():

@@ -7,7 +7,6 @@ import pytest
 
 from dpalgos.rows.blocks import HeldRows
 from dpalgos.rows.sample import Sample
-from dpalgos.rows.threads import in_order
 from dpalgos.rows.wide import Design
 
 N, D, R = 1400, 30, 3
@@ -62,16 +61,6 @@ def test_each_gets_what_it_would_get_alone(sample):
     assert not np.allclose(alone[0][0], alone[1][0], atol=1e-3)
 
 
-@pytest.mark.parametrize("bound", [None, 0.5])
-def test_few_columns_of_many_fits_come_from_a_copy_by_column(sample, bound, copied):
-    runs = [descent(sample, 3, n_used=2, bound=bound) for _ in range(D // 2 + 1)]
-    alone = runs[0]()
-    assert not copied
-    for answer, _ in sample.side_by_side(runs):
-        np.testing.assert_allclose(answer, alone, rtol=1e-5, atol=1e-7)
-    assert copied
-
-
 def test_an_answer_does_not_depend_on_what_ran_before(sample, copied, monkeypatch):
     run = descent(sample, 3, n_used=2)
     few, alone = [run, run], run()
@@ -94,41 +83,12 @@ def test_replicates_of_few_rows_get_from_the_copy_what_they_get_alone(sample, bo
         np.testing.assert_allclose(answer, alone, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("bound", [None, 0.5])
-def test_predictors_from_the_copy_are_those_of_the_rows(sample, bound):
-    coef = np.zeros((D, R))
-    coef[[3, 4, 17], [0, 1, 1]] = 0.5, -1.0, 2.0
-    design = Design(sample, bound)
-    before = design.predict(coef)
-    sample.rows.hold_columns()
-    np.testing.assert_allclose(design.predict(coef), before, atol=1e-12)
-
-
-def test_columns_of_the_copy_are_those_of_the_block(sample):
-    rows, chosen = sample.rows, np.array([3, 4, 17])
-    blocks = list(rows.blocks())
-    spans = [blocks[i : i + 3] for i in range(0, len(blocks), 3)]
-    before = [rows.some_columns(span, chosen) for span in spans]
-    rows.hold_columns()
-    for span, own in zip(spans, before, strict=True):
-        held = [rows.held_columns(which)[chosen].T for which, _ in span]
-        np.testing.assert_array_equal(np.concatenate(held), own)
-
-
 def test_a_block_that_a_replicate_does_not_use_adds_nothing_to_its_sum(sample):
     rows = np.arange(N)
     apart = sample.derived(row_mask=np.column_stack([rows < 300, rows >= 300, rows >= 900]), n_replicates=R)
     values = np.random.default_rng(2).standard_normal((N, R))
     found = Design(apart).mean_product(values)
     plain = apart.X.T @ (apart.row_mask * values) / apart.row_mask.sum(axis=0)
-    np.testing.assert_allclose(found, plain, atol=1e-12)
-
-
-def test_a_sum_of_many_blocks_is_the_plain_one(sample):
-    coef = np.random.default_rng(1).standard_normal((D, R))
-    y, mask = sample.response()[:, None], sample.row_mask
-    found = Design(sample).mean_score(coef, lambda u, rows: np.tanh(u) - y[rows])
-    plain = sample.X.T @ (mask * (np.tanh(sample.X @ coef) - y)) / mask.sum(axis=0)
     np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
@@ -146,57 +106,6 @@ def test_threads_change_no_bit(bound, copied):
     for others in answers[1:]:
         for (one, _), (other, _) in zip(answers[0], others, strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-def test_parts_come_in_order_and_a_few_at_a_time():
-    begun, lasts = [], threading.Event()
-
-    def square(part):
-        begun.append(part)
-        if part == 0:
-            lasts.wait(0.05)  # the next ones end before the first
-        return part**2
-
-    squares = in_order(square, range(50), 3)
-    assert next(squares) == 0
-    assert len(begun) <= 4
-    assert list(squares) == [part**2 for part in range(1, 50)]
-    with pytest.raises(ZeroDivisionError):
-        list(in_order(lambda part: 1 // part, range(3), 3))
-
-
-def test_those_that_wait_share_one_pass_and_the_last_go_on_alone(sample, monkeypatch):
-    passes, blocks = [], HeldRows.blocks
-
-    def counted(rows):
-        passes.append(1)
-        return blocks(rows)
-
-    monkeypatch.setattr(HeldRows, "blocks", counted)
-    before = sample.side_by_side([descent(sample, steps) for steps in (2, 5)])
-    together = len(passes)
-    for steps in (2, 5):
-        descent(sample, steps)()
-    # Alone each makes its steps and two more products; the longer one's sums hold the other's.
-    assert len(passes) - together == 2 + 5 + 4
-    assert together == 5 + 3
-    assert len(before) == 2
-
-
-def test_only_one_of_them_is_at_work_at_any_time(sample):
-    at_work, most = [], []
-    design, values = Design(sample), np.ones((N, R))
-
-    def run():
-        for _ in range(5):
-            at_work.append(1)
-            most.append(len(at_work))
-            threading.Event().wait(0.001)
-            at_work.pop()
-            design.mean_product(values)
-
-    sample.side_by_side([run] * 3)
-    assert max(most) == 1
 
 
 def test_an_error_of_one_is_raised_when_the_others_have_ended(sample):

@@ -7,8 +7,6 @@ from scipy.special import expit
 import dpalgos
 from data.simulations.paper_models import uniform_glm
 from dpalgos.accounting.composition import spending
-from dpalgos.api import build_params
-from dpalgos.comparators.screened_sparse_glm import least_kept
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated, silent
 
@@ -68,17 +66,6 @@ def test_without_noise_screening_solves_the_instrumented_equation():
     np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)
 
 
-def test_without_noise_a_single_step_is_as_long_as_the_truth():
-    """But for what the curvature of the link took, it would end at .66 of it."""
-    rng = np.random.default_rng(0)
-    X, coef = rng.standard_normal((100_000, 8)), np.array([1.2, -1.0, 0.8, 0.6, 0, 0, 0, 0])
-    y = (rng.random(len(X)) < expit(X @ coef)).astype(float)
-    settings = {"covariate_bound": 6.0, "covariate_second_moment": 1.0, "clip_norm": 9.0, "threshold": None}
-    settings |= {"family": "logistic", "sparsity": 4, "n_iterations": 1}
-    answer = silent("screened_sparse_glm", X, y, **BUDGET, **settings)
-    np.testing.assert_allclose(answer, coef, atol=0.04)
-
-
 def test_budgets():
     sample, _ = sample_of(2000, 50, 5)
     shared = {**BUDGET, "family": "logistic", "covariate_bound": 1.0, "sparsity": 10}
@@ -99,26 +86,6 @@ def test_budgets():
     assert values.sensitivity / values.epsilon == pytest.approx(scale * sample.rows.rounding)
 
 
-def test_a_selected_zero_may_err_by_the_largest_sampling_error_of_all_columns():
-    """The largest of d = 400 normal variables, and noise drawn after the selection, in tenths."""
-    estimator = dpalgos.get_estimator("screened_sparse_glm")
-    keywords = {**BUDGET, "family": "logistic", "covariate_bound": 1.0, "sparsity": 6, "threshold": 2.0}
-    params = build_params(estimator, {**keywords, "covariate_second_moment": 0.5})
-    sample = Sample(np.zeros((800, 400)), np.zeros(800))
-    found = least_kept(params, np.array([0.3]), sample)
-    assert found == pytest.approx(0.1 * np.sqrt(6**2 + 2 * np.log(400)))
-
-
-@pytest.mark.parametrize("family", ["gaussian", "poisson"])
-def test_other_families_find_their_coefficients(family):
-    sample, truth = sample_of(20_000, 200, 4, family=family)
-    keywords = {**BUDGET, "family": family, "response_bound": 4.0, "covariate_bound": 1.0, "sparsity": 4}
-    screened = error("screened_sparse_glm", sample, truth, **keywords)
-    assert screened < 0.2
-    assert error("dp_sparse_glm", sample, truth, **keywords) < 0.6
-    assert screened > 0.01
-
-
 def test_errors_on_a_small_sparse_design():
     n = 20_000
     shared = {"epsilon": 0.5, "delta": 1 / (2 * n), "family": "logistic", "covariate_bound": 1.0}
@@ -133,67 +100,3 @@ def test_errors_on_a_small_sparse_design():
     assert means["screened"] <= 0.15
     assert means["tight"] <= 0.6
     assert means["paper"] > 2.0  # further than the zero vector
-
-
-def test_the_released_noise_of_a_preconditioned_fit_is_all_that_is_asked():
-    sample, _ = sample_of(2000, 50, 5)
-    settings = {"family": "logistic", "covariate_bound": 1.0, "sparsity": 10, "fit": "preconditioned"}
-    result = estimated("screened_sparse_glm", sample, **settings, **BUDGET)
-    assert 0.499 < result.certified_epsilon <= 0.5
-    assert np.count_nonzero(result.estimate) == 10
-
-
-def near_copies(n, d=200, n_factors=12, seed=0):
-    """Columns that are noisy sums of a few factors, as neighboring pixels are, of which labels are made."""
-    rng = np.random.default_rng(seed)
-    factors = rng.standard_normal((n, n_factors))
-    loadings = rng.standard_normal((n_factors, d)) * (rng.random((n_factors, d)) < 0.25)
-    X = factors @ loadings + 0.5 * rng.standard_normal((n, d))
-    u = 4 * factors @ rng.standard_normal(n_factors) / np.sqrt(n_factors)
-    return X / X.std(axis=0), (rng.random(n) < expit(u)).astype(float)
-
-
-def test_on_correlated_columns_a_preconditioned_fit_gains_from_epsilon_and_from_columns():
-    X, y = near_copies(8000, d=120)
-    train, test = slice(0, 4000), slice(4000, None)
-
-    def misclassified(epsilon, sparsity, **settings):
-        coef = estimated(
-            "screened_sparse_glm",
-            X[train],
-            y[train],
-            seed=1,
-            replicates=2,
-            family="logistic",
-            covariate_bound=4.0,
-            covariate_second_moment=1.0,
-            sparsity=sparsity,
-            epsilon=epsilon,
-            delta=1 / 4000**2,
-            **settings,
-        ).estimate
-        return ((X[test] @ coef > 0) != (y[test][:, None] > 0.5)).mean()
-
-    fitted = {"fit": "preconditioned"}
-    most, less, few = (misclassified(*at, **fitted) for at in ((2.0, 40), (0.5, 40), (2.0, 10)))
-    assert most < less - 0.003
-    assert most < few - 0.003
-    assert most < misclassified(2.0, 40) - 0.003  # steps of one size
-
-
-def test_before_a_preconditioned_fit_the_selection_needs_little_of_the_budget():
-    keywords = {"family": "logistic", "covariate_bound": 4.0, "covariate_second_moment": 1.0, "sparsity": 40}
-    keywords |= {"fit": "preconditioned", "epsilon": 0.5, "delta": 1 / 4000**2}
-
-    def misclassified(seed, **share):
-        X, y = near_copies(6000, d=120, seed=seed)
-        rng = np.random.default_rng(2)
-        coef = dpalgos.estimate(
-            "screened_sparse_glm", X[:4000], y[:4000], rng=rng, replicates=8, **keywords, **share
-        ).estimate
-        return ((X[4000:] @ coef > 0) != (y[4000:, None] > 0.5)).mean()
-
-    usual, most = (
-        np.mean([misclassified(s, **share) for s in (1, 2, 3)]) for share in ({}, {"selection_share": 0.8})
-    )
-    assert usual < most - 0.002

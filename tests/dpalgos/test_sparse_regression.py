@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -69,15 +67,6 @@ def test_a_design_multiplies_truncated_rows(bound, masked, monkeypatch):
 # Iterative hard thresholding
 
 
-def test_iht_finds_least_squares_on_the_true_support():
-    X, y, coef = feasible(800, 1500, np.random.default_rng(0))
-    answer = estimated("iht_linear_regression", X, y, sparsity=5).estimate
-    support = answer != 0
-    assert support.sum() == 5
-    assert (support & (coef != 0)).sum() >= 4
-    np.testing.assert_allclose(answer[support], np.linalg.lstsq(X[:, support], y)[0], atol=1e-8)
-
-
 def test_iht_with_a_step_size_is_the_printed_loop():
     X, y, _ = feasible(200, 30, np.random.default_rng(0))
     keywords = {"sparsity": 5, "step_size": 1.2, "n_iterations": 7}
@@ -87,26 +76,6 @@ def test_iht_with_a_step_size_is_the_printed_loop():
         coef = coef + 1.2 * X.T @ (y - X @ coef) / 200
         coef[np.argsort(-np.abs(coef))[5:]] = 0
     np.testing.assert_allclose(ours, coef, atol=1e-12)
-
-
-def test_iht_never_raises_the_loss_on_a_correlated_design():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((100, 40)) + 3 * rng.standard_normal((100, 1))
-    y = X[:, :3] @ [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal(100)
-    losses = [
-        np.sum(
-            (
-                y
-                - X
-                @ dpalgos.estimate(
-                    "iht_linear_regression", X, y, rng=rng, sparsity=3, n_iterations=t
-                ).estimate
-            )
-            ** 2
-        )
-        for t in (1, 2, 4, 8, 16, 200)
-    ]
-    assert all(later <= earlier * (1 + 1e-12) for earlier, later in pairwise(losses))
 
 
 # Algorithm 4.2
@@ -173,18 +142,6 @@ def test_printed_frank_wolfe_under_replace_one():
     assert result.certified_epsilon < 0.5
 
 
-@pytest.mark.parametrize(
-    ("y", "keywords", "message"),
-    [
-        (None, BOUNDS, r"value_bound must be given for a mean \(y=None\)"),
-        (np.ones(5), {"value_bound": 1.0}, "covariate_bound must be given for a regression"),
-    ],
-)
-def test_frank_wolfe_asks_for_the_bounds_of_its_problem(y, keywords, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        silent("private_frank_wolfe_lasso", np.ones((5, 3)), y, **BUDGET, coef_l1_bound=1.0, **keywords)
-
-
 # Screening
 
 
@@ -221,26 +178,6 @@ def test_errors_on_a_small_feasible_design():
     assert found["screened"] <= 0.08
     assert found["tight"] <= 0.5
     assert found["paper"] > 1.0
-
-
-@pytest.mark.parametrize(
-    ("name", "keywords"),
-    [
-        ("iht_linear_regression", {"sparsity": 3}),
-        ("dp_sparse_linear_regression", {**BOUNDS, "sparsity": 3, "coef_bound": 1.0}),
-        ("private_frank_wolfe_lasso", {**BOUNDS, "coef_l1_bound": 2.0, "n_iterations": 20}),
-    ],
-)
-def test_fits_on_moments_are_fits_on_rows(name, keywords):
-    rng = np.random.default_rng(8)
-    X = rng.uniform(-1.2, 1.2, (4000, 12))  # some entries leave the box
-    y = X[:, :3] @ [0.6, -0.5, 0.4] + rng.standard_normal(4000)
-    budget = {} if name.startswith("iht") else {"epsilon": 2.0, "delta": 1e-5}
-    answers = [
-        estimated(name, Sample(X, y, keeps_moments=moments), seed=1, **budget, **keywords).estimate
-        for moments in (False, True)
-    ]
-    assert answers[1] == pytest.approx(answers[0], abs=1e-10)
 
 
 def test_ranks_pass_over_copies_of_a_column():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import dpalgos
 from dpalgos.mechanisms.private_whitening import clipped_second_moments
 from dpalgos.models.families import get_family
 from dpalgos.models.whitened_scores import WhitenedScores
@@ -90,22 +89,6 @@ def test_no_single_row_exceeds_the_bounds():
         assert np.trace(moments[:4, :4]) <= ROW_BOUND**2 * (1 + 1e-12)
         assert moments[4, 4] <= RESPONSE_BOUND**2
         assert np.linalg.norm(moments[:4, 4]) <= ROW_BOUND * RESPONSE_BOUND * (1 + 1e-12)
-
-
-def test_the_arrays_of_a_reader_are_left_as_they_are():
-    X, y = rows(4)
-    columns, responses = dict(enumerate(np.asfortranarray(X).T)), y.copy()
-    kept = [column.copy() for column in columns.values()]
-    row_moments(Sample(lambda: [(columns, responses)]), ROW_BOUND, RESPONSE_BOUND)
-    np.testing.assert_array_equal(list(columns.values()), kept)
-    np.testing.assert_array_equal(responses, y)
-
-
-def test_responses_are_needed():
-    X, _ = rows(2)
-    for given in (X, lambda: [X]):
-        with pytest.raises(dpalgos.InputError, match="y is required"):
-            row_moments(Sample(given), ROW_BOUND, RESPONSE_BOUND)
 
 
 @pytest.mark.parametrize("coef", [np.zeros(4), np.array([3.0, -2.0, 1.0, -2.0])])
