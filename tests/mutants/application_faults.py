@@ -80,7 +80,7 @@ APPLICATION_FAULTS = {
     "tasks/problems/measures/intervals.py": {"an interval above the truth covers it": Fault("measure_coverage", {"lower <= target": "True"}, "test_coverage_counts_the_coordinates_that_have_intervals")},
     "tasks/problems/measures/membership.py": {"members count as outsiders": Fault("measure_scores", {".outside": ".inside"}, "test_a_group_is_traced_through_its_own_frequencies")},
     "tasks/problems/public_rows.py": {"keys do not know public rows": Fault("PublicRows.sha256", {"digest.hexdigest()": '""'}, "test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file")},
-    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_one_sentence")},
+    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_refused_by_its_key")},
     "tasks/release/spending.py": {"a budget never ends": Fault("room_in", {"spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9)": "True"}, "test_the_budget_ends")},
     "tasks/release/rows.py": {
         "progress shows how many rows users have": Fault("read_rows", {"progress and not user_id": "progress"}, "test_progress_tells_how_many_rows_were_read_unless_that_is_private"),

@@ -174,7 +174,7 @@ MECHANISM_FAULTS = {
         "the last entry of a row counts in full": Fault("WhitenedScores.clipped_sums", {"np.clip(group.X[:, -1:], 0, 1)": "group.X[:, -1:]"}, "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
         "curvature is not clipped": Fault("CurvatureAt.clipped_mean", {"clip_factor(norms, own)": "1"}, neighbors("preconditioned_glm: interval-tight")),
     },
-    "dpalgos/params.py": {"a config may set delta": Fault("_OF_THE_RUN", {'"delta"': '"no keyword"'}, "test_refusals")},
+    "dpalgos/params.py": {"a config may set delta": Fault("_OF_THE_RUN", {'"delta"': '"no keyword"'}, "test_a_refused_request_costs_nothing_and_shows_no_value_of_the_rows")},
     "dpalgos/release/checks.py": {"noise may vanish": Fault("check_event", {"least >= float_info.min": "(least >= 0)"}, "test_a_transcript_refuses_what_no_noise_can_cover"), "bounds may be absurd": Fault("check_bound", {" SMALLEST_BOUND": " 0.0"}, "test_absurd_bounds_are_refused_by_name[dp_mean]")},
     "dpalgos/release/noise_source.py": {
         "noise in a cube is that of one column fewer": Fault("Noise.box", {"(size + 1))": "(size))"}, law("box_mean-tight")),

@@ -55,16 +55,6 @@ def test_the_excess_risk_of_least_squares_is_zero_and_that_of_others_by_hand():
     np.testing.assert_allclose(zero["l2_error"], np.linalg.norm(target))
 
 
-def test_other_losses_and_frames_are_refused():
-    logistic = PROBLEM.model_copy(update={"family": "logistic"})
-    with pytest.raises(ValueError, match=r"family must .*got 'logistic'"):
-        logistic.check(200, "glm")
-    with pytest.raises(ValueError, match=r"dataset must .*got 'swarm'"):
-        PROBLEM.model_copy(update={"dataset": "swarm"}).check_data(200)
-    with pytest.raises(ValueError, match="below the 20,640"):
-        PROBLEM.check_data(20_640)
-
-
 class Page:
     estimators = tuple(dpalgos.get_estimator(name) for name in ("adassp", "sheffet_ols"))
     data_source = "real"

@@ -166,17 +166,6 @@ def shipped():
     return ast.literal_eval(said(NAMES)[0])
 
 
-def test_an_order_is_optional_and_removes_nobody(tmp_path, shipped):
-    files = {"mean_at_12": "order=12, ", "their_mean": "", "mean_at_0": "order=0, "}
-    for name, order in files.items():
-        text = ESTIMATOR.replace("order=987, ", order).replace("their_mean", name)
-        (tmp_path / f"{name}.py").write_text(text)
-    names, warned = said(NAMES, *(tmp_path / f"{name}.py" for name in files))
-    assert not files.keys() & set(shipped)
-    assert names == str(sorted([*shipped, *files]))
-    assert "left out" not in warned
-
-
 def test_a_taken_name_is_refused_and_the_estimator_that_has_it_stays(theirs, shipped):
     theirs.write_text(ESTIMATOR.replace("def their_mean", "def dp_mean"))
     names, warned = said(NAMES, theirs)
@@ -192,22 +181,3 @@ def test_a_dataset_comes_from_a_file_but_takes_no_name_that_is_there(tmp_path):
     out, warned = said(ADDED, *files)
     assert out == "True"
     assert "'housing'" in warned
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (["--with", "nowhere.py"], "nowhere.py"),
-        (["--with", "a.txt"], "a.txt"),
-        (["--engine", "dask"], "dask"),
-    ],
-)
-def test_a_plugin_that_cannot_be_used_is_refused(theirs, options, named):
-    from pathlib import Path
-
-    from flows.cli.options import use_plugins
-    from tasks.errors import SpecError
-
-    chosen = dict(zip(options[::2], options[1::2], strict=True))
-    with pytest.raises(SpecError, match=named):
-        use_plugins([Path(chosen.get("--with", str(theirs)))], chosen.get("--engine", "local"))

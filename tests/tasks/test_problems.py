@@ -1,7 +1,6 @@
 """Simulated data: fresh for each replicate, the same for all cells, however the replicates are split."""
 
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -10,13 +9,12 @@ import pytest
 import dpalgos
 from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
-from flows.studies.find_study import STUDIES, find_study, study_names
+from flows.studies.find_study import find_study, study_names
 from reports.results import validate_results
 from tasks.cells import derive_seed
 from tasks.problems.problem import DatasetSource
-from tasks.problems.sources.genotypes import groups_bytes
 from tasks.run.block import compute_block
-from tests.tasks.blocks import made_block, made_cell, made_problem, refused_study
+from tests.tasks.blocks import made_block, made_cell, made_problem
 
 MEAN = made_problem("simulation", model="gaussian_mean", d="n/10", s=3, settings={"sparsity": "s"})
 PLAIN = made_cell("sparse_sample_mean", n=50, panel="sparse", sparsity=3)
@@ -61,43 +59,6 @@ def test_one_failing_replicate_leaves_the_others(monkeypatch):
     rows = rows_of(BLOCK)
     assert (rows["status"] == "failed").sum() == 1
     assert rows["value"].isna().sum() == 1
-
-
-def test_heavy_simulations_are_split_and_light_ones_are_not():
-    study = find_study("mean_truncation")
-
-    def drawn(n):
-        grid = study.grid_of(study.head_panel).model_copy(update={"n": (n,)})
-        panel = study.head_panel.model_copy(update={"grid": grid})
-        blocks = study.model_copy(update={"panels": (panel,)}).blocks("standard", replicates=20, seed=1)
-        return [[*block.replicates.numbers] for block in blocks]
-
-    assert len(drawn(100)) == 1
-    assert drawn(100_000_000) == [[r] for r in range(20)]
-    some = drawn(500_000)
-    assert 1 < len(some) < 20
-    assert [*chain(*some)] == [*range(20)]
-
-
-WRONG = {
-    "d": ('d = "2*n"', 'd = "2*m"', "d must be made of numbers"),
-    "d below one": ('d = "2*n"', 'd = "n/100000"', "d must be at least 1"),
-    "s above d": ("s = 20", 's = "3*n"', "s must be at most d, got s = 6000 and d = 4000 at n = 2000"),
-    "model": ('model = "gaussian_mean"', 'model = "gauss"', "model must be one of bounded_mean"),
-    "model of another task": (
-        'model = "gaussian_mean"',
-        'model = "uniform_regression"',
-        "model must suit the study's task, got 'uniform_regression', which is a regression",
-    ),
-    "setting": ("settings = { sparsity", "settings = { sparse", "settings must be of the model's (sparsity"),
-    "rule without s": ("s = 20, settings", "settings", "'s' has no value here"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_one_sentence(tmp_path, case):
-    old, new, sentence = WRONG[case]
-    assert sentence in refused_study(tmp_path, (STUDIES / "mean_comparison.toml").read_text(), old, new)
 
 
 @pytest.mark.parametrize("name", study_names())
@@ -163,16 +124,3 @@ def test_people_and_pairs_have_the_same_mean_and_different_noise(groups):
     assert not np.isclose(people["value"][~plain], pairs["value"][~plain]).any()
     assert set(people["d"]) == {6}
     assert set(people["s"]) == {2}
-
-
-def test_groups_survive_the_disk(groups, tmp_path):
-    (tmp_path / "groups.npz").write_bytes(groups_bytes(groups))
-    back = GROUPS.problem.load(tmp_path / "groups.npz")
-    for name, value in vars(groups).items():
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(getattr(back, name), value)
-        elif isinstance(value, pd.DataFrame):
-            assert getattr(back, name).equals(value)
-        else:
-            assert getattr(back, name) == value
-    assert groups_bytes(back) == groups_bytes(groups)

@@ -9,7 +9,6 @@ import dpalgos
 from data.errors import DataError
 from data.ledger import open_ledger
 from data.tables.declared import table_schema
-from dpalgos import InputError
 from flows.cli.release import _lines
 from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
@@ -107,14 +106,6 @@ def test_two_formulas_of_one_model_come_back_as_one_answer(tmp_path, ledger, mon
     assert plain[product[0]]["lower"] == pytest.approx(moved[product[1]]["lower"])
     at_55 = plain["C(smoker)[T.yes]"]["shrunk"] + 55 * plain[product[0]]["shrunk"]
     assert at_55 == pytest.approx(moved["C(smoker)[T.yes]"]["shrunk"])
-
-
-def test_a_column_called_like_the_intercept_is_refused_and_not_lost(tmp_path, ledger):
-    table, bounds = people(400).rename(columns={"age": AT_CENTERS}), {**BOUNDS, AT_CENTERS: (0, 120)}
-    initialized(tmp_path, table, bounds=bounds, categories=CATEGORIES, response="cost")
-    with pytest.raises(SpecError, match=f"{AT_CENTERS!r}; rename"):
-        asked(tmp_path, ledger)
-    assert not ledger.account("mine").charges
 
 
 @pytest.mark.parametrize(
@@ -261,27 +252,6 @@ def test_a_row_changes_its_own_row_and_no_other(tmp_path):
     np.testing.assert_allclose(after.y[7], (9000 - 2500) / 3750)
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "sentence"),
-    [
-        ("mine-release", '# x = ["age", ', 'x = ["aged", ', "among those that the study file declares, got"),
-        ("mine-release", 'y = "cost"', 'y = "region"', "of numbers or of two categories, got 'region'"),
-        ("mine-release", 'study = "mine.toml"', 'study = "other.toml"', "other.toml cannot be read"),
-        ("mine-release", 'y = "cost"', 'y = "cost"\nuser_id = "other"', "columns.user_id must be left out"),
-        ("mine", "upper = 120", 'upper = "?"', "is yours to declare: upper"),
-        ("mine", "upper = 120", "upper = 61", "column 'age' is outside its declared bounds"),
-        ("mine", "rows = 4000", "rows = 3999", "has another number of rows than data.rows = 3999"),
-    ],
-)
-def test_what_is_not_as_declared_costs_nothing(tmp_path, ledger, file, old, new, sentence):
-    study(tmp_path, response="cost")
-    edited(tmp_path / f"{file}.toml", old, new)
-    with pytest.raises((SpecError, DataError, InputError)) as refused:
-        asked(tmp_path, ledger)
-    assert sentence in str(refused.value)
-    assert not ledger.account("mine").charges
-
-
 def with_gaps():
     """Return the people, the eldest third of whom do not say their age."""
     table = people()
@@ -394,12 +364,6 @@ def test_rows_of_users_with_gaps_are_refused_before_a_charge(tmp_path, ledger, e
     with pytest.raises(DataError, match="only regressions on rows"):
         asked(tmp_path, ledger, estimator)
     assert ledger.account("mine").charges == []
-
-
-def test_columns_that_are_named_are_the_only_ones(tmp_path, ledger):
-    study(tmp_path, response="cost")
-    edited(tmp_path / "mine-release.toml", '# x = ["age", "region", "smoker"]', 'x = ["age"]')
-    assert list(asked(tmp_path, ledger).estimate) == ["age", AT_CENTERS]
 
 
 def test_the_number_of_rows_of_users_cannot_be_asked(tmp_path, ledger):

@@ -82,25 +82,6 @@ def test_the_same_data_as_csv_get_the_stored_answer(dpcost, parquet, tmp_path):
     assert numbers_of(again) == numbers_of(first)
 
 
-def test_what_cannot_be_streamed_is_released_from_memory(dpcost, parquet, tmp_path):
-    config = MEAN + '[params]\nsparsity = 2\nsparsity_choice = "holdout"\n'
-    status, out, err = ask(dpcost, parquet, tmp_path, "dp_sparse_mean", config)
-    assert status == 0, err
-    assert numbers_of(json.loads(out))["hours"] == pytest.approx(7, abs=0.3)
-
-
-def test_faults_in_streamed_rows_cost_nothing(dpcost, tmp_path):
-    glm = REGRESSION.replace("response_bound = 5.0\n", '[params]\nfamily = "logistic"\n')
-    for name, change, estimator, config, message in (
-        ("blank", {"hours": np.nan}, "dp_mean", MEAN, "blank or NaN in column 'hours'"),
-        ("labels", {}, "dp_glm", glm, "y must hold 0 or 1 for family='logistic'"),
-    ):
-        path = tmp_path / f"{name}.parquet"
-        rides(500).assign(**change).to_parquet(path)
-        assert message in sentence(ask(dpcost, path, tmp_path, estimator, config))
-    assert json.loads(dpcost("ledger", "show", "--json")[1])[0]["charges"] == []
-
-
 def plain_parquet(table, path):
     """Write a table so that its size does not depend on its numbers."""
     table.to_parquet(path, row_group_size=3000, compression=None, use_dictionary=False)
