@@ -7,8 +7,6 @@ from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import dpalgos
 from tasks.problems.kinds import kinds
 
@@ -128,13 +126,6 @@ def test_nobody_outside_asks_which_kind_a_problem_is():
                 if pattern.search(line):
                     found.append(f"{relative(path)}:{number}: {line.strip()}")
     assert found == []
-
-
-@pytest.mark.parametrize(
-    "line", ["if isinstance(panel.problem, TableSubsamples):", 'x = problem.kind == "tracing"']
-)
-def test_the_search_for_branches_finds_one(line):
-    assert kind_words().search(line)
 
 
 def test_nobody_outside_imports_a_source_or_a_measure():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from data.datasets import get_dataset
-from data.errors import CorruptTable, DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
@@ -103,29 +102,3 @@ def test_rows_that_the_same_replicates_use_lie_next_to_each_other():
     changes = (moved[1:] != moved[:-1]).sum(axis=1)
     assert changes.max() == 1
     assert changes.sum() == 2**4 - 1
-
-
-def test_faulty_questions_are_one_sentence(swarm):
-    dataset, ref = swarm
-    with pytest.raises(DataError, match=r"units must be .*, got 'odd'"):
-        scales(ref, dataset, "odd")
-    bare = replace(dataset, columns=tuple(replace(c, center=None, scale=None) for c in dataset.columns))
-    with pytest.raises(DataError, match="'x' of swarm"):
-        scales(ref, bare, "public")
-    with pytest.raises(DataError, match="groups='simulations' needs simulated frames"):
-        draw_training_rows(small(simulated=False), 20, [np.random.default_rng(0)], whole_groups=True)
-    for n in (0, 40):
-        with pytest.raises(DataError, match=f"n must .* got {n}"):
-            draw_training_rows(small(), n, [np.random.default_rng(0)], whole_groups=False)
-    with pytest.raises(DataError, match=r"10 groups .*got 3"):
-        draw_training_rows(small(), 3, [np.random.default_rng(0)], whole_groups=True)
-    with pytest.raises(CorruptTable, match="not what was written"):
-        load_frames(scales(replace(ref, sha256="0" * 64), dataset, "public"))
-
-
-def test_a_constant_column_cannot_be_standardized(tmp_path):
-    dataset = replace(get_dataset("swarm"), n_rows=1)
-    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
-    ref = to_parquet(dataset, raw, home=tmp_path)
-    with pytest.raises(DataError, match="'x1' of swarm"):
-        scales(ref, dataset, "standardised")

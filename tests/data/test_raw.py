@@ -1,26 +1,22 @@
 """Raw files, alone and in sets, come from the store, the mirror, the package or the network."""
 
-import errno
 import gzip
 import hashlib
 import logging
 import pickle
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from data.dataset import Dataset, Source
+from data.dataset import Source
 from data.datasets import get_dataset
-from data.errors import CorruptSource, DataError, StoreError, Unreachable
+from data.errors import CorruptSource, DataError, Unreachable
 from data.fetch.raw import EMBEDDED, fetch, fetch_or_stand_in
 from data.store.folders import mirror_from_environment
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
-
-Small = Callable[..., tuple[Dataset, bytes]]
 
 
 def mirrored(folder, payload):
@@ -85,16 +81,6 @@ def test_wrong_bytes_are_named_and_never_stored(tmp_path, small, web, place, dam
     assert stored_files(home) == []
 
 
-def test_what_never_ends_is_not_copied(tmp_path, small):
-    dataset, _ = small()
-    mirror = mirrored(tmp_path, b"")
-    (mirror / "housing" / "cal_housing.tgz").unlink()
-    (mirror / "housing" / "cal_housing.tgz").symlink_to("/dev/zero")
-    with pytest.raises(Unreachable, match="not a regular file"):
-        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-    assert stored_files(tmp_path / "home") == []
-
-
 @pytest.mark.parametrize(("status", "transient"), [(404, False), (403, False), (500, True), (429, True)])
 def test_some_refusals_may_pass(tmp_path, small, web, status, transient):
     dataset, payload = small()
@@ -128,44 +114,6 @@ def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
         fetch(dataset, home=tmp_path, mirror=None, offline=False)
     assert caught.value.transient
     assert stored_files(tmp_path) == []
-
-
-def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatch):
-    import pooch
-
-    class Filling(pooch.HTTPDownloader):
-        def __call__(self, url, output_file, pooch, check_only=False):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(pooch, "HTTPDownloader", Filling)
-    with pytest.raises(StoreError, match="the disk is full"):
-        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
-    assert stored_files(tmp_path) == []
-
-
-def test_unusable_mirrors_are_reasons(tmp_path, small):
-    dataset, _ = small()
-    with pytest.raises(Unreachable, match="DPCOST_DATA_MIRROR"):
-        fetch(dataset, home=tmp_path, mirror=tmp_path / "none", offline=True)
-    with pytest.raises(Unreachable, match=r"MIRROR/housing/cal_housing\.tgz: no such file"):
-        fetch(dataset, home=tmp_path, mirror=tmp_path, offline=True)
-
-
-def test_a_closed_folder_of_the_mirror_is_a_reason(tmp_path, small, web, monkeypatch):
-    dataset, payload = small()
-    mirror = mirrored(tmp_path, payload)
-    stat = Path.stat
-
-    def closed(path, **options):
-        if path.is_relative_to(mirror / "housing"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return stat(path, **options)
-
-    monkeypatch.setattr(Path, "stat", closed)
-    with pytest.raises(Unreachable, match="Permission denied"):
-        fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=True)
-    dataset = at(dataset, web.serve("/data", payload))
-    assert fetch(dataset, home=tmp_path / "home", mirror=mirror, offline=False).origin == "official"
 
 
 def test_stand_in_only_when_nothing_was_delivered_with_reasons_that_name_no_place_of_this_machine(
@@ -276,20 +224,6 @@ def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_co
         fetch(set_of(), home=home, mirror=None, offline=True, again=True)
     assert contents(raw) == PAYLOADS
     assert [path.name for path in home.iterdir()] == ["store"]
-
-
-def test_an_interrupted_download_leaves_nothing(tmp_path, small, monkeypatch):
-    import pooch
-
-    class Interrupted(pooch.HTTPDownloader):
-        def __call__(self, url, output_file, pooch, check_only=False):
-            output_file.write(b"part")
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(pooch, "HTTPDownloader", Interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
-    assert stored_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])

@@ -16,14 +16,6 @@ def test_moments(kind, skewness):
     assert (draws**3).mean() == pytest.approx(skewness, abs=0.15)
 
 
-@pytest.mark.parametrize("model", ["gaussian_mean", "uniform_regression"])
-def test_models_take_it_and_refuse_other_kinds(model):
-    data = simulator(model)(np.random.default_rng(0), 50, 3, noise="exponential")
-    assert np.isfinite(data.X).all()
-    with pytest.raises(DataError, match=r"noise must .*got 'cauchy'"):
-        simulator(model)(np.random.default_rng(0), 50, 3, noise="cauchy")
-
-
 @pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
 @pytest.mark.parametrize("sparsity", [None, 3])
 def test_responses_have_the_mean_of_their_family(family, sparsity):

@@ -80,17 +80,6 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     assert "'costs'" in " ".join(checked_request(config)[2])
 
 
-def test_all_that_a_file_has_against_its_declaration_is_told_in_one_go(tmp_path, home):
-    table = people().astype({"age": object})
-    table.loc[0, "age"], table.loc[1, "cost"], table.loc[2, "sex"] = 300, np.nan, "diverse"
-    file = study(tmp_path, table, response="cost")
-    edited(file, "rows = 100", "rows = 101")
-    said = refusal(lambda: analyst_parquet("mine", find_study(str(file)).analyst_table))
-    for words in ("data.rows", "'age' is outside", "'sex' has text", "blank or NaN in column cost"):
-        assert words in said
-    assert "diverse" not in said
-
-
 def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, home, command_line):
     table = people()
     table.loc[:2, "sex"] = ["F", "diverse", "n.a."]
@@ -136,17 +125,6 @@ def test_other_spellings_are_another_question(tmp_path, home):
     edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
     assert declared()["spellings"] == {"sex": [["F", "female"]]}
     assert {name: each for name, each in declared().items() if name != "spellings"} == before
-
-
-def test_a_question_mark_may_stand_for_a_missing_cell(tmp_path, home, command_line):
-    table = people()
-    table.loc[:9, "sex"] = "?"
-    file = study(tmp_path, table, response="cost")
-    edited(file, "categories = ['female', 'male']", "categories = ['female', 'male']\nmissing = [\"?\"]")
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
-    assert command_line("check", file)[0] == 0
-    spec = find_study(str(file))
-    assert analyst_parquet(spec.name, spec.analyst_table).n_units == 90
 
 
 def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):

@@ -31,11 +31,6 @@ def test_runs_of_different_studies_are_refused_by_their_names(run, command_line,
     assert not (tmp_path / "page.html").exists()
 
 
-def test_runs_of_one_study_without_a_common_cell_are_refused(run, command_line):
-    runs = run("one", "housing", "a"), run("other", "housing", "a", "ols:public:n=9")
-    assert "'housing'" in sentence(command_line("compare", *runs))
-
-
 def test_a_copy_of_a_study_file_under_another_name_is_the_same_study(run, command_line):
     runs = run("one", "housing", "a"), run("other", "my-housing", "a")
     status, said, err = command_line("compare", *runs, "--json")

@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from flows import progress
-from flows.progress import counter, finished, say
+from flows.progress import finished
 
 
 class Clock:
@@ -62,26 +61,3 @@ def test_a_terminal_gets_a_bar(clock, monkeypatch):
     finished([Ended(clock, 1.0)] * 3)
     assert "0/3" in sys.stderr.getvalue()
     assert sys.stderr.getvalue().endswith("3 blocks, 3 s\n")
-
-
-def test_an_error_is_raised_once_all_have_ended(clock, capsys):
-    with pytest.raises(ZeroDivisionError):
-        finished([Ended(clock, 1.0, error=ZeroDivisionError()), Ended(clock, 1.0)])
-    assert "2 blocks, 2 s" in capsys.readouterr().err
-
-
-def test_a_count_is_shown_now_and_then():
-    stream, clock = io.StringIO(), Clock()
-    show = counter("reading a.csv", "rows", stream, clock)
-    for clock.now, count in ((1.0, 10), (6.0, 2000), (7.0, 3000), (12.0, 4000)):
-        show(count)
-    assert stream.getvalue() == "reading a.csv: 2,000 rows\nreading a.csv: 4,000 rows\n"
-
-
-def test_a_closed_stream_stops_nothing(monkeypatch):
-    class Gone(io.StringIO):
-        def write(self, text):
-            raise BrokenPipeError
-
-    monkeypatch.setattr(progress.sys, "stderr", Gone())
-    say("nobody reads it")

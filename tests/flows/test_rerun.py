@@ -3,8 +3,7 @@ import json
 import pytest
 
 from data.store.folders import sha256_file
-from flows.studies.find_study import check_cell, find_study
-from flows.studies.results import folder_of_run, last_manifest, rebuild_reports, rerun_options
+from flows.studies.results import folder_of_run, rebuild_reports, rerun_options
 from reports.results import to_parquet_bytes
 from tasks.errors import SpecError
 from tasks.run.collect import read_results
@@ -44,40 +43,6 @@ def test_a_cell_has_to_exist_at_that_profile(out):
         rerun(out, "run_block", "ols:public:n=200")
 
 
-@pytest.mark.parametrize("task", [None, "collect"])
-def test_a_cell_without_its_task_is_refused(task):
-    with pytest.raises(SpecError, match=r"--cell .*run_block"):
-        check_cell(find_study("housing"), task, "ols:public:n=100", "smoke")
-
-
-def test_nothing_can_be_run_again_before_it_ran(tmp_path):
-    with pytest.raises(SpecError, match=r"run: dpcost run housing --out"):
-        rerun(tmp_path / "a b")
-
-
-@pytest.mark.parametrize("content", ["{", "[1]", ""])
-def test_a_damaged_manifest_is_one_sentence(out, content):
-    (out / "housing" / "manifest.json").write_text(content)
-    with pytest.raises(SpecError, match="with: dpcost run housing --out"):
-        last_manifest(find_study("housing"), out)
-
-
-EDITS = {
-    "profile": ["full", 7, ["smoke"]],
-    "replicates": [0, -3, "x", True],
-    "seed": [-1, "5"],
-    "command": [5],
-}
-
-
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name in EDITS for value in EDITS[name]])
-def test_an_edited_manifest_is_one_sentence(out, name, value):
-    path = out / "housing" / "manifest.json"
-    path.write_text(json.dumps(LAST | {name: value}))
-    with pytest.raises(SpecError, match=r"manifest\.json cannot be used"):
-        rerun(out)
-
-
 @pytest.mark.parametrize(
     ("last", "now", "folder"),
     [
@@ -93,17 +58,6 @@ def test_a_poorer_profile_lies_next_to_a_richer_report_and_a_rerun_goes_on_from_
     assert folder_of_run(out, "snp", now) == out
     if folder:
         assert rerun(out)[0].profile == last
-
-
-def test_reports_need_results(tmp_path, out):
-    with pytest.raises(SpecError, match="no study has results"):
-        rebuild_reports(None, tmp_path / "empty")
-    (tmp_path / "own" / "mine").mkdir(parents=True)
-    (tmp_path / "own" / "mine" / "manifest.json").write_text("{}")
-    with pytest.raises(SpecError, match="none of"):
-        rebuild_reports(None, tmp_path / "own")
-    with pytest.raises(SpecError, match="housing has no"):
-        rebuild_reports(None, out)
 
 
 def test_results_that_are_not_the_manifests_are_refused(out):

@@ -3,19 +3,14 @@
 import json
 import shutil
 from collections import namedtuple
-from pathlib import Path
 
 import pytest
 import requests
 from small_project import DPCOST, Project
 
-from data.fetch.raw import RawFile
 from data.store import code_digest
-from flows.studies.find_study import find_study
 from flows.studies.results import finished_report
 from tasks.cache import computed_again
-from tasks.run import tables
-from tasks.run.tables import tables_at_hand
 from tasks.run_options import RunOptions
 from tests.plain_runs import run_plainly
 
@@ -169,29 +164,6 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(nowhere, monkeypa
     assert not is_finished(nowhere, offline=False)
 
 
-def test_the_page_of_a_stand_in_says_why_it_is_one_now(nowhere, monkeypatch):
-    page = Path(nowhere.project.out / "small" / "report.html")
-    run_again(nowhere)
-    assert "no such file" in page.read_text()
-    assert is_finished(nowhere)
-    monkeypatch.delenv("DPCOST_DATA_MIRROR")
-    assert not is_finished(nowhere)
-    run_again(nowhere)
-    assert "DPCOST_DATA_MIRROR is not set" in page.read_text()
-    assert "no such file" not in page.read_text()
-
-
-def test_before_the_first_report_nothing_is_fetched_here(monkeypatch, home, tmp_path, ran):
-    monkeypatch.setattr(tables, "bring", lambda *_, **__: pytest.fail("it is for the run to do"))
-    assert not is_finished(ran, out=str(tmp_path / "elsewhere"))
-
-
-def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
-    made = RawFile("housing", "", "", "", "", "official")
-    monkeypatch.setattr(tables, "fetch_or_stand_in", lambda *_, **__: made)
-    assert tables_at_hand(find_study(ran.study), ran.options) is None
-
-
 def no_network(*_, **__):
     raise requests.ConnectionError
 
@@ -237,10 +209,6 @@ def test_a_task_computes_again_what_is_stored_with_the_same_bytes(ran, task, cel
     with computed_again(task, cell):
         assert run_again(ran) == N_RESULTS - n_again
     assert (ran.project.out / "small" / "results.parquet").read_bytes() == results
-
-
-def test_another_folder_gets_a_page_of_its_own(ran, tmp_path):
-    assert not is_finished(ran, out=str(tmp_path))
 
 
 def test_an_edited_study_is_computed(ran):

@@ -54,7 +54,7 @@ APPLICATION_FAULTS = {
     "data/store/shared.py": {"content of the shared store is not checked": Fault("bring", {'sha256 and hashlib.file_digest(written, "sha256").hexdigest() != sha256': "False"}, "test_shared_store")},
     "data/tables/declared.py": {
         "numbers beyond their bounds become their mean": Fault("_clipped", {"np.clip(numbers[outside], column.lower, column.upper": "numbers[outside].mean("}, "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so"),
-        "a refusal says how many rows are outside the bounds": Fault("_undeclared", {"its declared bounds{codes}": "its declared bounds{codes} in {_outside(column, numbers).sum()} rows"}, "test_what_is_not_as_declared_is_one_sentence_without_a_value"),
+        "a refusal says how many rows are outside the bounds": Fault("_undeclared", {"its declared bounds{codes}": "its declared bounds{codes} in {_outside(column, numbers).sum()} rows"}, "test_what_is_not_as_declared_is_refused_without_a_value"),
         "a user of two pieces of a file is two users": Fault("UserIds.add", {"self._texts.setdefault(text, len(self._texts": "(self._texts.setdefault(text, len(self._texts)) + 10 ** 6 * len(self._pieces"}, "test_a_user_of_several_pieces_of_a_file_is_one_user"),
         "ids of users are compared as they are written": Fault("UserIds.add", {"batch, self._column, repr(self._column)": 'pa.record_batch([[f"id {one}" for one in batch[self._column].to_pylist()]], [self._column]), self._column, ""'}, "test_an_id_that_is_written_in_several_ways_is_one_user"),
     },

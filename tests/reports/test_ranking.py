@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.cost import cost_at, enough_epsilon, first_below, fitted_slope, rows_for_the_same
-from reports.pages.error_page import slope_table
+from reports.cost import enough_epsilon, first_below, fitted_slope, rows_for_the_same
 from reports.results import summarize
 from reports.series import View
-from reports.writing import between, num, rows
+from reports.writing import num
 
 
 def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
@@ -23,15 +22,6 @@ def test_the_wanted_error_is_found_between_points_and_a_little_beyond():
     assert 60 < low <= 64 <= high < 68
     assert first_below(0.1, points, 16.0) == (math.inf, math.inf)
     assert first_below(0.1, [(1.0, math.nan, 0.0)], 16.0) == (math.inf, math.inf)
-
-
-def test_two_sizes_that_are_close_together_do_not_decide_how_errors_fall():
-    """The two last sizes of a study on housing, 3 % apart, once promised that 1.7 times the rows suffice."""
-    points = [(n, 30 * n**-0.6, 0.02 * 30 * n**-0.6) for n in (2000.0, 5000.0, 10_000.0, 20_000.0)]
-    points.append((20_600.0, 0.96 * points[-1][1], 0.02 * points[-1][1]))
-    low, high = first_below(points[-2][1] / 4, points, 16.0, fades_to=0.5)
-    assert low > 5 * 20_600
-    assert high == math.inf or high > 10 * 20_600
 
 
 @pytest.mark.parametrize("sizes", [(100, 1000, 10_000, 20_000, 20_600), (2000, 4000, 8000), (500, 1000)])
@@ -53,13 +43,6 @@ def test_limits_cover_where_errors_really_fall_to_what_is_wanted(sizes, noise_at
     assert covered >= 0.9 * len(wanted)
 
 
-def test_a_power_law_has_its_slope():
-    n = np.array([100.0, 300.0, 1000.0, 5000.0])
-    slope, error = fitted_slope([(x, 7 * x**-0.8, 0.0) for x in n])
-    assert (slope, error) == (pytest.approx(-0.8), 0.0)
-    assert fitted_slope([(1.0, 2.0, 0.0), (2.0, 1.0, 0.0)]) is None
-
-
 def test_its_error_is_what_repetitions_show():
     rng, n = np.random.default_rng(2), np.array([1e3, 1e4, 1e5])
     noise = 1 + 0.02 * rng.normal(size=(2000, 3))
@@ -67,15 +50,6 @@ def test_its_error_is_what_repetitions_show():
     slopes, errors = np.array(fits).T
     assert slopes.mean() == pytest.approx(-1, abs=1e-3)
     assert slopes.std() == pytest.approx(errors.mean(), rel=0.1)
-
-
-def test_the_table_has_every_answer_but_zero(results, page):
-    view = View.build(summarize(results), page)
-    (shown,) = slope_table(view)
-    rows = shown.table.rows
-    assert {row[0] for row in rows} <= {s.label for s in view.series(view.headline) if s.role != "zero"}
-    assert rows
-    assert all(row[2] == "" for row in rows if row[0] == "Ordinary least squares")
 
 
 POPULATION = 40_000
@@ -129,28 +103,6 @@ def test_rows_that_make_up_for_privacy_follow_from_how_errors_fall(results, page
     assert "80,000 rows would make up" in told
     flat = rows_for_the_same(view_of(results, page, lambda m, e: 0 * e + 1.0))
     assert "More than 16 times as many" in flat
-
-
-@pytest.mark.parametrize("population", [0, 20_000])
-def test_nothing_is_said_where_chance_cannot_be_told(results, page, population):
-    view = view_of(results, page, lambda m, e: chance(m))
-    without = replace(view, page=replace(view.page, population=(population, "rows")))
-    assert (enough_epsilon(without), rows_for_the_same(without)) == ("", "")
-
-
-@pytest.mark.parametrize("privacy", [0.0, 100.0])
-def test_rows_are_not_compared_where_privacy_is_free_or_zero_is_better(results, page, privacy):
-    assert rows_for_the_same(view_of(results, page, lambda m, e: privacy)) == ""
-
-
-def test_every_sentence_about_rows_names_the_same_numbers(results, page):
-    """The headline and the section on rows once gave 830 to 5,500 and 1,600 to 3,000 for one number."""
-    view = view_of(results, page, lambda m, e: chance(m) * math.sqrt(3) * 0.5 / e)
-    view.table["se"] = 0.1 * view.table["mean"]
-    low, high = cost_at(view, view.headline, view.headline_size).worths
-    assert low < 4000 < 6000 < high
-    told = f"what {between((low, high), lambda number: rows(float(f'{number:.2g}')))} tell without"
-    assert told in rows_for_the_same(view)
 
 
 def test_an_uncertain_error_without_privacy_widens_what_follows_from_it():

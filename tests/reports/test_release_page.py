@@ -31,12 +31,6 @@ def page():
     return render_release(RECORD).decode()
 
 
-def test_sentences_begin_with_a_capital_and_end_with_a_stop(page):
-    assert "No interval for columns age: noise hides it.</p>" in page
-    assert "<h2>Kind of differential privacy</h2>" in page
-    assert "flavor" not in page
-
-
 def test_the_table_is_preceded_by_the_question_and_shows_centers_of_intervals():
     import copy
 

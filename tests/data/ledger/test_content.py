@@ -12,7 +12,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from data.errors import LedgerBroken, LedgerError
+from data.errors import LedgerBroken
 from data.ledger import Ledger
 from data.ledger.content import Fingerprinter
 from data.ledger.key import load_keys
@@ -184,20 +184,6 @@ def test_without_the_key_a_guess_cannot_be_tested(tmp_path):
     assert known(tmp_path / "a") == known(tmp_path / "a")
 
 
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (pa.table({"x": []}), "has 0 rows and 0 columns and needs one of each"),
-        (pa.table({}), "needs one of each"),
-        (pa.table([[1.0], [2.0]], names=["x", "x"]), "must have different names"),
-        (pa.table({"x": [[1], [2]]}), "column 'x' holds lists"),
-    ],
-)
-def test_a_table_that_cannot_be_compared_is_refused(table, message):
-    with pytest.raises(LedgerError, match=message):
-        fingerprint(table)
-
-
 def test_threads_that_open_a_ledger_at_once_share_one_key(tmp_path):
     home = tmp_path / "h"
     threads = [threading.Thread(target=Ledger(home).open_dataset, args=(f"{k}", 1.0, 0.0)) for k in range(8)]
@@ -246,19 +232,3 @@ def test_a_key_that_no_ledger_was_written_with_is_fine(tmp_path):
     load_keys(tmp_path, create=True)
     assert Ledger(tmp_path).verify().ok
     assert Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5).epsilon == 1.0
-
-
-@pytest.mark.parametrize(
-    ("mode", "text", "message"),
-    [
-        (0o644, "ab" * 32, "has mode 644 and must be 600.*chmod 600"),
-        (0o600, "ab" * 31, "is damaged"),
-        (0o600, "zz" * 32, "is damaged"),
-    ],
-)
-def test_a_bad_key_is_one_sentence(tmp_path, mode, text, message):
-    key = tmp_path / "ledger.key"
-    key.write_text(text)
-    key.chmod(mode)
-    with pytest.raises(LedgerError, match=message):
-        load_keys(tmp_path, create=True)
