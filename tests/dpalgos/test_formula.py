@@ -404,6 +404,26 @@ def private_events(answer):
     return {event.label for event in answer.events if event.label in ("rows by predictor", "binned fit")}
 
 
+@pytest.mark.parametrize("fit", [private.ols, private.logit])
+def test_diagnostics_that_intervals_leave_no_room_for_are_refused_by_name(fit):
+    frame = people(20_000).assign(smoker=lambda rows: 1.0 * rows.smoker)
+    options = {"interval_target": "least squares", "bounds": BOUNDS, "epsilon": 3, "delta": 1e-9}
+    with pytest.raises(InputError, match=r"diagnostics must .*0\.5"):
+        fit("smoker ~ age", frame, diagnostics=0.5, random_state=0, **options)
+    fit("smoker ~ age", frame, diagnostics=0.2, random_state=0, **options)
+
+
+def test_diagnostics_of_classes_and_of_more_than_half_are_refused():
+    X, y = np.zeros((50, 2)), np.arange(50) % 3
+    common = {"epsilon": 1, "delta": 1e-6, "rng": np.random.default_rng(0)}
+    for wrong in (
+        {"family": "multinomial", "n_classes": 3, "diagnostics": 0.1},
+        {"family": "gaussian", "diagnostics": 0.7},
+    ):
+        with pytest.raises(InputError, match="diagnostics"):
+            dpalgos.estimate("preconditioned_glm", X, y, **common, **wrong)
+
+
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():
     ends = (40.0, 40.0 * (1 + 2.0**-52), 1 / 3, 0.333333)
     designs = [

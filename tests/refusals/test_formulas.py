@@ -112,7 +112,6 @@ def alike():
     return read_formula("y ~ e\u0301\u0323", both)
 
 
-SHARED = {"diagnostics": 0.5, "interval_target": "least squares", "epsilon": 3, "delta": 1e-9}
 NAMED = {name: NumberColumn(1, 2) for name in ("a", "b", "a:b", "y", "log(b)")}
 MASKED = {**people().to_dict("series"), "age": np.ma.array(people()["age"], mask=np.arange(60) == 3)}
 ROWS = [
@@ -138,7 +137,6 @@ ROWS = [
     (InputError, "region", lambda: of_rates("visits ~ age + exposure(region)")),
     (InputError, "covariate", lambda: of_rates("visits ~ offset(log(days))")),
     (InputError, "I(visits - log(days))", lambda: fit("visits ~ age + offset(log(days))")),
-    (InputError, ("diagnostics must", "0.5"), lambda: fit("smoker ~ age", people(20_000), **SHARED)),
 ]
 
 

@@ -176,8 +176,6 @@ ROWS = [
     (InputError, "value_bound", lambda: estimate("private_frank_wolfe_lasso", y=None, covariate_bound=1.0, response_bound=1.0, coef_l1_bound=1.0)),
     (InputError, "covariate_bound", lambda: estimate("private_frank_wolfe_lasso", value_bound=1.0, coef_l1_bound=1.0)),
     (InputError, "n_iterations", lambda: estimate("output_perturbation_glm", X=EYE, y=LABELS % 2, family="logistic", covariate_bound=2.0, ridge=1e-3, n_iterations=1)),
-    (InputError, "diagnostics", lambda: estimate("preconditioned_glm", y=LABELS, family="multinomial", n_classes=3, diagnostics=0.1)),
-    (InputError, "diagnostics", lambda: estimate("preconditioned_glm", family="gaussian", diagnostics=0.7)),
     *[
         (InputError, "lower", lambda bounds=bounds: estimate("binagg_regression", X=np.eye(2), y=np.ones(2), response_bound=1.0, **bounds))
         for bounds in ({}, {"lower": 0.0}, {"covariate_bound": 1.0, "lower": 0.0, "upper": 1.0}, {"lower": 1.0, "upper": [2, 1]})
