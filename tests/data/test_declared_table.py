@@ -164,19 +164,6 @@ def test_an_estimate_counts_users_as_a_release_does(ids):
             assert released is None or set(ids) & set(MANY_NOTATIONS)
 
 
-@pytest.mark.parametrize(
-    "ids", [["7", "007", "7.0", "+7", "7e0", " 7 "], ["é", "e\u0301", " é "], [7, 7.0], np.array([7.0, 7.0])]
-)
-def test_one_user_in_several_notations_is_one_user(ids):
-    for rule in (codes_of_an_estimate, codes_in_a_release):
-        assert len(set(rule(ids))) == 1
-
-
-def test_whole_numbers_of_numpy_in_a_list_are_whole_numbers():
-    assert codes_of_an_estimate([np.int64(7), np.int32(7), np.uint8(9), 7.0]).tolist() == [0, 0, 1, 0]
-    assert users([np.bool_(True), np.bool_(False)], codes_of_an_estimate, InputError) is None
-
-
 @pytest.mark.parametrize("id_", ["7.5", "inf", "1e400", "9007199254740992", *MISSING, 2**60, 0.5, np.nan])
 def test_what_may_be_two_users_or_none_is_refused_by_both(id_):
     rest = ["1", "2"] if isinstance(id_, str) else [1, 2]

@@ -18,7 +18,6 @@ from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg
-from data.formats.plink import open_plink
 from data.prepare.genotype_groups import group_difference
 from data.store.folders import mirror_from_environment
 from data.store.references import Repair, ref_from_dict
@@ -267,16 +266,3 @@ def test_simulated_genotypes_are_in_hardy_weinberg_equilibrium():
     heterozygous = (present == 1).mean(axis=1)
     assert abs(heterozygous - 2 * frequency * (1 - frequency)).max() < 0.05
     assert 0.03 < frequency.min() < 0.1 < 0.45 < frequency.max() < 0.53
-
-
-@pytest.mark.parametrize(
-    ("encoding", "name"),
-    [("utf-8", "voilà"), ("utf-8", "Ærø\u3000x"), ("utf-8-sig", "a"), ("latin-1", "Zoë")],
-)
-def test_names_of_plink_files_keep_their_letters(tmp_path, encoding, name):
-    bed, bim, fam = (tmp_path / f"set.{part}" for part in ("bed", "bim", "fam"))
-    bed.write_bytes(encoded(np.array([[1], [2]])))
-    bim.write_bytes(f"1\t{name}\t0\t5\tA\tC\n".encode(encoding))
-    fam.write_bytes(f"{name} 1 0 0 1 2\n2 {name} 0 0 1 2\n".encode(encoding))
-    found = open_plink(bed, bim, fam)
-    assert (found.families, found.people, list(found.snps["snp"])) == ((name, "2"), ("1", name), [name])

@@ -1,4 +1,3 @@
-import datetime as dt
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.dataset import Declaration, DeclaredColumn, Marks
 from data.errors import DataError
-from data.tables.declared import count_users, read_declared, table_schema
-from data.tables.reading import PartitionedTable, load_numbers, opened_table
+from data.tables.reading import PartitionedTable, load_numbers
 
 
 def csv(folder, text):
@@ -74,65 +71,6 @@ def test_the_file_is_opened_once_and_shown_whole(tmp_path, monkeypatch):
         assert len(seen) > 5
         assert sum(batch.num_rows for batch in seen) == 100
         assert table["x"].tolist() == frame["x"].tolist()
-
-
-PLAIN_NUMBERS = [512.5, 1234.0, 7.0]
-CLEAR = {
-    "x;y\n512,5;1\n1234;1\n7,0;1\n": {},
-    "x;y\n512,5;1\n1.234;1\n7;1\n": {"decimal": ",", "thousands": "."},
-    "x;y\n512.5;1\n1,234;1\n7;1\n": {"decimal": ".", "thousands": ","},
-    'x,y\n512.5,1\n"1,234.0",1\n7,1\n': {"thousands": ","},
-    'x,y\n"512,5",1\n"1.234",1\n7,1\n': {"decimal": ",", "thousands": "."},
-    "x\ty\n512,5\t1\n1.234,0\t1\n7\t1\n": {"decimal": ",", "thousands": "."},
-    "x;y\n512,5;1\n1\u202f234,0;1\n7;1\n": {"thousands": " "},
-    "x;y\n512,5;1\n1'234;1\n7;1\n": {"thousands": "'"},
-}
-
-
-def read_x(path, **marks):
-    column = DeclaredColumn(name="x", lower=-1e6, upper=1e6)
-    declaration = Declaration(columns=(column,), marks=Marks(**marks), missing="refuse", n_rows=None)
-    return list(read_declared(path, declaration).table["x"])
-
-
-@pytest.mark.parametrize("text", CLEAR)
-def test_declared_marks_are_the_numbers_they_stand_for(tmp_path, text):
-    assert read_x(csv(tmp_path, text), **CLEAR[text]) == PLAIN_NUMBERS
-
-
-@pytest.mark.parametrize(
-    "text", ["x;y\n0.9978;1\n1.001;2\n", "x,y\n1.234,1\n2.345,2\n", "x;y\n0,123;1\n1,234;2\n"]
-)
-def test_three_decimals_are_no_thousands_where_another_number_shows_it(tmp_path, text):
-    assert max(load_numbers(csv(tmp_path, text), ["x"])["x"]) < 3
-
-
-def test_ids_with_groups_are_text_where_marks_are_declared(tmp_path):
-    file = csv(tmp_path, "x,who\n1.5,192.168.100.200\n2,123 456\n")
-    with pytest.raises(DataError, match="decimal"):
-        table_schema(file)
-    assert table_schema(file, Marks("."))[0] == {"x": "number", "who": "text"}
-    assert count_users(file, "who") == 2
-
-
-def test_a_code_with_groups_may_be_a_declared_category(tmp_path):
-    column = DeclaredColumn(name="x", categories=("110 001", "1,234"))
-    declaration = Declaration(columns=(column,), missing="refuse", n_rows=None)
-    assert list(read_declared(csv(tmp_path, 'x,y\n110 001,1\n"1,234",2\n'), declaration).table["x"]) == [0, 1]
-
-
-@pytest.mark.parametrize("header", [",x,y", '"","x","y"', "\ufeff,x,y"])
-def test_an_index_without_a_name_is_a_column_that_nobody_named(tmp_path, header):
-    file = csv(tmp_path, f"{header}\n0,1,2\n1,3,4\n")
-    assert table_schema(file)[0] == {"Unnamed": "whole number", "x": "whole number", "y": "whole number"}
-    assert load_numbers(file, ["x"])["x"].tolist() == [1, 3]
-
-
-def test_moments_of_the_oldest_notation_keep_their_date(tmp_path):
-    moments = [dt.datetime(1500, 1, 1), dt.datetime(1677, 9, 1), dt.datetime(2400, 2, 29, 1, 2, 3, 456)]
-    pq.write_table(pa.table({"at": moments}), tmp_path / "mine.parquet", use_deprecated_int96_timestamps=True)
-    with opened_table(tmp_path / "mine.parquet") as (_, batches):
-        assert next(batches).column("at").to_pylist() == moments
 
 
 def test_parts_without_rows_are_parts_of_a_folder(tmp_path):

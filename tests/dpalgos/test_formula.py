@@ -138,57 +138,6 @@ def test_the_columns_of_a_formula_are_named_without_declarations():
     assert (found.left, found.right) == (("y",), ("a", "b"))
 
 
-HEADERS = (
-    *(
-        "1",
-        "0",
-        "-1",
-        "2019",
-        "Intercept",
-        "pre-post",
-        "log(b)",
-        "x.y",
-        "C(g)",
-        "a:b",
-        "a+b",
-        "a~b",
-        ".",
-        "%",
-    ),
-    *("class", "True", "np", "log", "Q", "I", "v", "v0_", "my var", "é", "年齢", "ﬁ", "a`b", 'a"b', "a\\b"),
-)
-
-
-def quoted(name):
-    return f"Q({name!r})" if "`" in name else f"`{name}`"
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("write", [quoted, lambda name: f"Q({name!r})"])
-@pytest.mark.parametrize("header", HEADERS)
-def test_a_column_may_have_any_name_on_either_side(header, write, side):
-    """The answer is that of statsmodels with a plain name, or the column is to be renamed."""
-    rng = np.random.default_rng(0)
-    frame = {name: rng.uniform(0.5, 1, 20_000) for name in (header, "b", "a", "pre", "post")}
-    other = 1 + 2 * frame[header] + 3 * frame["a"] + 0.01 * rng.standard_normal(20_000)
-    frame["y"] = other
-    formula = f"y ~ {write(header)} + a"
-    if side == "left":
-        frame["y"], frame[header] = frame[header], other
-        formula = f"{write(header)} ~ y + a"
-    bounds = {**dict.fromkeys(frame, (0.5, 1)), ("y" if side == "right" else header): (0, 8)}
-    fit = lambda: private.ols(formula, frame, epsilon=100, delta=1e-6, bounds=bounds, random_state=0)  # noqa: E731
-    if (header, side) == ("Intercept", "right") and write is quoted:
-        with pytest.raises(InputError, match="rename"):
-            fit()
-        return
-    found = fit().params
-    np.testing.assert_allclose(found, [1, 2, 3], atol=0.05)
-    assert found.index[0] == "Intercept"
-    if side == "right":
-        assert found.index[1] == (header if write(header)[0] == "`" else write(header))
-
-
 def test_names_are_found_in_either_unicode_form_and_refused_where_two_look_alike():
     composed, apart = unicodedata.normalize("NFC", "é"), unicodedata.normalize("NFD", "é")
     for known, written in ((composed, apart), (apart, composed)):

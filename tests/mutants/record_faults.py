@@ -42,7 +42,7 @@ RECORD_FAULTS = {
         "a value that is not finite stays": Fault("Code.values", {"np.asarray(np.clip(found, self.lower - reach, self.upper + reach))": "found"}, "test_no_row_makes_a_column_other_than_finite_and_of_the_order_of_the_public_ones"),
     },
     "dpalgos/formula/allowed.py": {
-        "a quoted name is parsed": Fault("_aliased", {"inner),": 'inner).strip("-+ "),'}, "test_a_column_may_have_any_name_on_either_side"),
+        "a quoted name is parsed": Fault("_aliased", {"inner),": 'inner).strip("-+ "),'}, "test_what_others_reported_is_right_here"),
         "splines may refuse rows": Fault("_check_call", {"{each.arg for each in node.keywords} <= _KEYWORDS": "True"}, "test_a_formula_is_refused_by_what_is_wrong"),
     },
     "dpalgos/sklearn/guards.py": {

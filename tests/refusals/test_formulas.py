@@ -130,6 +130,7 @@ ROWS = [
     (InputError, "rename", lambda: design_of("y ~ `a:b` + a:b", NAMED)),
     (InputError, "rename", lambda: design_of("y ~ `log(b)` + log(b)", NAMED)),
     (InputError, "rename", alike),
+    (InputError, "rename", lambda: design_of("y ~ `Intercept` + a", {**NAMED, "Intercept": NumberColumn(1, 2)})),
     (InputError, "'region'", lambda: fit(levels={"region": ["n"]})),
     (InputError, "offset", lambda: of_rates("visits ~ age:offset(log(days))")),
     (InputError, "offset", lambda: of_rates("visits ~ age + offset(days, 2)")),

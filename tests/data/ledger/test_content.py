@@ -121,23 +121,6 @@ def test_a_table_has_one_content_in_every_file(mixed, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "same",
-    [
-        (column("007", "8"), column(7, 8), column("7.0", "+8"), column(np.float16(7), np.float16(8))),
-        (column("", "a"), column(None, "a"), column(" NaN ", "a "), column("NULL", " a")),
-        (column("2024-01-05"), column(dt.date(2024, 1, 5)), column("2024-01-05T00:00:00.000Z")),
-        (column("2024-01-05 10:00+02:00"), column("2024-01-05T08:00:00Z")),
-        (column(True, None), column("true", ""), column("True", "NA"), column(1, None)),
-        (column(0.0, np.nan), column(-0.0, None)),
-        (column("1e3", "1e-400"), column(1000, 0)),
-        (column(b"abc", b"\xff"), column("abc", "0xff")),
-    ],
-)
-def test_cells_that_mean_the_same_are_one(same):
-    assert len(set(same)) == 1
-
-
-@pytest.mark.parametrize(
     "change",
     [
         lambda frame: frame.iloc[1:],
