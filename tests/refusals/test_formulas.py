@@ -138,7 +138,7 @@ ROWS = [
     (InputError, "region", lambda: of_rates("visits ~ age + exposure(region)")),
     (InputError, "covariate", lambda: of_rates("visits ~ offset(log(days))")),
     (InputError, "I(visits - log(days))", lambda: fit("visits ~ age + offset(log(days))")),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
