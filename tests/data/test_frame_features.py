@@ -10,7 +10,7 @@ from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile
 from data.prepare.frame_features import CLIP, Scales, load_frames, scales, stream_frames
-from data.prepare.table_design import PreparedTable, by_use, draw_training_rows
+from data.prepare.table_design import PreparedTable, draw_training_rows
 
 N = 320
 
@@ -89,16 +89,3 @@ def test_simulations_stay_together():
     assert (together == together[:, :1]).all()
     assert (masks.sum(axis=0) == 20).all()
     assert together[:, 0].mean(axis=1).min() > 0.3
-
-
-def test_rows_that_the_same_replicates_use_lie_next_to_each_other():
-    rng = np.random.default_rng(0)
-    mask, values = rng.random((300, 4)) < 0.5, np.arange(300.0)
-    table = replace(small(300), X=values[:, None].astype(np.float32), y=values)
-    ordered, moved = by_use(table, mask)
-    np.testing.assert_array_equal(np.sort(ordered.y), values)
-    np.testing.assert_array_equal(ordered.X[:, 0], ordered.y)
-    np.testing.assert_array_equal(moved, mask[ordered.y.astype(int)])
-    changes = (moved[1:] != moved[:-1]).sum(axis=1)
-    assert changes.max() == 1
-    assert changes.sum() == 2**4 - 1

@@ -15,7 +15,6 @@ from data.formats.cohort import MISSING, SnpBlock
 from data.prepare.genotype_groups import (
     VALUE_BOUND,
     choose_by_frequency,
-    choose_evenly,
     draw_people,
     group_difference,
     paired_rows,
@@ -114,13 +113,6 @@ def test_a_public_choice_does_not_depend_on_the_people_who_are_compared():
     assert chosen(cohort(calls, group), 7) != chosen(cohort(other, group), 7)
 
 
-def test_evenly_spaced_snps_are_distinct_and_spread():
-    index = choose_evenly(4_367, 2_000)
-    assert (index[0], len(np.unique(index))) == (0, 2_000)
-    assert set(np.diff(index)) <= {2, 3}
-    np.testing.assert_array_equal(choose_evenly(5, 5), np.arange(5))
-
-
 @given(st.integers(1, 40), st.integers(1, 40), st.data(), st.integers(0, 2**32 - 1))
 def test_draws_are_distinct_and_smaller_ones_begin_the_larger(n_first, n_second, data, seed):
     m = data.draw(st.integers(1, min(n_first, n_second)))
@@ -144,18 +136,6 @@ def test_draws_are_uniform():
     share = person_mask(draw, 21).mean(axis=1)
     for part, p in ((share[:12], 4 / 12), (share[12:], 4 / 9)):
         assert np.abs(part - p).max() < 4.5 * np.sqrt(p * (1 - p) / replicates)
-
-
-def test_both_forms_have_the_same_mean_within_the_same_bound():
-    prepared = group_difference(replace(random_cohort(missing=0.1), n_snps_stored=60))
-    draw = draw_people(prepared.sizes, 11, np.random.default_rng(1).spawn(4))
-    mask = person_mask(draw, len(prepared.X))
-    assert mask.flags.f_contiguous
-    for replicate in range(4):
-        pairs = paired_rows(prepared.X, draw, replicate)
-        assert pairs.shape == (11, 6)
-        assert np.abs(pairs).max() <= VALUE_BOUND
-        np.testing.assert_allclose(pairs.mean(axis=0), prepared.X[mask[:, replicate]].mean(axis=0))
 
 
 def test_a_person_moves_the_answer_by_two_over_m_never_more():

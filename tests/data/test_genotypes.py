@@ -17,7 +17,7 @@ from data.errors import DataError, Unreachable
 from data.fetch.genotypes import NO_GROUP, read_genotypes, stream_blocks
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
-from data.formats.cohort import BLOCK_SNPS, MISSING, hardy_weinberg
+from data.formats.cohort import BLOCK_SNPS, MISSING
 from data.prepare.genotype_groups import group_difference
 from data.store.folders import mirror_from_environment
 from data.store.references import Repair, ref_from_dict
@@ -255,14 +255,3 @@ def test_the_stand_in_says_what_it_is_and_has_the_published_size(name, tmp_path)
     assert (ref.n_rows, ref.group_sizes) == (get_dataset(name).n_rows, sizes[name])
     assert ref.n_snps == (get_dataset(name).n_snps or 5_000)
     assert pq.ParquetFile(ref.path).metadata.metadata[b"dpcost.data_source"] == b"stand-in"
-
-
-def test_simulated_genotypes_are_in_hardy_weinberg_equilibrium():
-    cohort = hardy_weinberg({"a": 4_000}, 200, np.random.default_rng(0), missing_rate=0.05)
-    calls = np.concatenate([block.calls for block in cohort.blocks])
-    assert abs((calls == MISSING).mean() - 0.05) < 0.002
-    present = np.ma.masked_equal(calls, MISSING)
-    frequency = present.mean(axis=1) / 2
-    heterozygous = (present == 1).mean(axis=1)
-    assert abs(heterozygous - 2 * frequency * (1 - frequency)).max() < 0.05
-    assert 0.03 < frequency.min() < 0.1 < 0.45 < frequency.max() < 0.53

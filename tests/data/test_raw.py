@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import logging
 import pickle
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from data.dataset import Source
 from data.datasets import get_dataset
 from data.errors import CorruptSource, DataError, Unreachable
-from data.fetch.raw import EMBEDDED, fetch, fetch_or_stand_in
+from data.fetch.raw import fetch, fetch_or_stand_in
 from data.store.folders import mirror_from_environment
 
 HTML = b"\n<!DOCTYPE html><html><body>Not found, but politely</body></html>"
@@ -107,15 +106,6 @@ def test_a_silent_server_is_transient_and_no_server_is_not(tmp_path, small, web,
         monkeypatch.setattr(requests, "get", too_slow)
 
 
-def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
-    dataset, payload = small()
-    dataset = at(dataset, web.serve("/data", payload[:100], cut_off=500))
-    with pytest.raises(Unreachable, match="ChunkedEncodingError") as caught:
-        fetch(dataset, home=tmp_path, mirror=None, offline=False)
-    assert caught.value.transient
-    assert stored_files(tmp_path) == []
-
-
 def test_stand_in_only_when_nothing_was_delivered_with_reasons_that_name_no_place_of_this_machine(
     tmp_path, small
 ):
@@ -183,15 +173,6 @@ def test_a_set_comes_from_the_mirror_then_from_the_store(tmp_path):
     assert contents(again) == PAYLOADS
 
 
-def test_the_official_address_is_asked_for_what_the_mirror_lacks(tmp_path, web):
-    raw = fetch(
-        set_of(web), home=tmp_path / "home", mirror=mirrored_set(tmp_path, "bed", "fam"), offline=False
-    )
-    assert raw.origin == "official"
-    assert contents(raw) == PAYLOADS
-    assert web.asked == ["/bim"]
-
-
 def test_a_set_is_delivered_whole_or_not_at_all(tmp_path):
     mirror = mirrored_set(tmp_path, "bed", "bim")
     with pytest.raises(Unreachable, match=r"MIRROR/\S*x\.fam: no such file") as caught:
@@ -211,19 +192,6 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
     assert contents(again) == PAYLOADS
     assert web.asked == ["/fam"]
     assert "it is fetched again" in caplog.text
-
-
-def test_fetching_again_asks_every_place_but_the_store_which_stays_if_nothing_comes(tmp_path):
-    home, mirror = tmp_path / "home", mirrored_set(tmp_path, *PAYLOADS)
-    fetch(set_of(), home=home, mirror=mirror, offline=True)
-    raw = fetch(set_of(), home=home, mirror=mirror, offline=True, again=True)
-    assert raw.origin == "mirror"
-    assert contents(raw) == PAYLOADS
-    assert all(Path(file.path).is_relative_to(home / "store" / "raw") for file in (raw, *raw.companions))
-    with pytest.raises(Unreachable):
-        fetch(set_of(), home=home, mirror=None, offline=True, again=True)
-    assert contents(raw) == PAYLOADS
-    assert [path.name for path in home.iterdir()] == ["store"]
 
 
 @pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])
@@ -263,16 +231,3 @@ def test_a_damaged_packed_file_of_the_package_is_refused_and_the_official_addres
         raw = fetch(dataset, home=tmp_path / "home", mirror=None, offline=False)
     assert (raw.origin, Path(raw.path).read_bytes()) == ("official", payload)
     assert "truncated or damaged" in caplog.text
-
-
-def test_a_mirror_goes_before_what_ships_with_the_package(tmp_path, caplog):
-    file = tmp_path / "mirror" / "housing" / "cal_housing.tgz"
-    file.parent.mkdir(parents=True)
-    shutil.copy(EMBEDDED / "housing" / file.name, file)
-    dataset = get_dataset("housing")
-    assert fetch(dataset, home=tmp_path / "a", mirror=tmp_path / "mirror", offline=True).origin == "mirror"
-    file.write_bytes(b"other")
-    with caplog.at_level(logging.WARNING):
-        raw = fetch(dataset, home=tmp_path / "b", mirror=tmp_path / "mirror", offline=True)
-    assert raw.origin == "embedded"
-    assert "holds another file" in caplog.text

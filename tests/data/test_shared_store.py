@@ -84,20 +84,6 @@ def test_a_bucket_that_is_not_there_is_one_sentence(home, s3_server, monkeypatch
         check_shared_store()
 
 
-def test_no_password_is_shown(home, monkeypatch):
-    class Broken:
-        fs = fsspec.filesystem("memory")
-
-        def pipe_file(self, *_):
-            raise PermissionError("Access Denied")
-
-    monkeypatch.setenv("DPCOST_STORE", "ftp://me:secret@host/folder")
-    monkeypatch.setattr(shared_store, "_folder", lambda address: Broken())
-    with pytest.raises(StoreError, match=r"=ftp://host/folder .*Access Denied") as caught:
-        check_shared_store()
-    assert "secret" not in str(caught.value)
-
-
 def test_a_prepared_table_is_found_by_a_home_that_lacks_it(in_shared_store, home, tmp_path, monkeypatch):
     from data.fetch.ingest import keep_reference, stored_table
     from data.store.references import DatasetRef, verified_path

@@ -1,7 +1,6 @@
 """The swarm files: the official zip through a web server, every way to be wrong, and what is stored."""
 
 import io
-import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from data.datasets import get_dataset
-from data.fetch.frames import ROW_GROUP
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
 from data.prepare.frame_features import stream_frames
@@ -80,19 +78,6 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     np.testing.assert_array_equal(y, labels[:-1])
     assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
     assert web.asked == ["/swarm+behavior.zip"]
-
-
-def test_what_the_parquet_file_says_of_itself(tmp_path):
-    dataset = small(n_boids=2, n=ROW_GROUP + 10)
-    values, labels = made(ROW_GROUP + 10, n_boids=2)
-    ref = stored(dataset, zipped({"Flocking": "\n".join(lines_of(dataset, values, labels))}), tmp_path)
-    file = pq.ParquetFile(ref.path)
-    assert file.schema_arrow.names == [*dataset.frame_columns, "label"]
-    assert {str(kind) for kind in file.schema_arrow.types} == {"float", "int8"}
-    said = file.metadata.metadata
-    assert said[b"dpcost.table_sha256"].decode() == ref.table_sha256
-    assert said[b"dpcost.repairs"] == json.dumps([vars(Repair("blank or NaN in column x1", 1))]).encode()
-    assert [file.metadata.row_group(i).num_rows for i in range(2)] == [ROW_GROUP, 9]
 
 
 def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path):

@@ -60,13 +60,6 @@ def test_both_variants_have_the_same_target_and_it_is_lstsq_of_the_raw_rows(tabl
     np.testing.assert_allclose(target, in_z, rtol=0, atol=1e-9)
 
 
-def test_a_constant_covariate_in_public_units_is_no_part_of_an_error(table):
-    built = build(table.assign(population=123456.789))
-    at = built.column_names.index("population")
-    assert not built.to_standard[:, at].any()
-    assert built.to_standard[:, :at].any(axis=0).all()
-
-
 @given(st.integers(1, 60), st.data(), st.integers(0, 2**32 - 1))
 def test_draws_are_distinct_deterministic_and_independent_of_their_neighbors(n_rows, data, seed):
     m = data.draw(st.integers(1, n_rows))

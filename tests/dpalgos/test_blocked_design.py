@@ -1,11 +1,5 @@
 """Designs in single precision and streamed: the same numbers, and what rounding may add to a sensitivity."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -96,28 +90,6 @@ def test_a_box_is_never_left_by_rounding():
     bound = 0.1  # between two numbers of single precision, nearest to the upper one
     assert float(np.float32(bound)) > bound
     assert Design(Sample(X), bound, single=True).columns(np.array([0])).astype(float).max() <= bound
-
-
-@pytest.mark.parametrize(
-    ("blocks", "message"),
-    [
-        ([], "X must have at least one row and one column"),
-        ([np.ones((3, 2)), np.ones((3, 4))], "X must have the same columns in every block, got"),
-        ([np.ones((3, 2)), np.array([[1.0, np.nan]])], "X must be finite, got NaN"),
-        ([np.full((1, 2), 1e61)], "X must lie within"),
-        ([np.ones(3)], r"X must have shape \(n, d\)"),
-        ([{}], "X must have at least one row and one column"),
-        ([{"a": np.ones(3), "b": np.ones(2)}], r"X must have columns of one length in every block, got \[2"),
-        ([{"a": np.ones(3)}, {"a": np.ones(3), "b": np.ones(3)}], "X must have the same columns in every"),
-        ([{"a": np.ones(3), "b": np.array([1, np.nan, np.inf])}], "X must be finite, got NaN"),
-        ([{"a": np.full(3, -1e61)}], "X must lie within"),
-        ([{"a": np.array(["1"])}], "X must hold numbers"),
-        ([{"a": np.ones((3, 1))}], "X must have shape"),
-    ],
-)
-def test_bad_streams_are_refused(blocks, message):
-    with pytest.raises(dpalgos.InputError, match=message):
-        Sample(lambda: blocks)
 
 
 def test_a_stream_must_be_the_same_in_every_pass():
@@ -219,19 +191,6 @@ def test_rows_of_a_file(tmp_path, dtype):
         RowBlocks(tmp_path / "x.parquet", ["x0", "x1"], "x0")
 
 
-def test_numbers_of_any_type_are_read_as_they_lie(tmp_path):
-    table = pa.table({"single": np.ones(5, np.float32), "whole": np.arange(5), "true": np.ones(5, bool)})
-    pq.write_table(table, tmp_path / "x.parquet")
-    read = RowBlocks(tmp_path / "x.parquet", table.column_names)
-    rows = StreamedRows(read, read.n_rows)
-    assert rows.dtype == np.float64
-    np.testing.assert_array_equal(
-        next(rows.blocks())[1], np.column_stack([np.ones(5), np.arange(5), np.ones(5)])
-    )
-    piece = next(rows.column_pieces())
-    assert [column.dtype for column in piece.columns] == [np.float32, np.float64, np.float64]
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_columns_make_the_same_blocks_as_rows(dtype):
     X = np.random.default_rng(0).standard_normal((1000, 3)).astype(dtype)
@@ -246,53 +205,6 @@ def test_columns_make_the_same_blocks_as_rows(dtype):
         squares = [piece.squares.copy() for piece in source.column_pieces()]
         np.testing.assert_allclose(np.concatenate(squares), (X.astype(float) ** 2).sum(axis=1), rtol=1e-12)
         assert all(len(block) == rows.stop - rows.start for rows, block in found)
-
-
-# Memory: the most that Python, NumPy and Arrow hold at once beyond a first, small fit and the file's footer.
-# Unlike the resident set it does not depend on what else the machine does.
-_FIT = """
-import json, sys, tracemalloc
-from pathlib import Path
-import numpy as np, pyarrow as pa, pyarrow.parquet as pq
-import dpalgos
-from data.formats.row_groups import RowBlocks
-
-folder, keywords = Path(sys.argv[1]), json.loads(sys.argv[2])
-def fit(name):
-    y = np.load(folder / f"{name}.npy")
-    X = RowBlocks(folder / f"{name}.parquet", [f"x{j}" for j in range(int(sys.argv[3]))])
-    return dpalgos.estimate("dp_sparse_glm", X, y, rng=np.random.default_rng(0), **keywords).estimate
-fit("small")
-pq.read_metadata(folder / "large.parquet")
-before = pa.default_memory_pool().max_memory()
-tracemalloc.start()
-coef = fit("large")
-grown = tracemalloc.get_traced_memory()[1] + pa.default_memory_pool().max_memory() - before
-print(json.dumps({"grown": grown, "coef": coef.tolist()}))
-"""
-
-
-@pytest.mark.slow
-def test_a_streamed_fit_of_ten_times_its_memory(tmp_path):
-    n, d, allowed = 45_000, 2_000, 36_000_000
-    keywords = {**PRIVATE, "n_iterations": 2}
-    X, y = logistic(n, d, np.float32)
-    assert X.nbytes >= 10 * allowed
-    for name, rows in (("large", n), ("small", 600)):
-        write(tmp_path / f"{name}.parquet", X[:rows], 500)
-        np.save(tmp_path / f"{name}.npy", y[:rows])
-    run = subprocess.run(
-        [sys.executable, "-c", _FIT, str(tmp_path), json.dumps(keywords), str(d)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    found = json.loads(run.stdout)
-    held = estimated("dp_sparse_glm", X, y, **keywords).estimate
-    np.testing.assert_allclose(found["coef"], held, atol=1e-10)
-    assert found["grown"] <= allowed
 
 
 def test_what_the_caller_changes_afterwards_does_not_reach_an_estimator():

@@ -84,15 +84,6 @@ def test_tight_noise_is_proved_and_cannot_be_less(one_sided, least_ridge, epsilo
         assert more > delta or (field == "output" and more > 0.99 * delta)
 
 
-def test_printed_noise_is_enough():
-    """Iyengar et al. prove (ε, δ); the certificate here shows how much they spend of it."""
-    for epsilon in (0.1, 0.5, 1.0):
-        noise = printed_noise(epsilon, 1e-5)
-        assert proved_delta(epsilon, noise, one_sided=True) <= 1e-5
-        assert proved_delta(epsilon / 3, noise, one_sided=True) > 1e-5
-        assert tight_noise(epsilon, 1e-5, one_sided=True).objective < noise.objective
-
-
 def test_without_noise_it_is_the_ridge_minimum():
     X, y, _ = logistic_problem(400, 3)
     result = estimated(NAME, X, y, family="logistic", covariate_bound=2.0, epsilon=1e5, delta=0.5)

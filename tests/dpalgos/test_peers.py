@@ -99,32 +99,6 @@ def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_l
     assert largest >= 0.6 * bound
 
 
-@pytest.mark.parametrize(
-    "bounds", [{"lower": 0.0, "upper": 1.0}, {"covariate_bound": 1.0}, {"covariate_bound": 2.0}]
-)
-def test_columns_of_one_sign_are_split_whether_their_bounds_are_of_one_sign_or_not(bounds):
-    """The coefficients have norm 1.16, which is the error of an answer of zeros."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (20_000, 3))
-    y = X @ [1.0, -0.5, 0.3] + 0.1 * rng.standard_normal(len(X))
-    fits = [
-        estimated("binagg_regression", X, y, seed, epsilon=2.0, delta=1e-6, response_bound=2.0, **bounds)
-        for seed in range(20)
-    ]
-    assert np.mean([np.linalg.norm(fit.estimate - [1.0, -0.5, 0.3]) for fit in fits]) < 0.1
-
-
-def test_one_ball_of_coinpress_is_the_clipped_mean():
-    X = np.random.default_rng(0).standard_normal((500, 3)) + 2
-    answer = silent("coinpress_mean", X, mean_bound=0.1, std_bound=0.3, n_rounds=1)
-    log_term = np.log(100)
-    tail = 0.3 * np.sqrt(3 + 2 * np.sqrt(3 * log_term) + 2 * log_term)
-    error = np.sqrt(3) * 0.1
-    radius = min(np.sqrt(error**2 + 6 * error * 0.3 + tail**2), error + tail)
-    norms = np.linalg.norm(X, axis=1)
-    np.testing.assert_allclose(answer, (X * np.minimum(1, radius / norms)[:, None]).mean(axis=0), rtol=1e-12)
-
-
 @pytest.mark.parametrize("n_rounds", [1, 4])
 def test_budget_of_coinpress(n_rounds):
     X = np.random.default_rng(0).standard_normal((50, 3))
@@ -177,17 +151,6 @@ def test_without_noise_dp_sgd_takes_its_batches_in_turn():
         coef = coef - 0.7 * X[rows].T @ (expit(X[rows] @ coef) - y[rows]) / len(y[rows])
     answer = silent("dp_sgd_glm", X, y, n_batches=3, n_epochs=2, step_size=0.7, **IN_TURN)
     np.testing.assert_allclose(answer, coef, rtol=1e-12)
-
-
-def test_a_row_pays_for_the_steps_of_its_own_batch():
-    X, y = labeled(60)
-    for n_batches in (1, 6):
-        result = certified("dp_sgd_glm", X, y, n_batches=n_batches, n_epochs=4, **IN_TURN)
-        assert len(result.events) == 4 * n_batches
-        assert result.certified_epsilon == pytest.approx(1.0)
-        assert {event.noise_multiplier for event in result.events} == {2 / gaussian_mu(1.0, 1e-6)}
-        sensitivities = [event.l2_sensitivity for event in result.events]
-        np.testing.assert_allclose(sensitivities, 2 * 2.0 * n_batches / 60)
 
 
 def test_random_batches_are_the_whole_gradient_on_average():

@@ -14,10 +14,9 @@ from dpalgos.accounting.events import (
     FailureEvent,
     GaussianEvent,
     PureEvent,
-    UnprotectedEvent,
 )
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.accounting.risk import risk_of_budget, risk_of_events, risk_of_profile
+from dpalgos.accounting.risk import risk_of_budget, risk_of_events
 from tests.dpalgos.silence import estimated
 
 
@@ -81,14 +80,6 @@ def test_a_release_that_is_proved_at_its_delta_alone_has_the_risk_of_its_budget(
     risk = risk_of_events([ApproximateEvent(label="a", epsilon=0.5, delta=1e-6)], 1e-6)
     assert risk == risk_of_budget(0.5, 1e-6, "row")
     assert "nothing bounds" not in risk.sentence
-
-
-def test_more_budget_is_more_risk_and_no_protection_is_said_to_be_none():
-    risks = [risk_of_profile(lambda d, e=e: e, 0.0, "user") for e in (0.1, 1.0, 5.0)]
-    assert sorted(risk.posterior(0.1) for risk in risks) == [risk.posterior(0.1) for risk in risks]
-    nothing = risk_of_events([UnprotectedEvent(label="a")], 1e-6)
-    assert nothing.posterior(0.01) == 1.0
-    assert nothing.true_positive_rate[0.001] == 1.0
 
 
 def test_the_risk_of_random_batches_follows_from_what_the_certificate_follows_from():

@@ -52,18 +52,6 @@ def test_a_server_that_is_away_stops_no_run(tmp_path, monkeypatch, capsys):
     assert "42.5" not in said
 
 
-def test_a_result_that_drifts_is_told(tmp_path, shown, capsys):
-    left(tmp_path, [1.0, 1.1, 0.9])
-    last = last_results(tmp_path, SETTINGS)
-    left(tmp_path, [2.0, 2.1, 1.9])
-    show_drift(HOUSING, tmp_path, last)
-    assert "of the last run: 1" in capsys.readouterr().err
-    ((kind, keywords), (event, about)) = shown
-    assert (event, about["payload"]) == ("dpcost.drift", {"n_cells": 1, "cells": ["ols:public:n=100"]})
-    assert (kind, keywords["key"]) == ("create_table", "drift-housing")
-    assert keywords["table"][0]["cell"] == "ols:public:n=100"
-
-
 def test_of_a_table_of_ones_own_no_answer_goes_to_the_server(tmp_path, shown, monkeypatch, capsys):
     monkeypatch.setattr(artifacts, "create_markdown_artifact", lambda **told: shown.append(told))
     monkeypatch.setattr(artifacts, "summary_markdown", lambda *_: "what came out")

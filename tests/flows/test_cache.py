@@ -42,43 +42,12 @@ def stocked(home):
     return results
 
 
-def test_states(home, stocked):
-    states = {entry.path: entry.state for entry in entries(home)}
-    assert {name: states[str(each.path)] for name, each in stocked.items()} == {
-        "current": "current",
-        "unused": "stale",
-        "damaged": "damaged",
-    }
-    assert len(states) == 4
-
-
-def test_the_list_says_of_a_block_what_ran_where_and_how_long(home, stocked, command_line):
-    first = next(entry for entry in entries(home) if entry.path == str(stocked["current"].path))
-    assert {name: getattr(first, name) for name in MADE} == MADE
-    status, out, _ = command_line("cache", "list")
-    assert status == 0
-    assert f"{first.name}  small public:n=100 · ols: 1.2 s on vm (process 7)\n" in out
-
-
 def test_pruning_keeps_what_is_current(home, stocked):
     removed, freed = prune(home, home.parent / "out", everything=False)
     assert removed == 3
     assert freed > 0
     assert [entry.state for entry in entries(home)] == ["current"]
     assert prune(home, home.parent / "out", everything=True)[0] == 1
-    assert entries(home) == []
-
-
-def test_a_size_limit_takes_the_least_recently_used_first(home):
-    for age, name in enumerate(("new", "old")):
-        made = stored(name)
-        os.utime(made.path, (time.time() - 1000 * age,) * 2)
-    sizes = [entry.bytes for entry in entries(home)]
-    prune(home, home.parent / "out", everything=False, keep=sum(sizes))
-    assert len(entries(home)) == 2
-    prune(home, home.parent / "out", everything=False, keep=sizes[0])
-    assert [entry.path for entry in entries(home)] == [str(stored_path(home, "new"))]
-    prune(home, home.parent / "out", everything=False, keep=0)
     assert entries(home) == []
 
 

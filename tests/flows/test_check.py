@@ -3,13 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from data.formats.canonical import MISSING
 from data.ledger import open_ledger
-from data.tables.declared import undeclared_cells
 from flows.studies.find_study import find_study
 from tasks.release.request import checked_request, read_request
 from tasks.release.rows import read_rows
-from tasks.run.tables import analyst_parquet
 from tasks.study.study_file import checked_study
 from tests.tasks.analyst_tables import edited, refusal, study_of
 
@@ -53,14 +50,6 @@ def test_an_open_declaration_is_refused_in_whatever_lines_it_stands(tmp_path):
     assert "sex" in refusal(find_study, str(file))
 
 
-def test_a_file_without_faults_is_said_to_have_none_and_no_row_is_read(tmp_path, home, command_line):
-    file = study(tmp_path, response="cost")
-    (tmp_path / "table.csv").unlink()
-    for name in ("mine.toml", "mine-release.toml"):
-        status, said, _ = command_line("check", file.with_name(name))
-        assert (status, "nothing is missing" in said) == (0, True)
-
-
 def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, command_line):
     file = study(tmp_path, response="cost")
     edited(file, "lower = 0 ", "lower = 200 ")
@@ -94,21 +83,6 @@ def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, hom
     assert "age: blank or NaN in 1 rows, beyond the bounds in 1 rows" in said
     assert "unknown" not in said
     assert not (home / "ledger").exists()
-
-
-def test_levels_merge_spellings_by_public_declaration(tmp_path, home):
-    table = people()
-    table.loc[:3, "sex"] = ["F", "Female", "none", "male"]
-    file = study(tmp_path, table, response="cost")
-    levels = 'levels = { female = ["Female", "F", "female"], male = ["M"], unknown = ["none"] } #'
-    edited(file, "categories = ['female', 'male']", levels)
-    spec = find_study(str(file))
-    assert "none" in MISSING
-    stored = pd.read_parquet(analyst_parquet("mine", spec.analyst_table).path)
-    assert stored["sex"][:4].to_list() == [0, 0, 2, 1]
-    assert undeclared_cells(tmp_path / "table.csv", [spec.analyst_table.columns[1].declared]) == {}
-    edited(file, 'male = ["M"]', 'male = ["M", "F"]')
-    assert "got 'F'" in refusal(find_study, str(file))
 
 
 def test_other_spellings_are_another_question(tmp_path, home):

@@ -1,11 +1,8 @@
 import json
 import sys
-import warnings
 
 import pytest
 from small_project import sentence
-
-import dpalgos
 
 
 @pytest.fixture
@@ -44,29 +41,6 @@ def test_a_study_file_does_not_take_the_place_of_a_known_report(dpcost, tmp_path
     path.write_text((STUDIES / "housing.toml").read_text())
     assert reason in sentence(dpcost("run", path))
     assert find_study(str(STUDIES / "housing.toml")).name == "housing"
-
-
-def test_estimators_are_explained_and_filtered(dpcost):
-    status, out, _ = dpcost("estimators", "box_mean")
-    assert status == 0
-    for each in dpalgos.get_estimator("box_mean").to_dict()["parameters"]:
-        assert each["name"] in out
-        assert each["doc"] in out
-    assert json.loads(dpcost("estimators", "box_mean", "--json")[1])["name"] == "box_mean"
-    shown = json.loads(dpcost("estimators", "--task", "mean", "--model", "user", "--json")[1])
-    assert [each["name"] for each in shown] == ["user_level_mean"]
-
-
-@pytest.mark.parametrize("what", ["studies", "estimators", "datasets"])
-def test_catalogs_are_one_json_document_and_lines_for_people(dpcost, what):
-    status, out, err = dpcost(what, "--json")
-    assert (status, err) == (0, "")
-    rows = json.loads(out)
-    assert rows
-    assert all(row["name"] for row in rows)
-    status, out, err = dpcost(what)
-    assert (status, err) == (0, "")
-    assert out.count("\n") == len(rows)
 
 
 def test_a_damaged_result_is_found_and_is_status_1(dpcost, home):
@@ -144,34 +118,6 @@ def test_starting_is_light():
     assert done.stdout.endswith("\n[]\n")
 
 
-def test_nothing_imports_prefect_before_a_run_has_its_settings():
-    """Prefect reads them when it is first imported."""
-    import subprocess
-
-    modules = ("flows.cli.runs", "flows.launch", "flows.studies.results", "flows.studies.find_study")
-    modules += (
-        "tasks.report.write",
-        "tasks.report.write",
-        "tasks.run.collect",
-    )  # of `dpcost report`
-    code = f"import sys, {', '.join(modules)}; print('prefect' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
-def test_a_scorecard_replaces_no_report_of_another_profile(capsys, tmp_path):
-    from flows.studies.scorecard import folder_of_scorecard
-
-    (tmp_path / "housing").mkdir()
-    (tmp_path / "housing" / "manifest.json").write_text('{"profile": "standard"}')
-    assert folder_of_scorecard(["housing"], "standard", str(tmp_path)) == str(tmp_path)
-    assert capsys.readouterr().err == ""
-    assert folder_of_scorecard(["housing"], "smoke", str(tmp_path)) == str(tmp_path / "smoke")
-    said = capsys.readouterr().err
-    assert "note: profile smoke" in said
-    assert str(tmp_path / "smoke") in said
-
-
 def test_an_error_that_ctrl_c_led_to_is_an_interruption(dpcost, monkeypatch):
     def interrupted(**_):
         try:
@@ -184,14 +130,3 @@ def test_an_error_that_ctrl_c_led_to_is_an_interruption(dpcost, monkeypatch):
     assert status == 1
     assert "interrupted" in err
     assert "library" not in err
-
-
-def test_warnings_are_notes_and_those_of_a_studys_promises_are_left_to_its_page(dpcost, monkeypatch):
-    def warn(*_):
-        warnings.warn("are the units right?", UserWarning, stacklevel=1)
-        for module, promise in (("tasks.problems.problem", "delta = 1"), ("elsewhere", "epsilon = 50")):
-            warnings.warn_explicit(promise, dpalgos.PrivacyWarning, "file.py", 3, module=module)
-
-    monkeypatch.setattr("flows.cli.catalogs.print_rows", warn)
-    with warnings.catch_warnings():
-        assert dpcost("datasets")[2] == "note: are the units right?\nnote: epsilon = 50\n"

@@ -7,16 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.formula.api as smf
 
-from data.ledger import open_ledger
 from flows.studies.find_study import find_study
 from flows.studies.parameters import report_folder
 from reports.pages.study import render_study
-from reports.results import SIGNS
 from tasks.problems.problem import HeadlineRun
-from tasks.release.request import checked_request, read_request
-from tasks.release.rows import known_as
+from tasks.release.request import checked_request
 from tasks.report.build_page import build_page
 from tasks.run.block import compute_block
 from tasks.run.tables import analyst_parquet
@@ -29,7 +25,6 @@ from tests.tasks.analyst_tables import (
     init_study,
     manifest_of,
     refusal,
-    release,
     study_of,
 )
 
@@ -126,25 +121,6 @@ def test_the_answers_are_those_of_the_declared_table(tmp_path, home):
     assert page.settings["adassp"] == ("covariate_bound = sqrt(d), response_bound = 2.0",)
 
 
-@pytest.mark.parametrize(
-    ("options", "private"),
-    [
-        ({"response": "region", "family": "multinomial"}, "dp_glm"),
-        ({"sparsity": 2}, "dp_sparse_mean"),
-        ({"response": "cost", "sparsity": 2}, "screened_sparse_regression"),
-    ],
-)
-def test_classes_and_few_entries_come_as_far_as_results(tmp_path, home, options, private):
-    spec, _, results = computed(study(tmp_path, **options), tmp_path)
-    rows = pd.read_parquet(results.path)
-    assert set(rows["status"]) == {"ok"}
-    at = rows[(rows["metric"] == "l2_error") & (rows["n"] == 180)]
-    error = at.groupby("estimator")["value"].mean()
-    exact = {"glm": "glm", "mean": "sample_mean"}.get(spec.task, "ols")
-    assert error[exact] < error["zero"]
-    assert (rows[rows["estimator"] == private]["certified_epsilon"] <= 0.5 + 1e-9).all()
-
-
 def exhibited(spec, ref, tmp_path, n):
     problem, design = spec.head_panel.problem, tmp_path / "design.parquet"
     design.write_bytes(problem.prepare(ref))
@@ -177,90 +153,6 @@ def test_the_page_shows_coefficients_error_against_epsilon_a_verdict_and_what_is
         assert text in markdown
 
 
-def test_the_page_of_a_formula_shows_its_terms_however_the_model_is_written(tmp_path, home):
-    found, table = {}, people(2000)
-    for name, formula in {
-        "plain": "cost ~ age*smoker + region",
-        "moved": "cost ~ I(age - 55)*smoker + region",
-    }.items():
-        folder = tmp_path / name
-        folder.mkdir()
-        spec, ref, results = computed(study(folder, table, formula=formula), folder)
-        *_, shown = exhibited(spec, ref, folder, 1800)
-        own = shown["own_table"]
-        assert "least squares" in own["covers"] or all(row[2] is None for row in own["rows"])
-        found[name] = {row[0]: row[1:] for row in own["rows"]}
-        counted = pd.read_parquet(results.path)
-        found[name, "signs"] = counted[counted["metric"] == SIGNS].groupby("estimator")["value"].max()
-    exact = smf.ols("cost ~ age*smoker + region", table).fit().params
-    assert set(found["plain"]) == set(exact.index)
-    for term, (coef, _, _, without) in found["plain"].items():
-        assert without == pytest.approx(exact[term])
-        other = term.replace("age", "I(age - 55)")
-        if term not in ("Intercept", "smoker[T.yes]"):  # what they mean depends on where age is zero
-            assert coef == pytest.approx(found["moved"][other][0])
-    assert found["plain", "signs"]["ols"] == 5
-
-
-@pytest.mark.parametrize("response", ["cost", "Kosten", "maliyet", "x1", "income_2"])
-def test_no_name_decides_which_coefficients_intervals_cover(tmp_path, response):
-    """Where a response may have a long tail its owner says; "?" is refused with both choices."""
-    file = study(tmp_path, people().rename(columns={"cost": response}), response=response, target="?")
-    for call in (find_study, lambda name: read_request(Path(name), "preconditioned_regression", **BUDGET)):
-        name = str(file if call is find_study else tmp_path / "mine-release.toml")
-        assert all(f'"{each}"' in refusal(call, name) for each in ("least squares", "robust"))
-        assert "numbers" not in refusal(call, name)
-    edited(file, 'interval_target = "?"', 'interval_target = "robust"')
-    assert {"interval_target": "robust"} in [item.params for item in find_study(str(file)).estimators]
-
-
-BUDGET = {"epsilon": 1.0, "delta": 1e-7}
-
-
-def test_rows_that_the_ledger_knows_by_another_name_are_recognized(tmp_path, home, command_line):
-    study(tmp_path)
-    command_line("ledger", "open", "mine", "--epsilon", 10, "--delta", 1e-6)
-    ledger, file = open_ledger(home), tmp_path / "table.csv"
-    assert known_as(ledger, file) == ""
-    release(ledger, "dp_mean", file, tmp_path / "mine-release.toml", epsilon=1.0, delta=1e-7)
-    people().iloc[::-1].to_csv(tmp_path / "sorted.csv", index=False)
-    assert known_as(ledger, tmp_path / "sorted.csv") == "mine"
-    said = init_study("second", tmp_path / "sorted.csv", folder=tmp_path)
-    assert "'mine'" in said
-    assert 'name = "mine"' in (tmp_path / "second-release.toml").read_text()
-    status, _, err = command_line(
-        *("ledger", "open", "second", "--epsilon", 1, "--delta", 1e-6, "--data", tmp_path / "sorted.csv")
-    )
-    assert (status, "'mine'" in err) == (2, True)
-    assert [each["name"] for each in ledger.show()] == ["mine"]
-    people(seed=5).to_csv(tmp_path / "third.csv", index=False)
-    assert known_as(ledger, tmp_path / "third.csv") == ""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ("lower = 0 ", "lower = 120 ", "'age': lower must be below upper, got 120 and 120"),
-        ("upper = 120", "upper = 120\ncenter = 121", "'age': center must lie within its bounds 0 and 120"),
-        ("upper = 120", "uper = 120", "data.columns (age).uper is not a known key; did you mean 'upper'?"),
-        ("version = 1", "version = 2", "version must be 1, got 2; update dpcost"),
-        ("upper = 120", "", "'age' needs lower and upper, or categories"),
-        ("['north', 'south', 'west']", "['north']", "must be two or more different texts"),
-        ("upper = 120", "upper = 120\nimpute = 130", "impute of 'age' must lie within its bounds, got 130"),
-        ('name = "visits"', 'name = "age"', "columns must differ in name, got 'age' twice"),
-        ('missing = "refuse"', 'missing = "mean"', "data.missing must be 'refuse' or 'drop', got 'mean'"),
-        ("rows = 200", "rows = 0", "data.rows must be at least 1, got 0"),
-        ('response = "cost"', 'response = "region"', "of two categories, got 'region' with 3"),
-        ('response = "cost"', 'response = "cost", covariates = ["age", "cost"]', "covariates must not hold"),
-        ('response = "cost"', 'response = "price"', "mine has no column 'price'"),
-        ('kind = "subsamples"', 'kind = "simulation"', "with [data], got 'simulation'"),
-        ("n = [12, 50, 180]", "n = [12, 180, 300]", "grid.n must be at most the 200 rows of mine, got 300"),
-    ],
-)
-def test_a_wrong_declaration_is_one_sentence(tmp_path, old, new, sentence):
-    assert sentence in refusal(find_study, edited(study(tmp_path, response="cost"), old, new))
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -281,22 +173,6 @@ def test_init_refuses_in_one_sentence(tmp_path, options, sentence):
     name = options.pop("name", "mine")
     assert sentence in refusal(init_study, name, tmp_path / "table.csv", folder=tmp_path, **options)
     assert not list(tmp_path.glob("*.toml"))
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        ("", "is empty"),
-        ("a,b\n", "has 0 rows, a study needs at least 10"),
-        ("a,b\n1,2\n", "has 1 rows, a study needs at least 10"),
-        ("3.5,17\n" + "1,2\n" * 20, "seems to lack a header"),
-        ("a,b\n" + ",\n" * 20, "no column with values"),
-        ("a\n\xff\n", "has 1 rows"),
-    ],
-)
-def test_init_refuses_files_that_make_no_study(tmp_path, content, sentence):
-    (tmp_path / "table.csv").write_text(content)
-    assert sentence in refusal(init_study, "mine", tmp_path / "table.csv", folder=tmp_path)
 
 
 def test_a_moved_file_keeps_its_results_and_another_content_does_not(tmp_path, home):

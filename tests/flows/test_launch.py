@@ -2,11 +2,9 @@ import shutil
 from collections import namedtuple
 from unittest.mock import Mock
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from data.errors import DataError, StoreError
+from data.errors import StoreError
 from flows import ServerError, launch
 from flows.launch import (
     check_folder,
@@ -17,19 +15,6 @@ from tasks import dask_cluster as dask_engine
 from tasks.errors import SpecError
 from tasks.report.write import write_index
 from tasks.run_options import RunOptions
-from tests.tasks.analyst_tables import initialized
-
-
-@pytest.mark.parametrize(
-    ("code", "store", "sentence"),
-    [
-        ("", "/home/else on another machine", "run's results are at /home/else on another machine"),
-        ("other", "", "has another version of the code"),
-        ("", "s3://bucket", "DPCOST_STORE is not set there, and the run's results are at s3://bucket"),
-    ],
-)
-def test_what_a_worker_lacks_is_one_sentence(home, code, store, sentence):
-    assert sentence in dask_engine.check_worker(code or dask_engine._code(), store)
 
 
 def test_a_worker_closes_its_home_to_other_accounts(home):
@@ -68,15 +53,3 @@ def test_a_disk_that_fills_up_while_the_server_starts_is_named(home, tmp_path, m
     monkeypatch.setattr(launch, "prefect_server", Mock(side_effect=failure))
     with pytest.raises(StoreError, match=f"{home} is full"):
         launch.launch(["housing"], RunOptions(workers=1, out=str(tmp_path)))
-
-
-def test_a_faulty_file_of_ones_own_is_told_while_a_server_starts(home, tmp_path, monkeypatch):
-    study = initialized(tmp_path, pd.DataFrame({"age": np.arange(20.0), "cost": np.ones(20)}), bounds=(0, 18))
-
-    def prefect_server(*_, meanwhile, **__):
-        meanwhile()
-        raise AssertionError("it went on")
-
-    monkeypatch.setattr(launch, "prefect_server", prefect_server)
-    with pytest.raises(DataError, match="'age' is outside"):
-        launch.launch([str(study)], RunOptions(workers=1, out=str(tmp_path / "out")))

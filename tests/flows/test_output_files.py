@@ -155,15 +155,6 @@ def test_a_release_that_cannot_write_its_table_is_not_charged(place, command_lin
     assert (place / "release.json").read_bytes() == MINE
 
 
-@pytest.mark.parametrize("command", ["run housing", "league --table none"])
-def test_a_report_goes_into_no_folder_with_other_files(command, place, command_line):
-    mine = Path("elsewhere") / command.split()[1 if command.startswith("run") else 0] / "summary.csv"
-    mine.parent.mkdir(parents=True)
-    mine.write_bytes(MINE)
-    assert str(mine.parent) in sentence(command_line(*command.split(), "--out", "elsewhere"))
-    assert mine.read_bytes() == MINE
-
-
 def test_a_run_goes_on_in_the_folder_that_it_made_and_leaves_others_alone(tmp_path):
     folder = tmp_path / "out" / "housing"
     claim_report(folder)

@@ -5,12 +5,9 @@ import math
 import shlex
 
 import pandas as pd
-import pytest
 
 from data.store.folders import PROJECT_ROOT
 from flows.studies import evidence as stored
-from flows.studies.reproduction import reproduce
-from tasks.errors import SpecError
 
 
 def rows(*errors):
@@ -89,21 +86,3 @@ def test_a_figure_is_measured_by_its_command_and_differences_are_shown(tmp_path,
     assert (docs / "shown.csv").read_text() == "x\n1\n"
     assert not stored.figures()[0].stale
     assert "mine: the same" in command_line("reproduce", "mine")[1]
-
-
-def test_a_figure_that_cannot_be_measured_stops_no_other_and_studies_that_figures_read_are_run(
-    monkeypatch, capfd
-):
-    def figure(name, command, study=""):
-        return stored.Figure(name, "shown", command, "", 1, ("dpalgos.api",), "", study)
-
-    figures = [
-        figure("broken", "python -c 'raise SystemExit(3)'"),
-        figure("fine", "python -c 'print(40 + 2)'", "housing"),
-    ]
-    monkeypatch.setattr(stored, "figures", lambda: figures)
-    run = []
-    with pytest.raises(SpecError, match="broken cannot be measured"):
-        reproduce(["broken", "fine"], run.extend, only_list=False, update=False)
-    assert run == ["housing"]
-    assert "42" in capfd.readouterr().out

@@ -6,7 +6,6 @@ from data.store.folders import sha256_file
 from flows.studies.results import folder_of_run, rebuild_reports, rerun_options
 from reports.results import to_parquet_bytes
 from tasks.errors import SpecError
-from tasks.run.collect import read_results
 from tests.tasks.blocks import results_table as table
 
 LAST = {"profile": "smoke", "replicates": 3, "seed": 5, "command": "dpcost run housing --profile smoke"}
@@ -27,11 +26,6 @@ def test_a_rerun_repeats_the_last_run(out):
     options, command = rerun(out)
     assert options.recorded().items() <= LAST.items()
     assert command == LAST["command"]
-
-
-def test_a_rerun_takes_what_is_said_over_what_was(out):
-    options, _ = rerun(out, profile="standard", reps=None, seed=0)
-    assert options.recorded() == {"profile": "standard", "replicates": None, "seed": 0}
 
 
 def test_a_cell_has_to_exist_at_that_profile(out):
@@ -69,17 +63,3 @@ def test_results_that_are_not_the_manifests_are_refused(out):
     (out / "housing" / "manifest.json").write_text(json.dumps(right))
     with pytest.raises(KeyError):  # as far as the page, which needs the whole manifest
         rebuild_reports(["housing"], out)
-
-
-def test_results_are_read_from_a_folder_or_a_file(tmp_path):
-    path = tmp_path / "results.parquet"
-    path.write_bytes(to_parquet_bytes(table([1.0, 2.0])))
-    assert read_results(tmp_path).equals(read_results(path))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(SpecError, match="Parquet"):
-        read_results(path)
-    path.write_bytes(to_parquet_bytes(table([1.0]).drop(columns="value")))
-    with pytest.raises(SpecError, match="lacks the column value"):
-        read_results(path)
-    with pytest.raises(SpecError, match="holds no results"):
-        read_results(path / "below")

@@ -2,37 +2,19 @@
 
 import csv
 import io
-import itertools
 import re
 
 import vl_convert
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reports.charts.drawing import specification
-from reports.charts.lines import Axes, names_in_legend
 from reports.charts.study import StudyChart
 from reports.cost import first_lines
 from reports.results import summarize
 from reports.series import View
 
-ENDS = st.dictionaries(
-    st.sampled_from("abcdefgh"), st.tuples(st.sampled_from([1.0, 2.0]), st.floats(1e-3, 1e3)), min_size=1
-)
-
 
 def texts(svg):
     return re.findall(r">([^<>]+)</text>", svg)
-
-
-@given(ENDS)
-def test_names_at_the_ends_of_lines_are_those_that_do_not_collide(ends):
-    in_legend = set(names_in_legend(ends, Axes("x", "y", y_log=False)))
-    beside = sorted(y for name, (_, y) in ends.items() if name not in in_legend)
-    heights = [y for _, y in ends.values()]
-    pixel = 360 / ((max(heights) - min(heights)) or 1)
-    assert all((b - a) * pixel >= 15 * 0.999 for a, b in itertools.pairwise(beside))
-    assert all(ends[name][0] == max(x for x, _ in ends.values()) for name in ends if name not in in_legend)
 
 
 def test_the_chart_with_menus_draws_at_first_what_the_picture_shows(results, page):

@@ -1,6 +1,5 @@
 """The table of coefficients for publication, alone and side by side, in every format."""
 
-import csv
 import io
 
 import pytest
@@ -48,20 +47,6 @@ def test_every_format_holds_terms_numbers_and_the_footnote(form, models):
         assert shown in text
         if form != "csv":
             assert model.footnote.split(" at")[0] in text
-
-
-def test_several_releases_in_csv_are_rows_of_unrounded_ascii_numbers():
-    content = render_coefficients([LINEAR, LOGISTIC], "csv").decode()
-    rows = list(csv.DictReader(io.StringIO(content)))
-    assert content.isascii()
-    assert [(row["release"], row["term"]) for row in rows] == [
-        *((LINEAR.title, row["term"]) for row in LINEAR.rows),
-        (LOGISTIC.title, "age"),
-    ]
-    assert (float(rows[1]["estimate"]), float(rows[0]["std_error"])) == (-3.0, 2 / 3.92)
-    assert (rows[0]["odds_ratio"], float(rows[-1]["odds_ratio"])) == ("", 2.01)
-    alone = csv.DictReader(io.StringIO(render_coefficients([LOGISTIC], "csv").decode()))
-    assert set(rows[0]) == {"release", *alone.fieldnames}
 
 
 def test_latex_is_escaped():

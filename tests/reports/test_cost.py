@@ -10,13 +10,11 @@ import pytest
 
 from data.datasets.housing import parse_cal_housing_tgz
 from data.fetch.raw import EMBEDDED
-from reports.cost import cost_at, enough_epsilon, population_error
+from reports.cost import cost_at, population_error
 from reports.headline import build_headline
 from reports.page import Axis
-from reports.pages.index import relative_errors
-from reports.results import SIGNS, summarize
+from reports.results import summarize
 from reports.series import View
-from reports.writing import num, times
 
 NORM_OR_SYMBOL = re.compile(r"ℓ|δ|‖|σ|[²√±]|norm|z-score|error bar")
 
@@ -41,30 +39,6 @@ def plain(sentence, page):
     return sentence
 
 
-@pytest.mark.parametrize(
-    ("error", "spread", "said"),
-    [
-        (0.9115, 0.01, "no private answer is clearly better than not looking at the data"),
-        (5.0, 0.0, "no private answer is clearly better than not looking at the data"),
-        (0.1, 0.0, "less exact"),
-    ],
-)
-def test_the_cost_of_the_best_private_answer_is_said(results, page, error, spread, said):
-    view = view_of(results, page, error=error, spread=spread)
-    assert said in plain(headline_of(view), page)
-
-
-@pytest.mark.parametrize(("error", "factor"), [(5.0, False), (0.1, True)])
-def test_the_number_to_quote_is_the_factor_of_the_sentence_or_the_error_of_a_useless_answer(
-    results, page, error, factor
-):
-    view = view_of(results, page, error=error)
-    cost, number = cost_at(view, view.headline, 20_000), build_headline(view).number
-    assert number.value == (times(cost.factor) if factor else num(error))
-    assert (number.value in headline_of(view)) is factor
-    assert ("no better than answering zero" in number.caption) is not factor
-
-
 def test_rows_that_tell_the_same_without_privacy_follow_from_the_factor(results, page):
     view = view_of(results, page, error=0.1)
     cost = cost_at(view, view.headline, 20_000)
@@ -76,21 +50,6 @@ def test_rows_that_tell_the_same_without_privacy_follow_from_the_factor(results,
     assert "instead of" not in headline_of(
         view_of(results, page, error=0.1, metric_label="", axis=Axis("T", "steps"))
     )
-
-
-@pytest.mark.parametrize(
-    ("right", "said"),
-    [(5.0, "All 5 coefficients keep their signs."), (4.99, "All 5"), (4.6, "About 4 of 5"),
-     (3.2, "About 3 of 5 coefficients keep their signs.")],
-)  # fmt: skip
-def test_signs_are_counted_where_the_answer_is_better_than_zero(results, page, right, said):
-    counted = results[results["metric"] == page.metric].assign(metric=SIGNS, value=right)
-    rows = results.copy()
-    rows.loc[rows["privacy_model"] != "none", "value"] = 0.1
-    view = View.build(summarize(pd.concat([rows, counted])), replace(page, n_coefficients=5))
-    assert said in plain(headline_of(view), page)
-    own = replace(view.page, exhibits={"own_table": {}})  # which says of its own answer which signs are known
-    assert "signs" not in headline_of(View.build(summarize(pd.concat([rows, counted])), own))
 
 
 def housing_in_standard_deviations():
@@ -130,19 +89,3 @@ def test_rows_of_a_large_population_err_as_a_bootstrap_says(results, page):
     assert chance.mean == pytest.approx(0.0507, abs=2 * math.hypot(chance.se, 0.0018))
     assert 0.04 < chance.mean < 0.062
     assert cost_at(view, view.headline, 20_000).factor == pytest.approx(2.4, rel=0.25)
-
-
-def test_the_error_of_the_extrapolation_counts_what_the_root_of_the_rows_misses(results, page):
-    exact = {m: [0.1 * math.sqrt((1 - m / 10_000) / m)] * 3 for m in (500, 1000, 2500, 9000)}
-    chance = population_error(population_view(results, page, exact, 10_000), 9000)
-    assert (chance.mean, chance.deviation) == pytest.approx((0.1 / math.sqrt(9000), 0), abs=1e-9)
-    slower = {m: [error * m**0.2 for error in errors] for m, errors in exact.items()}
-    chance = population_error(population_view(results, page, slower, 10_000), 9000)
-    assert chance.deviation == pytest.approx(0.2 * math.log(2.5))
-
-
-def test_the_factor_at_the_largest_epsilon_is_the_same_on_every_page(results, page):
-    view = population_view(results, page, {m: [1 / m**0.5] for m in (1000, 2000, 5000, 20_000)}, 20_640)
-    factors = {epsilon: factor for epsilon, factor, _ in relative_errors(view)}
-    said = re.search(r"at ε = (\S+) the error is (\S+) times", enough_epsilon(view))
-    assert said[2] == times(factors[float(said[1])])

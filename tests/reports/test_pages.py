@@ -47,15 +47,6 @@ def text_of(svg: bytes) -> str:
     return " ".join(t for e in ET.fromstring(svg).iter(f"{SVG}text") for t in e.itertext())
 
 
-def test_files_are_the_contracts(files):
-    assert {"report.html", "report.md", "summary.csv", "figures/main.svg", "figures/main.png"} <= set(files)
-    named = re.compile(
-        r"report\.(html|md)|data-[a-z_]+\.html|summary\.csv|card\.json|figures/[a-z0-9.-]+\.(svg|png)"
-    )
-    assert all(named.fullmatch(f) for f in files)
-    assert all(content[:8] == b"\x89PNG\r\n\x1a\n" for f, content in files.items() if f.endswith(".png"))
-
-
 def test_same_input_same_bytes(standin_results, standin_page, standin_files):
     again = render_study(standin_results.copy(), replace(standin_page))
     assert {f for f in again if standin_files[f] != again[f]} == set()
@@ -74,20 +65,6 @@ def test_page_is_self_contained(fixture, request):
     assert len(html) < 1_300_000
     assert set(re.findall(r"url\(#([^)]*)\)", own)) <= set(page.ids)
     assert {a[1:] for a in page.links if a.startswith("#")} <= set(page.ids)
-
-
-def test_a_report_links_to_the_cards_of_its_datasets_and_says_what_its_epsilon_risks(standin_files):
-    card, html, markdown = (
-        standin_files[name].decode().replace("\u00a0", " ")
-        for name in ("data-some_table.html", "report.html", "report.md")
-    )
-    assert "STAND-IN DATA" in card
-    assert "0 to 60" in card
-    assert "<script>alert" not in card
-    assert 'href="data-some_table.html"' in html
-    assert "1,000 rows read, 990 used" in markdown
-    for text in (html, markdown):
-        assert "a suspicion grows at most from 1 % to 2 %" in text
 
 
 def test_user_text_is_escaped(standin_files):
@@ -116,32 +93,11 @@ def test_standin_banner_is_everywhere(standin_files, files):
     )
 
 
-def test_figures_carry_alt_text_units_and_direction(files):
-    root = ET.fromstring(files["figures/main.svg"])
-    assert "best private estimate is Preconditioned regression" in root.find(f"{SVG}desc").text
-    text = text_of(files["figures/main.svg"])
-    assert "z-scores (lower is better)" in text
-    assert "number of rows used" in text
-    for name in (
-        "Zero vector",
-        "Ordinary least squares",
-        "AdaSSP, printed",
-        "Preconditioned regression, tight",
-    ):
-        assert name in text
-
-
 def test_markdown_links_only_to_files_that_exist(files):
     markdown = files["report.md"].decode()
     others = {"results.parquet", "manifest.json"}  # the task writes them
     assert set(re.findall(r"\]\(([^)]+)\)", markdown)) <= set(files) | others
     assert "![" in markdown
-
-
-def test_summary_csv_reads_back(files, results):
-    frame = pd.read_csv(io.BytesIO(files["summary.csv"]))
-    assert len(frame) == results["cell"].nunique()
-    assert {"mean", "se", "median", "q10", "q90", "n_ok", "n_failed"} <= set(frame.columns)
 
 
 def test_an_estimator_that_proves_nothing_is_not_private_and_never_the_best(results, page):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.cost import enough_epsilon, first_below, fitted_slope, rows_for_the_same
+from reports.cost import enough_epsilon, first_below
 from reports.results import summarize
 from reports.series import View
 from reports.writing import num
@@ -43,15 +43,6 @@ def test_limits_cover_where_errors_really_fall_to_what_is_wanted(sizes, noise_at
     assert covered >= 0.9 * len(wanted)
 
 
-def test_its_error_is_what_repetitions_show():
-    rng, n = np.random.default_rng(2), np.array([1e3, 1e4, 1e5])
-    noise = 1 + 0.02 * rng.normal(size=(2000, 3))
-    fits = [fitted_slope(list(zip(n, row / n, 0.02 / n, strict=True))) for row in noise]
-    slopes, errors = np.array(fits).T
-    assert slopes.mean() == pytest.approx(-1, abs=1e-3)
-    assert slopes.std() == pytest.approx(errors.mean(), rel=0.1)
-
-
 POPULATION = 40_000
 SIZES = (100, 1000, 10_000, 20_000)
 
@@ -83,33 +74,3 @@ def test_privacy_stops_to_matter_where_it_adds_less_than_chance(results, page):
     assert "as much at about ε = 6" in never
     far = enough_epsilon(view_of(results, page, lambda m, e: 12 * chance(m) / e))
     assert far.endswith("at ε = 2 the error is 6.1 times the one without it.")
-
-
-def test_where_repetitions_cannot_tell_what_privacy_adds_from_chance_the_page_says_so(results, page):
-    def view():
-        return view_of(results, page, lambda m, e: 0.99 * chance(m) * 2 / e)
-
-    assert "privacy adds less than that" in enough_epsilon(view())
-    unsure = view()
-    unsure.table.loc[unsure.table["role"] == "private", "se"] = 0.05 * chance(20_000)
-    told = enough_epsilon(unsure)
-    assert f"privacy adds about as much or less ({num(0.99 * chance(20_000))}, standard error 0.00" in told
-
-
-def test_rows_that_make_up_for_privacy_follow_from_how_errors_fall(results, page):
-    # E² = s² (1 + 3) at ε = 0.5: four times as many rows.
-    told = rows_for_the_same(view_of(results, page, lambda m, e: chance(m) * math.sqrt(3) * 0.5 / e))
-    assert "what 5,000 tell" in told
-    assert "80,000 rows would make up" in told
-    flat = rows_for_the_same(view_of(results, page, lambda m, e: 0 * e + 1.0))
-    assert "More than 16 times as many" in flat
-
-
-def test_an_uncertain_error_without_privacy_widens_what_follows_from_it():
-    points = [(1.0, 4.0, 0.0), (4.0, 2.0, 0.0), (16.0, 1.0, 0.0)]
-    assert first_below(1.5, points, deviation=0.1) == pytest.approx(
-        (4 * (2 / 1.5) ** 2 * math.exp(-0.4), 4 * (2 / 1.5) ** 2 * math.exp(0.4))
-    )
-    low, high = first_below(0.5, points, 64.0, deviation=0.1)
-    assert low < 64 * math.exp(-0.15)
-    assert high > 64 * math.exp(0.35)

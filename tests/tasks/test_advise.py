@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -122,21 +121,6 @@ def test_how_many_intervals_to_expect_is_foretold_for_a_study_and_for_a_release(
         assert foreseen.signs[1] <= foreseen.signs[0] <= foreseen.intervals[2]
 
 
-def drawn_tables(spec, count=200, rows=1000):
-    declared = spec.head_panel.problem.declared_rows(spec.guesses)
-    return [declared.made_up(rows, None, np.random.default_rng(seed)) for seed in range(count)]
-
-
-def test_shares_that_are_not_stated_may_be_rare_and_stated_ones_stay(tmp_path):
-    spec = with_guesses(study(tmp_path, people(200), response="cost"), "shares = { smoker = [0.8, 0.2] }")
-    tables = drawn_tables(spec)
-    assert np.mean([table["smoker=yes"].mean() for table in tables]) == pytest.approx(0.2, abs=0.01)
-    assert np.std([table["smoker=yes"].mean() for table in tables]) < 0.03
-    south = [table["region=south"].mean() for table in tables]
-    assert np.quantile(south, 0.05) < 0.07
-    assert np.quantile(south, 0.95) > 0.5
-
-
 def test_what_a_release_would_cost_is_read_from_the_ledger(tmp_path, home):
     spec = find_study(str(study(tmp_path, response="cost")))
     ledger = open_ledger(home)
@@ -160,35 +144,6 @@ def test_the_command_prints_one_json_document_without_nan(tmp_path, home, capsys
     assert "for an error of 0.1" in words
     assert "dpcost ledger open mine" in words
     assert refusal(command, "housing", -1.0, None, False).startswith("--error must be a positive number")
-
-
-@pytest.mark.parametrize(
-    "stated",
-    [
-        "mean.smoker = 0.02",
-        "mean.'smoker=yes' = 0.02",
-        "shares.'smoker=no' = 0.98",
-        "mean.smoker = [0.98, 0.02]",
-    ],
-)
-def test_the_share_of_an_event_is_stated_by_column_level_or_list(tmp_path, stated):
-    file = study(tmp_path, response="smoker")
-    file.write_text(file.read_text().replace('mean."smoker" = 0.3', stated))
-    tables = drawn_tables(find_study(str(file)), count=50)
-    assert np.mean([table["smoker=yes"].mean() for table in tables]) == pytest.approx(0.02, abs=0.004)
-
-
-def test_shares_of_levels_are_stated_in_part_or_in_full(tmp_path):
-    file = study(tmp_path, people(200), response="cost")
-    for text, south, west in (
-        ("mean.'region=south' = 0.1", 0.1, 0.45),
-        ("mean.region = [0.2, 0.5, 0.3]", 0.5, 0.3),
-    ):
-        tables = drawn_tables(with_guesses(Path(shutil.copy(file, tmp_path / "copy.toml")), text), count=50)
-        shares = [
-            np.mean([table[name].mean() for table in tables]) for name in ("region=south", "region=west")
-        ]
-        assert shares == pytest.approx([south, west], abs=0.02)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from flows.studies.find_study import find_study
 from tasks.problems.measures.prediction import OVER_PRINTED, SQUARED_ERROR
 from tasks.run.block import compute_block
 from tasks.run.tables import fetch, parquet
-from tasks.scorecard.claims import Evidence, load_scorecard
 from tests.tasks.blocks import made_block, made_cell
 
 ROWS, D = 57, 3
@@ -86,17 +85,3 @@ def test_errors_are_divided_by_the_printed_one_of_the_same_epsilon(study, tmp_pa
     y = draw.sample.response()
     by_hand = [np.mean(y[out] ** 2) for out in ~draw.sample.row_mask.T]
     np.testing.assert_allclose(zero, by_hand)
-
-
-def test_there_is_a_claim_for_each_table_that_ran(study, tmp_path):
-    problem = study.panel("rivers").problem
-    (block,) = (b for b in study.blocks("standard", replicates=10, seed=1) if b.replicates.panel == "rivers")
-    evidence = Evidence(study, compute_block(block, prepared(problem, tmp_path)))
-    entries = [claim for claim in load_scorecard().claims if claim.study == "wang_tables"]
-    found = [claim for entry in entries for claim in entry.on_panels(evidence)]
-    assert [claim.id for claim in found] == ["W-printed-0.1-rivers", "W-printed-1-rivers"]
-    assert all("table rivers" in claim.text and claim.panel == "rivers" for claim in found)
-    small, large = (claim.test.judge(claim, evidence, "tight") for claim in found)
-    assert np.isnan(small.value)  # nothing is printed at ε = .1
-    assert large.value in (0.0, 1.0)
-    assert entries[0].on_panels(None) == (entries[0],)

@@ -5,7 +5,6 @@ import pytest
 
 import dpalgos
 from data.prepare.table_design import PreparedTable
-from data.simulations import simulator
 from dpalgos.intervals.half_widths import NAIVE_HALF_WIDTH
 from flows.studies.find_study import find_study
 from tasks.problems.measures.intervals import COVERAGE, FLAGGED, SIGNS
@@ -74,16 +73,3 @@ def test_resamples_have_the_answer_of_the_whole_table_as_their_truth():
     np.testing.assert_allclose(drawn[0].target, np.linalg.lstsq(X, y, rcond=None)[0])
     rows = compute_block(block, table)
     assert rows[rows["metric"] == COVERAGE]["value"].mean() == pytest.approx(0.95, abs=0.06)
-
-
-@pytest.mark.parametrize("law", ["gaussian", "student", "exponential"])
-def test_rows_and_errors_have_the_stated_spread(law):
-    rng = np.random.default_rng(0)
-    data = simulator("shaped_regression")(rng, 60_000, 3, rows=law, errors=law, unequal=True, correlation=0.0)
-    error = data.y - data.X @ data.truth
-    np.testing.assert_allclose(data.X.std(axis=0), 1, atol=0.05)
-    assert error.std() == pytest.approx(0.7, abs=0.05)
-    outer = np.abs(data.X[:, 0]) > 1
-    assert error[outer].std() > 1.3 * error[~outer].std()
-    mean = simulator("shaped_mean")(rng, 60_000, 3, rows=law)
-    np.testing.assert_allclose(mean.X.mean(axis=0), mean.truth, atol=0.03)

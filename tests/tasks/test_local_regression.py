@@ -1,9 +1,5 @@
 """The study of local privacy: its problem brings public rows, measures two errors, and knows its rates."""
 
-import numpy as np
-import pytest
-
-from data.simulations import simulator
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_block, made_cell, made_problem
 
@@ -37,13 +33,3 @@ def test_public_rows_reach_the_estimator_and_two_errors_are_measured():
     private = rows[rows["estimator"] == "ldp_nldp_public"]
     assert set(private["privacy_model"]) == {"local"}
     assert ((private["certified_epsilon"] > 3.99) & (private["certified_epsilon"] <= 4)).all()
-
-
-def test_signs_and_bounded_responses():
-    for norm, largest in (("absolute", 2.0), ("euclidean", 1 + np.sqrt(3))):
-        data = simulator("sign_regression")(np.random.default_rng(0), 4000, 6, sparsity=3, coef_norm=norm)
-        assert set(np.unique(data.X)) == {-1.0, 1.0}
-        assert np.abs(data.y).max() <= largest
-        assert np.count_nonzero(data.truth) == 3
-        assert np.linalg.norm(data.truth, 1 if norm == "absolute" else 2) == pytest.approx(1)
-        assert np.linalg.lstsq(data.X, data.y, rcond=None)[0] == pytest.approx(data.truth, abs=0.06)

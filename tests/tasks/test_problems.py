@@ -1,13 +1,9 @@
 """Simulated data: fresh for each replicate, the same for all cells, however the replicates are split."""
 
-from dataclasses import replace
-
 import numpy as np
-import pandas as pd
 import pytest
 
 import dpalgos
-from data.prepare.genotype_groups import GroupDifference
 from data.simulations import simulator
 from flows.studies.find_study import find_study, study_names
 from reports.results import validate_results
@@ -25,16 +21,6 @@ BLOCK = made_block(MEAN, PLAIN, PRIVATE, n=50, replicates=4, panel="sparse")
 def rows_of(block, **options):
     rows = validate_results(compute_block(block, **options))
     return rows.sort_values(["cell", "replicate"], ignore_index=True)
-
-
-def test_conditions_of_a_printed_proof_that_fail_are_said():
-    printed = replace(PRIVATE, calibration="paper")
-    rows = rows_of(replace(BLOCK, cells=(PLAIN, PRIVATE, printed)))
-    said = rows.groupby("calibration")["message"].unique()
-    assert said["none"].tolist() == said["tight"].tolist() == [""]
-    (message,) = said["paper"]
-    assert message.startswith("the peeling lemma needs epsilon <= 0.5, s >= 10")
-    assert set(rows["status"]) == {"ok"}
 
 
 def test_a_replicate_depends_on_its_own_generators_only():
@@ -80,47 +66,3 @@ def test_every_study_loads_and_expands(name):
                 counted.setdefault(cell.key, []).extend(block.replicates.numbers)
         assert all(found == [*range(replicates)] for found in counted.values())
         assert study.headline_cells(blocks)
-
-
-GROUPS = made_block(
-    made_problem(
-        "group_differences",
-        dataset="snp_hapmap3",
-        n_snps=6,
-        s=2,
-        selection="public_panel",
-        unit="person",
-    ),
-    replace(PLAIN, n=5, params={"sparsity": 2}),
-    replace(PRIVATE, n=5, params={"sparsity": 2, "value_bound": 2.0}),
-    n=5,
-    panel="groups",
-)
-
-
-@pytest.fixture(scope="module")
-def groups():
-    rng = np.random.default_rng(3)
-    X = 2.0 * rng.integers(-1, 2, (17, 6))
-    return GroupDifference(
-        X=X,
-        sizes=(9, 8),
-        target=X[:9].mean(axis=0) / 2 + X[9:].mean(axis=0) / 2,
-        snps=pd.DataFrame({"snp": list("abcdef")}),
-        panel=np.zeros((0, X.shape[1])),
-        panel_labels=np.zeros(0, dtype=int),
-    )
-
-
-def test_people_and_pairs_have_the_same_mean_and_different_noise(groups):
-    people = rows_of(GROUPS, prepared=groups)
-    pairs = rows_of(
-        replace(GROUPS, problem=GROUPS.problem.model_copy(update={"unit": "pair"})), prepared=groups
-    )
-    assert set(people["status"]) == {"ok"}
-    people, pairs = (rows[rows["metric"] == "l2_error"] for rows in (people, pairs))
-    plain = people["cell"] == GROUPS.cells[0].key
-    assert people["value"][plain].to_numpy() == pytest.approx(pairs["value"][plain].to_numpy())
-    assert not np.isclose(people["value"][~plain], pairs["value"][~plain]).any()
-    assert set(people["d"]) == {6}
-    assert set(people["s"]) == {2}

@@ -8,9 +8,7 @@ from data.ledger import open_ledger
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.results import PUBLIC_ALONE
-from tasks.errors import SpecError
 from tasks.release.record import record_of
-from tests.flows.small_project import STUDY as SMALL_STUDY
 from tests.tasks.analyst_tables import computed, edited, refusal, release, reported, study_of
 from tests.tasks.release.test_declared_columns import BOUNDS, CATEGORIES, people
 
@@ -72,34 +70,6 @@ def test_public_rows_alone_are_not_taken_for_the_answer_without_privacy(tmp_path
     assert "sees no private row" in page
     assert "public rows alone (Ordinary least squares)" in page
     assert "8,000 rows of public.csv" in page
-
-
-def test_values_of_public_rows_are_moved_and_left_out_as_private_ones_are(tmp_path):
-    rows = people(203)
-    rows.loc[0, "age"], rows.loc[1, "age"], rows.loc[2, "region"] = 500, np.nan, ""
-    file = with_public(study(tmp_path), rows)
-    said = refusal(find_study, str(file))
-    assert "public.csv" in said
-    assert "'age' is outside" in said
-    edited(file, 'outside = "refuse"', 'outside = "clip"')
-    said = refusal(find_study, str(file))
-    assert "blank or NaN in column age" in said
-    assert "region" in said
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
-    X = find_study(str(file)).head_panel.problem.public_X
-    assert len(X) == 201
-    assert X[:, 0].max() == (120 - 60) / 30
-
-
-def test_public_rows_go_with_a_table_of_ones_own_in_public_units(tmp_path):
-    file = with_public(study(tmp_path))
-    edited(file, 'units = "public"', 'units = "standardised"')
-    assert "units must be 'public'" in refusal(find_study, str(file))
-    lone = tmp_path / "lone.toml"
-    lone.write_text(SMALL_STUDY + PUBLIC)
-    assert "public must" in refusal(find_study, str(lone))
-    lone.write_text(SMALL_STUDY + PUBLIC.replace("source", "sauce"))
-    assert "public.sauce" in refusal(find_study, str(lone))
 
 
 def test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file(tmp_path):
@@ -194,20 +164,6 @@ def test_another_public_table_is_another_question_and_the_same_one_is_not(tmp_pa
     assert not asked(tmp_path, ledger).replayed
 
 
-def test_the_form_of_a_study_brings_its_public_rows_to_a_release(tmp_path, ledger):
-    """The question is that of a release file with the same public rows."""
-    file = with_public(study(tmp_path))
-    config = tmp_path / "mine-release.toml"
-    edited(config, "[columns]", PUBLIC + "[columns]")
-    asked(tmp_path, ledger)
-    edited(config, PUBLIC, "")
-    edited(config, "[dataset]", f'[dataset]\nform = "{FORM}"')
-    assert asked(tmp_path, ledger).replayed
-    edited(file, "[public]", "[else]")
-    with pytest.raises(SpecError):
-        asked(tmp_path, ledger)
-
-
 @pytest.mark.parametrize("where", ["table.csv", "table.parquet", "folder"])
 def test_a_release_without_a_study_takes_public_numbers_also_where_rows_are_streamed(
     tmp_path, ledger, public_rows_of_releases, where
@@ -250,19 +206,6 @@ def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
     )
     assert "public.data must be another file" in refusal(asked, tmp_path, ledger)
     assert ledger.account("mine").charges == []
-
-
-def test_a_replayed_record_names_the_public_table_of_the_answer(tmp_path, ledger):
-    study(tmp_path)
-    people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
-    config = tmp_path / "mine-release.toml"
-    edited(config, "[columns]", PUBLIC + "[columns]")
-    first = asked(tmp_path, ledger)
-    (tmp_path / "public.csv").rename(tmp_path / "other.csv")
-    edited(config, 'data = "public.csv"\nsource = "volunteers', 'data = "other.csv"\nsource = "a register')
-    again = asked(tmp_path, ledger)
-    assert again.replayed
-    assert record_of(again)["release"]["public"] == record_of(first)["release"]["public"]
 
 
 def test_a_study_and_a_release_leave_out_the_same_public_rows(tmp_path, ledger, public_rows_of_releases):

@@ -7,7 +7,6 @@ from flows.studies.find_study import find_study
 from reports.results import summarize, validate_results
 from reports.series import View
 from tasks.report.build_page import build_page
-from tasks.report.manifest import budget_split
 from tasks.run.block import compute_block
 
 STUDY = """
@@ -75,16 +74,6 @@ def test_a_cell_for_every_number_of_steps(study):
         ("long steps", 1),
         ("long steps", 4),
     }
-
-
-def test_the_budget_is_split_at_the_largest_number(study):
-    assert budget_split(study)["dp_glm", "long steps"] == {"gradient": pytest.approx(1.0)}
-
-
-def test_the_budget_is_split_as_at_the_headlines_number_of_rows():
-    split = budget_split(find_study("housing"))["preconditioned_regression", ""]
-    assert sum(split.values()) == pytest.approx(1.0)
-    assert {"means about centers", "values by power of two"} < set(split)  # of 50 rows neither is released
 
 
 def test_every_number_in_a_figure_is_a_cells(study, results):

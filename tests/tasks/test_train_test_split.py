@@ -8,7 +8,6 @@ import pytest
 from data.prepare.table_design import PreparedTable
 from reports.results import validate_results
 from tasks.problems.measures.prediction import CLASSIFICATION, MISCLASSIFICATION, classification
-from tasks.problems.problem import Draw
 from tasks.run.block import compute_block
 from tests.tasks.blocks import made_answer, made_block, made_cell, made_problem, measured_of
 
@@ -81,27 +80,6 @@ def test_errors_are_those_on_the_rows_that_were_not_trained_on():
         test = ~draw.sample.row_mask[:, r]
         assert test.sum() == 300
         assert measured[r] == np.mean((X[test, :2].sum(axis=1) > 0) != y[test])
-
-
-def test_what_was_selected_is_counted():
-    selected = {}
-    compute_block(block(cells=(IHT, PRIVATE, cell("zero"))), frames(), selected=selected)
-    assert set(selected) == {IHT.key, PRIVATE.key}
-    for counts in selected.values():
-        assert sum(counts.values()) == 2 * 4
-    assert selected[IHT.key] == {"f0": 4, "f1": 4}
-
-
-def test_what_does_not_depend_on_s_is_asked_once(monkeypatch):
-    doubled = cell(**{**PRIVATE.params, "sparsity": 4}, name="dp_sparse_glm")
-    cells = tuple(replace(one, s=s) for one, s in ((PRIVATE, 10), (PRIVATE, 20), (doubled, 30)))
-    asked, ask = [], Draw.answer
-    monkeypatch.setattr(Draw, "answer", lambda *given: [asked.append(given[1].s), ask(*given)][1])
-    rows = compute_block(block(cells=cells), frames())
-    values = [value(rows[rows["s"] == s], name="dp_sparse_glm") for s in (10, 20, 30)]
-    assert asked == [10, 30]
-    np.testing.assert_array_equal(values[0], values[1])
-    assert (values[0] != values[2]).any()
 
 
 def test_a_cell_beside_others_has_the_answers_that_it_has_alone(monkeypatch):

@@ -5,8 +5,6 @@ import pandas as pd
 import pytest
 
 from data.datasets import get_dataset
-from data.prepare.table_design import PreparedTable
-from tasks.problems.sources.map_users import GriddedTable
 from tests.tasks.blocks import made_answer, made_block, made_problem, measured_of
 
 SIMULATED = made_problem("user_simulation", users="2*n", samples=25, d=3)
@@ -58,16 +56,6 @@ def test_simulated_users_have_the_law_of_a_mean_of_their_rows():
         np.testing.assert_array_equal(draw.target, np.full(3, 0.5))
 
 
-def test_users_on_a_map_are_the_cells_with_enough_rows(prepared):
-    made, _, table, cell = prepared
-    assert isinstance(made, GriddedTable)
-    assert made.n_users == 3
-    np.testing.assert_array_equal(made.users, np.where(cell == 3, -1, cell))
-    assert isinstance(made.table, PreparedTable)
-    assert made.table.column_names == ("median_house_value",)
-    np.testing.assert_allclose(made.table.X[:, 0], table["median_house_value"] / 100_000 - 2)
-
-
 def test_every_user_gives_m_different_rows_and_counts_once(prepared):
     made, _, table, cell = prepared
     for m in (1, 5):
@@ -103,13 +91,3 @@ def test_a_choice_is_measured_by_what_it_loses_beyond_the_best():
     losses = np.concatenate([draw.sample.X**2 / 2 for draw in draws])
     assert np.rint(losses * 8) == pytest.approx(losses * 8)
     assert losses.mean(axis=0) == pytest.approx(np.linspace(0.3, 0.7, 5), abs=0.08)
-
-
-def test_users_of_a_regression_have_m_rows_each_and_risks_are_half_the_squared_distance():
-    problem = made_problem("user_regression_simulation", users=40, samples="2*n", d=4, coef=0.5)
-    (first,) = problem.draws(drawn(problem, 3, replicates=1), None)
-    assert [one.n_rows.tolist() for one in first.sample.users] == [[6] * 40]
-    assert set(np.unique(first.sample.X)) == {-1.0, 1.0}
-    assert np.abs(first.sample.y - first.sample.X @ [0.5, 0.5, 0, 0]).max() <= 1
-    assert measured_of(problem, first, made_answer(np.zeros(4)))["excess_risk"] == pytest.approx(0.25)
-    assert measured_of(problem, first, made_answer([0.5, 0.5, 0, 0]))["excess_risk"] == 0

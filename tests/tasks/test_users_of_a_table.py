@@ -11,10 +11,8 @@ from data.tables import reading
 from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
 from tasks.problems.file_units import AT_CENTERS
-from tasks.release.request import checked_request, read_request
-from tests.tasks.analyst_tables import computed, edited, refusal, release, study_of
-
-BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+from tasks.release.request import checked_request
+from tests.tasks.analyst_tables import computed, edited, release, study_of
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
 
@@ -53,12 +51,6 @@ def test_init_asks_who_a_user_is_and_writes_no_id(tmp_path):
     assert "p001" not in file.read_text()
     release = checked_request(tmp_path / "mine-release.toml")[0]
     assert (release.columns.user_id, release.columns.x) == ("patient", ())
-
-
-def test_a_formula_of_users_is_one_request(tmp_path):
-    study(tmp_path, formula="effect ~ dose + weight")
-    columns = read_request(tmp_path / "mine-release.toml", "user_level_regression", **BUDGET).columns
-    assert (columns.user_id, columns.x, columns.y) == ("patient", ("~ dose", "~ weight"), "effect")
 
 
 @pytest.mark.parametrize("response", ["", "effect"])
@@ -110,14 +102,6 @@ def test_a_user_of_several_pieces_of_a_file_is_one_user(tmp_path, monkeypatch, h
         {"code": read.table["patient"], "id": table["patient"].to_numpy()}
     ).drop_duplicates()
     assert len(together) == 60
-
-
-def test_users_whose_rows_all_lack_a_cell_are_missed_by_the_grid(tmp_path, home):
-    table = visits()
-    table.loc[table["patient"].isin(table["patient"].unique()[:10]), "dose"] = np.nan
-    file = study(tmp_path, table)
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
-    assert "grid.n must be at most the 50 users" in refusal(computed, file, tmp_path)
 
 
 def test_a_release_of_users_takes_the_settings_that_the_study_measured(tmp_path, home):

@@ -171,26 +171,6 @@ def test_an_answer_of_an_earlier_version_is_replayed(ledger, fits, ask):
     assert charged(ledger, other, COST, fits).answer is None  # its content is known by its former name
 
 
-def test_what_is_shown_is_plain_data(ledger, fits, ask):
-    ledger.open_dataset("others", 2.0, 0.0)
-    charge = charged(ledger, ask(), COST, fits)
-    others, patients = ledger.show("others")[0], ledger.show("patients")[0]
-    assert ledger.show() == [patients, others]
-    assert others["charges"] == others["contents"] == []
-    assert (patients["epsilon"], patients["epsilon_charged"], patients["delta_charged"]) == (1.0, 0.3, 1e-6)
-    (shown,) = patients["charges"]
-    assert (shown["id"], shown["estimator"], shown["answer"]) == (charge.id, "dp_mean", None)
-    assert shown["parameters"] == {"value_bound": 2}
-
-
-def test_names_of_all_languages_are_kept(place, fits, ask):
-    ledger = place.ledger()
-    ledger.open_dataset("Größe 数 'x'", 1.0, 1e-5)
-    charged(ledger, ask(dataset="Größe 数 'x'", parameters={"column": "\x00\ud800"}), COST, fits)
-    assert ledger.show()[0]["charges"][0]["parameters"] == {"column": "\x00\ud800"}
-    assert ledger.verify().ok
-
-
 def test_the_environment_names_the_place(monkeypatch, tmp_path):
     monkeypatch.setenv("DPCOST_HOME", str(tmp_path))
     monkeypatch.delenv("DPCOST_LEDGER_URL", raising=False)

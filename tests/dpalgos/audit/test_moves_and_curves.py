@@ -125,21 +125,3 @@ def test_a_plugin_whose_own_witness_contradicts_it_fails_its_audit(tmp_path):
     (result,) = json.loads(done.stdout)
     assert result["verdict"] == "violated"
     assert result["largest_move"] == pytest.approx(np.sqrt(3))
-
-
-def test_a_claim_in_mu_is_taken_from_the_command_line(command_line, tmp_path, monkeypatch):
-    (tmp_path / "my_mechanisms.py").write_text(
-        "import numpy as np\n"
-        "def noisy(table, seed):\n"
-        "    return table.sum(axis=0)[:1] + np.random.default_rng(seed).normal(size=1)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    asked = ("audit", "--callable", "my_mechanisms:noisy", "--rows", 2, "--columns", 1, "--trials", 2000)
-    status, out, _ = command_line(*asked, "--mu", 1.0, "--json")
-    assert status == 1
-    assert json.loads(out)["mu_lower_bound"] > 1.0
-    status, out, _ = command_line(*asked, "--mu", 2.1)
-    assert status == 0
-    assert "μ ≥" in out
-    assert command_line(*asked, "--mu", -1)[0] == 2
-    assert command_line("audit", "dp_mean", "--mu", 1.0)[0] == 2

@@ -96,24 +96,6 @@ def test_every_round_asks_other_people_and_epsilon_is_that_of_one_report():
     assert [len(group) for group in public_groups(1003, 4)] == [250, 250, 250, 253]
 
 
-PUBLIC = people(20_000, 5, seed=9)[0]
-
-
-@pytest.mark.parametrize(
-    ("keywords", "mean", "standard_error"),
-    [
-        ({"calibration": "paper"}, 0.609, 0.036),
-        ({"mechanism": "gaussian"}, 0.164, 0.011),
-        ({"mechanism": "gaussian", "threshold": "soft"}, 0.217, 0.016),
-    ],
-    ids=str,
-)
-def test_errors_with_public_rows_are_the_reference_ones(keywords, mean, standard_error):
-    found = errors("ldp_nldp_public", 200_000, 5, 8, public_X=PUBLIC, **keywords)
-    tolerance = 3 * np.hypot(standard_error, found.std() / np.sqrt(7))
-    assert found.mean() == pytest.approx(mean, abs=tolerance)
-
-
 def test_without_noise_public_rows_give_least_squares():
     X, y, _ = people(500, 5)
     y = np.clip(y, -2, 2)

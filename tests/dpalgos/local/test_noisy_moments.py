@@ -5,7 +5,7 @@ import pytest
 
 from dpalgos.local.noisy_moments import isometric, least_noise_scaling
 from dpalgos.local.rounds import public_groups
-from tests.dpalgos.local.local_problems import BUDGET, errors, estimate, people, without_noise
+from tests.dpalgos.local.local_problems import BUDGET, estimate, people, without_noise
 
 SHAPES = [(1, 1.0), (2, 0.7), (3, 1.0), (5, 0.6), (5, 3.0), (12, 0.4)]
 
@@ -31,24 +31,6 @@ def test_scaled_products_are_read_back(d, part):
         np.testing.assert_allclose(
             gram.matrices(gram.vectors(X).T), X[:, :, None] * X[:, None, :], atol=1e-12
         )
-
-
-@pytest.mark.parametrize(
-    ("keywords", "mean", "standard_error"),
-    [
-        ({"calibration": "paper"}, 0.679, 0.036),
-        ({"mechanism": "gaussian"}, 0.252, 0.019),
-        ({"mechanism": "gaussian", "sparsity": 2}, 0.148, 0.016),
-        ({"mechanism": "gaussian", "threshold": "soft"}, 0.369, 0.028),
-        ({"mechanism": "l2"}, 0.087, 0.006),
-    ],
-    ids=str,
-)
-def test_errors_are_the_reference_ones(keywords, mean, standard_error):
-    found = errors("ldp_nldp", 200_000, 5, 6, **keywords)
-    assert found.mean() <= mean + 3 * np.hypot(standard_error, found.std() / np.sqrt(5))
-    if keywords.get("mechanism") != "l2":  # whose products are scaled better than the reference's
-        assert found.mean() >= mean - 3 * np.hypot(standard_error, found.std() / np.sqrt(5))
 
 
 @pytest.mark.parametrize("mechanism", ["auto", "l2", "privunit", "gaussian"])
@@ -83,17 +65,6 @@ def test_standard_errors_are_the_spread_of_the_noise(mechanism):
     answer = moments.server(state, means, len(X))
     spread = answer.coef.std(axis=1)
     np.testing.assert_allclose(answer.standard_error.mean(axis=1), spread, rtol=0.3)
-
-
-def test_a_covariance_that_noise_makes_indefinite_gets_the_floor_and_a_note():
-    X, y, _ = people(60, 5)
-    result = estimate("ldp_nldp", X, y)
-    assert np.isfinite(result.estimate).all()
-    assert result.diagnostics["eigenvalues_raised"][0] > 0
-    assert "60 people are fewer than" in result.diagnostics["conditions"]
-    plenty = estimate("ldp_nldp", *people(100_000, 5)[:2], epsilon=4.0)
-    assert plenty.diagnostics["eigenvalues_raised"][0] == 0
-    assert "conditions" not in plenty.diagnostics
 
 
 @pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7)])

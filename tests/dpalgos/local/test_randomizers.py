@@ -10,7 +10,7 @@ from scipy.stats import beta, binomtest, ks_2samp, kstest
 
 from dpalgos.accounting.composition import certified_epsilon
 from dpalgos.accounting.gaussian_dp import noise_multiplier
-from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer, pure_randomizer
+from dpalgos.local.randomizers import CapRandomizer, GaussianReport, HalfSpaceRandomizer
 from dpalgos.release.noise_source import Noise
 
 PURE = [HalfSpaceRandomizer, CapRandomizer]
@@ -127,15 +127,6 @@ def test_within_the_region_reports_know_nothing_of_the_vector(kind):
         chosen = reports[(reports @ z > randomizer.event("").threshold) == inside]
         angles = np.arctan2(chosen @ across, chosen @ other) / (2 * np.pi) + 0.5
         assert kstest(angles, "uniform").pvalue > 1e-4
-
-
-@pytest.mark.parametrize(("epsilon", "p"), [(0.5, 2), (1.0, 5), (4.0, 50), (8.0, 1)])
-def test_the_better_of_the_two_is_taken_unless_one_is_named(epsilon, p):
-    half, cap = (kind(epsilon=epsilon, radius=3.0, size=p) for kind in PURE)
-    best = pure_randomizer(epsilon, 3.0, p)
-    assert best.variance(3.0) == min(half.variance(3.0), cap.variance(3.0))
-    assert isinstance(pure_randomizer(epsilon, 3.0, p, "l2"), HalfSpaceRandomizer)
-    assert isinstance(pure_randomizer(epsilon, 3.0, p, "privunit"), CapRandomizer)
 
 
 def test_groups_of_people_do_not_add_up():

@@ -82,36 +82,3 @@ def test_slopes_are_derivatives_and_curvatures_bound_the_second_ones(name):
         second = np.diff(loss.slope(z, np.full_like(z, y))) / np.diff(z)
         assert np.abs(second).max() <= loss.curvature * (1 + 1e-9)
         assert (second >= -1e-9).all() or name == "welsch"  # which is not convex
-
-
-@pytest.mark.parametrize(
-    ("loss", "answer", "more"),
-    [
-        ("squared", "average", {}),
-        ("huber", "average", {}),
-        ("logistic", "average", {"n_iterations": 30, "step_size": 3.0}),
-        ("welsch", "last", {}),
-    ],
-)
-def test_every_loss_and_answer_is_near_its_own_minimum(loss, answer, more):
-    rng, n, m = np.random.default_rng(5), 2000, 4
-    X = rng.choice([-1.0, 1.0], (n * m, 2))
-    truth = np.array([0.8, -0.4])
-    z = X @ truth
-    y = (rng.random(n * m) < 1 / (1 + np.exp(-z))).astype(float) if loss == "logistic" else z
-    settings = {
-        "concentration_radius": 1.0,
-        "n_iterations": 12,
-        "step_size": 1.0,
-        "epsilon": 30.0,
-        "radius": 2.0,
-    }
-    answered = dpalgos.estimate(
-        "user_level_regression",
-        X,
-        y,
-        user_ids=np.arange(n * m) // m,
-        rng=rng,
-        **{**SETTINGS, **settings, "loss": loss, "answer": answer, **more},
-    )
-    assert np.linalg.norm(answered.estimate - truth) < 0.15

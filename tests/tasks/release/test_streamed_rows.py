@@ -286,14 +286,6 @@ def test_workers_give_the_bits_of_one_process_even_if_one_dies(folder, tmp_path)
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.server
-def test_a_folder_is_released_by_workers(dpcost, folder, tmp_path):
-    options = ["--engine", "dask", "--workers", 2]
-    status, out, err = ask(dpcost, folder, tmp_path, "adassp", REGRESSION, options=options)
-    assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.05)
-
-
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     peaks = {}
