@@ -1,4 +1,4 @@
-"""Reports of five small studies, word by word. Read them whole when they change: RENEW=1 pytest tests/golden."""
+"""Reports of five small studies; read them whole when they change: RENEW=1 pytest tests/golden."""
 
 import os
 import re

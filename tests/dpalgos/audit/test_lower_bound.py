@@ -66,7 +66,7 @@ def test_no_false_alarm_over_twenty_seeds(estimator, calibration):
 
 @faults
 def test_a_planted_fault_is_caught(fault):
-    result = fault.audit(epsilon=2.0, n_trials=10_000 if fault.gross else 60_000, seed=0)
+    result = fault.audit(epsilon=2.0, n_trials=5_000 if fault.gross else 30_000, seed=0)
     assert result.violated, result
     assert result.verdict == "violated"
 
@@ -133,7 +133,7 @@ def test_random_stopping_and_stopping_at_a_cap(capped, monkeypatch):
             label="choice",
         )
 
-    result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=20_000)
+    result = audit_toy(choose, ([[-1.0]], [[1.0]]), n_trials=10_000)
     assert result.claimed_epsilon == pytest.approx(2.0, rel=1e-3)
     assert result.violated == capped, result
 
