@@ -109,6 +109,14 @@ def test_the_divergence_of_a_sketch_is_that_of_its_worst_rows():
     assert sketch.renyi(np.array([order]))[0] == pytest.approx(7 * total, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rho"),
+    [(0.5, 1e-5, 0.00851), (0.2, 1 / 80000, 0.00161), (1.0, 1e-5, 0.03056), (0.5, 10 / 120**1.1, 0.07703)],
+)
+def test_rho_reference_values(epsilon, delta, rho):
+    assert concentrated_rho(epsilon, delta) == pytest.approx(rho, rel=2e-3)
+
+
 def test_a_gaussian_split_spends_exactly_the_budget():
     budget = SplitBudget(epsilon=EPSILON, delta=DELTA, shares={"range": 0.1, "fit": 0.9})
     events = [gaussian(budget.gaussian_multiplier("range"))]
@@ -228,6 +236,12 @@ def test_a_gaussian_release_costs_a_little_more_than_exactly(noise_multiplier, d
     exact = gaussian_epsilon(delta, 1 / noise_multiplier)
     proved = pld_epsilon((EventCost("gaussian", noise_multiplier, 1),), delta)
     assert exact <= proved <= (1 + slack) * exact
+
+
+def test_pure_releases_of_large_budgets_cost_about_their_sum():
+    pure = (EventCost("pure", 30.0, 3), EventCost("pure", 7.0, 1))
+    for costs in (pure, (EventCost("gaussian", 1e4, 1), *pure)):
+        assert 97 * (1 - 1e-9) <= pld_epsilon(costs, 1e-12) <= 97 * (1 + 3e-4)
 
 
 def test_adaptive_calls_are_summed_and_not_composed_as_one():

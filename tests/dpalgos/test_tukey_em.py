@@ -115,6 +115,19 @@ def regression(n, seed=0):
     return X, X @ COEF + rng.standard_normal(n)
 
 
+def test_whether_to_go_on_is_decided_by_noise():
+    X, y = regression(2000)
+    shares = []
+    for epsilon in np.linspace(2.4, 2.8, 17):
+        answers = estimated(
+            "tukey_em", X, y, replicates=50, n_models=200, epsilon=epsilon, delta=1e-6
+        ).estimate
+        shares.append(answers.any(axis=0).mean())
+    assert shares[0] == 0
+    assert shares[-1] == 1
+    assert any(0.05 < share < 0.95 for share in shares)
+
+
 def test_too_few_models_are_not_let_through():
     estimator = dpalgos.get_estimator("tukey_em")
     transcript = RecordingTranscript(Noise([np.random.default_rng(0)]))

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from flows.studies.find_study import find_study
 from reports.pages.study import render_study
+from tests.builders import people
 from tests.reports.synthetic import synthetic_page, synthetic_results
 from tests.tasks.analyst_tables import initialized, reported
 from tests.tasks.blocks import written_report
@@ -19,16 +19,6 @@ HERE = Path(__file__).parent
 BOUNDS = {"age": (0, 120), "cost": (-5000, 10000)}
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 NUMBER = re.compile(r"\d+\.\d+|\d+")
-
-
-def people(n=600):
-    rng = np.random.default_rng(1)
-    table = pd.DataFrame({"age": rng.uniform(20, 100, n).round(1)})
-    table["region"] = rng.choice(CATEGORIES["region"], n)
-    table["smoker"] = np.where(rng.random(n) < 0.5, "yes", "no")
-    west = 500 * (table["region"] == "west")
-    table["cost"] = (1000 + 30 * table["age"] + west + rng.normal(0, 300, n)).round(1)
-    return table.assign(person=np.arange(n) // 2)
 
 
 def of_table(folder, columns, **options):

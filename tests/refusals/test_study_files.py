@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from data.errors import DataError
@@ -14,7 +12,7 @@ from tasks.problems.analyst_table import AnalystColumn, AnalystTable
 from tasks.problems.formula import expand_formula
 from tasks.size_rules import RuleError, evaluate_rule, whole
 from tasks.study.study_file import load_study
-from tests.builders import refusals, refused, words
+from tests.builders import people, refusals, refused, visits, words
 from tests.tasks.analyst_tables import advice_of, computed, edited, initialized
 from tests.tasks.blocks import made_problem
 from tests.tasks.test_steps import STUDY as STEPS
@@ -109,6 +107,7 @@ def test_a_wrong_line_of_a_study_is_refused_by_its_key(tmp_path, study, old, new
 
 
 BOUNDS = {"age": (0, 120), "dose": (-2, 2), "cost": (-5000, 10000)}
+VISITS = visits()[["patient", "dose"]]
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
 PUBLIC = '\n[public]\ndata = "public.csv"\nsource = "volunteers"\n'
 GUESSES = "\n[guesses]\nsource = 'common knowledge'\n"
@@ -118,24 +117,12 @@ CLIPPED = (
 )
 
 
-def people(n=60):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"age": rng.uniform(20, 100, n), "cost": rng.normal(0, 300, n)})
-    return table.assign(region=rng.choice(CATEGORIES["region"], n), smoker=rng.choice(["yes", "no"], n))
-
-
-def visits(n=60):
-    rng = np.random.default_rng(0)
-    patient = np.repeat([f"p{u:03}" for u in range(n)], rng.integers(1, 7, n))
-    return pd.DataFrame({"patient": patient, "dose": rng.uniform(-1, 1, len(patient))})
-
-
 @pytest.fixture
 def study(tmp_path, home):
     """A function that completes the study of a made-up table, and changes a line of it."""
 
     def made(old="", new="", table=None, **options):
-        table = people() if table is None else table
+        table = people(60).drop(columns="person") if table is None else table
         file = initialized(tmp_path, table, bounds=BOUNDS, categories=CATEGORIES, **options)
         return edited(file, old, new)
 
@@ -183,19 +170,19 @@ PUBLIC_ROWS = [
 
 @pytest.mark.parametrize(("old", "new", "named"), OF_USERS)
 def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, old, new, named):
-    file = study(old, new, visits(), user_id="patient")
+    file = study(old, new, VISITS, user_id="patient")
     refused(lambda: find_study(file), SpecError, *words(named))
 
 
 def test_another_number_of_users_than_is_declared_is_refused(study, tmp_path):
-    file = study("users = 60", "users = 61", visits(), user_id="patient")
+    file = study("users = 60", "users = 61", VISITS, user_id="patient")
     refused(lambda: computed(file, tmp_path), (DataError, SpecError), "data.users = 61")
 
 
 @pytest.mark.parametrize("named", IDS)
 def test_missing_or_mixed_ids_are_refused_without_showing_one(study, tmp_path, named):
-    file = study(table=visits(), user_id="patient")
-    visits().assign(patient=IDS[named](visits()["patient"])).to_csv(tmp_path / "table.csv", index=False)
+    file = study(table=VISITS, user_id="patient")
+    VISITS.assign(patient=IDS[named](VISITS["patient"])).to_csv(tmp_path / "table.csv", index=False)
     said = refused(lambda: computed(file, tmp_path), DataError, named)
     assert "p00" not in said.split("table.csv")[1]
 

@@ -12,21 +12,10 @@ from data.tables.declared import count_users, read_declared
 from flows.studies.find_study import find_study
 from tasks.problems.file_units import AT_CENTERS
 from tasks.release.request import checked_request
+from tests.builders import visits
 from tests.tasks.analyst_tables import computed, edited, release, study_of
 
 BOUNDS = {"dose": (-2, 2), "weight": (-2, 2), "effect": (-4, 4)}
-
-
-def visits(n_users=60, seed=0):
-    """Patients of 1 to 6 visits; those of few visits differ from the others."""
-    rng = np.random.default_rng(seed)
-    n_rows = rng.integers(1, 7, n_users)
-    patient = np.repeat([f"p{u:03}" for u in rng.permutation(n_users)], n_rows)
-    shift = np.repeat(np.where(n_rows < 3, 0.8, -0.8), n_rows)
-    dose, weight = rng.uniform(-1, 1, (2, len(patient)))
-    effect = (1 + shift) * dose - 0.5 * weight + 0.1 * rng.standard_normal(len(patient))
-    table = pd.DataFrame({"patient": patient, "dose": dose + shift, "weight": weight, "effect": effect})
-    return table.sample(frac=1, random_state=seed)
 
 
 study = study_of(visits, bounds=BOUNDS, user_id="patient")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpalgos.local.noisy_moments import isometric, least_noise_scaling
-from dpalgos.local.rounds import public_groups
+from dpalgos.local.rounds import heavy_tail_level, public_groups
 from tests.dpalgos.local.local_problems import BUDGET, estimate, people, without_noise
 
 SHAPES = [(1, 1.0), (2, 0.7), (3, 1.0), (5, 0.6), (5, 3.0), (12, 0.4)]
@@ -65,6 +65,28 @@ def test_standard_errors_are_the_spread_of_the_noise(mechanism):
     answer = moments.server(state, means, len(X))
     spread = answer.coef.std(axis=1)
     np.testing.assert_allclose(answer.standard_error.mean(axis=1), spread, rtol=0.3)
+
+
+def test_printed_noise_is_the_printed_formula():
+    X, y, _ = people(50, 4)
+    gram, cross = estimate("ldp_nldp", X, y, calibration="paper", row_bound=1.5).events
+    printed = np.sqrt(32 * np.log(2.5 / 1e-5)) / 1.0
+    assert gram.noise_multiplier * gram.l2_sensitivity == pytest.approx(printed)
+    assert cross.noise_multiplier * cross.l2_sensitivity == pytest.approx(printed)
+    assert gram.l2_sensitivity == pytest.approx(np.sqrt(2))
+    assert cross.l2_sensitivity == 2
+
+
+@pytest.mark.parametrize(
+    ("order", "n", "paper", "balanced"),
+    [(4, 2e4, 5.2, 1.9), (4, 2e5, 9.3, 2.5), (2.4, 2e5, 41, 4.7), (2.4, 2e6, 108, 7.6)],
+)
+def test_truncation_levels_of_heavy_tails_are_the_reference_ones(order, n, paper, balanced):
+    for printed, level in ((True, paper), (False, balanced)):
+        found = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 1.0), printed=printed)
+        assert found == pytest.approx(level, rel=0.03)
+    doubled = heavy_tail_level(int(n), 10, 1.0, 1e-5, moment=(order, 2.0**order), printed=False)
+    assert doubled == pytest.approx(2 * balanced, rel=0.03)
 
 
 @pytest.mark.parametrize(("n", "n_rounds"), [(10, 1), (10, 3), (7, 7)])

@@ -177,6 +177,12 @@ def test_the_floats_that_a_device_can_send_do_not_depend_on_the_vector(kind, mon
     assert len(set(sent)) <= (1 if kind is HalfSpaceRandomizer else 10)
 
 
+def test_the_reports_of_rare_caps_lie_on_a_public_grid():
+    randomizer = CapRandomizer(epsilon=20.0, radius=1.0, size=6)
+    reports = randomizer.exact(np.broadcast_to(vector(6), (500, 6))) * randomizer.mean * 2**16
+    np.testing.assert_allclose(reports, np.rint(reports), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("randomizer", every(), ids=lambda r: type(r).__name__)
 def test_an_honest_report_is_not_longer_than_a_server_allows(randomizer):
     longest = max(np.linalg.norm(r, axis=1).max() for r in draw(randomizer, vector(6, norm=1.0), 100_000))
