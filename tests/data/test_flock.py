@@ -52,13 +52,6 @@ def test_counts_and_directions_against_pairs_of_boids(film):
             assert center @ toward >= -1e-3
 
 
-def test_flocks_share_a_heading(film):
-    frames, labels = film
-    heading = frames[..., 2:4] / np.linalg.norm(frames[..., 2:4], axis=-1, keepdims=True)
-    order = np.linalg.norm(heading.mean(axis=1), axis=1)
-    assert order[labels == 1].mean() > 2 * order[labels == 0].mean()
-
-
 def test_a_simulation_depends_on_the_seed_and_its_number_alone():
     def frames(n, seed):
         return np.concatenate([part for part, _ in simulate(n * FRAMES, seed)])

@@ -20,7 +20,7 @@ from data.fetch.raw import RawFile, fetch
 from data.formats.cohort import BLOCK_SNPS, MISSING
 from data.prepare.genotype_groups import group_difference
 from data.store.folders import mirror_from_environment
-from data.store.references import Repair, ref_from_dict
+from data.store.references import ref_from_dict
 
 TWO_BITS = {2: 0b00, MISSING: 0b01, 1: 0b10, 0: 0b11}
 DECODED = {bits: call for call, bits in TWO_BITS.items()}
@@ -207,24 +207,7 @@ def test_many_snps_are_written_and_read_in_blocks(tmp_path):
     np.testing.assert_array_equal(read_genotypes(ref, across).calls, files.calls[:, across])
 
 
-def test_another_companion_makes_another_file_and_a_whole_one_is_reused(files, tmp_path):
-    first = to_parquet(files.dataset, files.raw, home=tmp_path)
-    assert to_parquet(files.dataset, replace(files.raw, origin="store"), home=tmp_path) == replace(
-        first, origin="store"
-    )
-    rewrite(files.path(1), lambda payload: payload.replace(b"\tA\tC", b"\tG\tC"))
-    other = to_parquet(files.dataset, files.raw, home=tmp_path)
-    assert other.path != first.path
-
-
 BED, BIM, FAM, LABELS = range(4)
-
-
-def test_a_panel_may_list_people_without_genotypes(tmp_path):
-    panel = made_up(tmp_path / "panel", "snp_hapmap3")
-    rewrite(panel.path(LABELS), lambda payload: payload + b"77\t77\t0\t0\t1\t0\tCEU\n")
-    ref = to_parquet(panel.dataset, panel.raw, home=tmp_path)
-    assert Repair("listed without genotypes", 1, "person", "passed over") in ref.repairs
 
 
 def test_a_person_without_a_label_is_left_out_and_counted(tmp_path, caplog):

@@ -13,7 +13,7 @@ import pytest
 
 from data import datasets
 from data.datasets import get_dataset, housing
-from data.errors import CorruptSource, CorruptTable, DataError
+from data.errors import CorruptSource, DataError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import RawFile, fetch
 from data.fetch.tables import check_bounds, store_table, with_registry_types
@@ -79,17 +79,6 @@ def test_a_whole_table_is_reused_and_a_damaged_one_rebuilt(tmp_path, small, monk
             assert to_parquet(dataset, raw, home=tmp_path) == first
         assert "is damaged" in caplog.text
         assert Path(first.path).read_bytes() == whole
-
-
-def test_a_damaged_or_missing_table_is_not_read(tmp_path, small):
-    dataset, payload = small()
-    ref = to_parquet(dataset, raw_of(tmp_path, dataset, payload), home=tmp_path)
-    Path(ref.path).write_bytes(b"junk")
-    with pytest.raises(CorruptTable, match=r"sha256 .*dpcost ingest housing --again"):
-        read_table(ref)
-    Path(ref.path).unlink()
-    with pytest.raises(CorruptTable, match="dpcost ingest housing --again"):
-        read_table(ref)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 import io
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from data.datasets import get_dataset
 from data.fetch.ingest import to_parquet
@@ -78,15 +76,3 @@ def test_the_official_zip_through_a_web_server(tmp_path, web):
     np.testing.assert_array_equal(y, labels[:-1])
     assert ref.label_counts == (int((y == 0).sum()), int((y == 1).sum()))
     assert web.asked == ["/swarm+behavior.zip"]
-
-
-def test_a_stand_in_of_fewer_frames_is_the_beginning_of_one_of_more(tmp_path):
-    dataset = small(n=64)
-    raw = RawFile("swarm", "", "", "", "", "stand-in", ("offline",))
-    whole, part = (to_parquet(dataset, raw, home=tmp_path, stand_in_rows=rows) for rows in (None, 40))
-    assert (whole.n_rows, part.n_rows, part.rows_read) == (64, 40, 40)
-    assert (whole.data_source, whole.frames_per_simulation, whole.reasons) == ("stand-in", 16, ("offline",))
-    assert pq.read_metadata(whole.path).metadata[b"dpcost.data_source"] == b"stand-in"
-    np.testing.assert_array_equal(read_back(whole)[0][:40], read_back(part)[0])
-    again = to_parquet(dataset, raw, home=tmp_path / "again")
-    assert (again.sha256, Path(again.path).name) == (whole.sha256, Path(whole.path).name)

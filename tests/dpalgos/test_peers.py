@@ -99,19 +99,6 @@ def test_no_row_moves_the_sums_in_boxes_by_more_than_their_sensitivity(ends, n_l
     assert largest >= 0.6 * bound
 
 
-@pytest.mark.parametrize("n_rounds", [1, 4])
-def test_budget_of_coinpress(n_rounds):
-    X = np.random.default_rng(0).standard_normal((50, 3))
-    keywords = {"mean_bound": 1.0, "std_bound": 1.0, "n_rounds": n_rounds}
-    result = certified("coinpress_mean", X, **keywords)
-    assert len(result.events) == n_rounds
-    assert result.certified_epsilon == pytest.approx(1.0)
-    if n_rounds > 1:
-        shares = np.array([event.noise_multiplier**-2 for event in result.events]) / gaussian_mu(1, 1e-6) ** 2
-        np.testing.assert_allclose(shares, [1 / 12] * 3 + [0.75])
-    assert 0.5 < certified("coinpress_mean", X, calibration="paper", **keywords).certified_epsilon <= 1
-
-
 def labeled(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, len(COEF)))

@@ -16,26 +16,6 @@ from dpalgos.theory import (
 from tests.dpalgos.silence import estimated
 
 
-def slope(rate, first, second):
-    return float(np.log(rate(second) / rate(first)) / np.log(second / first))
-
-
-@pytest.mark.parametrize(
-    "rate",
-    [
-        lambda n: mean_lower(n, 20, 1e-6, 1e-9),
-        lambda n: mean_upper(n, 20, 1e-6, 1e-9),
-        lambda n: sparse_mean_upper(n, 2000, 20, 1e-6, 1e-9),
-        lambda n: sparse_lower(n, 2000, 20, 1e-6),
-        lambda n: sparse_linear_regression_upper(n, 2000, 20, 1e-6, 1e-9),
-        lambda n: linear_regression_lower(n, 20, 1e-6),
-        lambda n: explicit_mean_lower(n, 20, 0.5),
-    ],
-)
-def test_the_privacy_term_falls_as_one_over_n(rate):
-    assert slope(rate, 1e5, 1e6) == pytest.approx(-1.0, abs=0.12)
-
-
 @pytest.mark.parametrize("n", [1e3, 1e4, 1e5])
 def test_upper_bounds_lie_above_lower_bounds(n):
     delta = 10 / n**1.1

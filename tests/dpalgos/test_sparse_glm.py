@@ -4,18 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-import dpalgos
 from data.simulations.paper_models import uniform_glm
-from dpalgos.accounting.composition import spending
-from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
-
-
-def sample_of(n, d, s, seed=0, family="logistic"):
-    data = uniform_glm(np.random.default_rng(seed), n, d, family=family, sparsity=s, single_precision=True)
-    return Sample(data.X, data.y), data.truth
 
 
 def test_logistic_sensitivity_follows_the_iterate(neighbors):
@@ -59,23 +51,3 @@ def test_without_noise_screening_solves_the_instrumented_equation():
     weights = np.minimum(1, 1.05 * np.sqrt(4 / 3) / np.linalg.norm(rows, axis=1))
     predicted = np.clip(rows @ answer[support], -np.log(3), np.log(3))
     np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)
-
-
-def test_budgets():
-    sample, _ = sample_of(2000, 50, 5)
-    shared = {**BUDGET, "family": "logistic", "covariate_bound": 1.0, "sparsity": 10}
-    rng = np.random.default_rng(0)
-    tight = dpalgos.estimate("dp_sparse_glm", sample, rng=rng, **shared)
-    screened = dpalgos.estimate("screened_sparse_glm", sample, rng=rng, **shared)
-    for result in (tight, screened):
-        assert 0.499 < result.certified_epsilon <= 0.5
-    paper = dpalgos.estimate(
-        "dp_sparse_glm", sample, rng=rng, **shared, calibration="paper", n_iterations=50, step_size=1.0
-    )
-    # (5/24) (ε/T)² / log(T/δ) in every round, and the printed B is four times the sensitivity.
-    assert spending(paper.events).rho == pytest.approx(5 / 24 * 0.5**2 / np.log(50e5) / 50 / 16)
-    assert paper.certified_epsilon < 0.02
-    # The printed scale: (ηB/n) 2 √(3 s log(T/δ)) T/ε with B = 8 σ_x.
-    values = next(event for event in paper.events if event.label == "step: values")
-    scale = 8 / 2000 * 2 * np.sqrt(30 * np.log(50e5)) * 50 / 0.5
-    assert values.sensitivity / values.epsilon == pytest.approx(scale * sample.rows.rounding)

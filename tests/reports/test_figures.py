@@ -26,14 +26,6 @@ def test_a_figure_has_the_wanted_width_and_its_data(results, page, width):
     assert measured == pytest.approx(ols["value"].mean())
 
 
-def test_a_figure_shows_the_chosen_lines_and_axis(results, page):
-    choice = FigureChoice(format="svg", axis="epsilon", lines=("AdaSSP, tight",), epsilon=2.0)
-    _, data = draw_figure(results, page, choice)
-    rows = pd.read_csv(io.BytesIO(data))
-    assert set(rows["line"]) == {"AdaSSP, tight"}
-    assert rows["x"].tolist() == [0.2, 0.5, 1.0, 2.0]
-
-
 def test_runs_are_laid_over_each_other_and_what_differs_is_listed(results, page):
     other = results.copy()
     far = (

@@ -111,20 +111,6 @@ def test_nothing_is_spent_on_an_idle_question(idle):
     assert not result.diagnostics["public_shape"].any()
 
 
-def test_other_families_ask_only_if_a_share_is_named():
-    labels = (Y > 0).astype(float)
-
-    def events(**keywords):
-        rng = np.random.default_rng(6)
-        result = dpalgos.estimate(
-            "preconditioned_glm", X, labels, family="logistic", public_X=PUBLIC, rng=rng, **BUDGET, **keywords
-        )
-        return {event.label for event in result.events}
-
-    assert PUBLIC_SHAPE not in events()
-    assert PUBLIC_SHAPE in events(public_share=0.02)
-
-
 def test_the_sample_brings_public_rows_only_where_they_are_asked_for():
     sample = Sample(X, Y, n_replicates=16, public_rows=PUBLIC)
 
