@@ -53,7 +53,7 @@ MECHANISM_FAULTS = {
     "dpalgos/audit/rates.py": {"a bound on μ has no confidence": Fault("mu_lower_bound", {"_lower_limit(hits, n_trials, tail)": "np.asarray(hits) / n_trials"}, "test_moves_and_curves")},
     "dpalgos/audit/foreign.py": {
         "failures are not looked at": Fault("_Lens.__call__", {"answers.failed": "(0 * answers.failed)"}, "test_foreign"),
-        "answers without a number pass": Fault("Answers.silent", {"not np.isfinite(self.values).any()": "False"}, "test_foreign"),
+        "answers without a number pass": Fault("Answers.silent", {"not np.isfinite(self.values).any()": "False"}, "test_a_bad_argument_is_refused_by_name"),
     },
     "dpalgos/release/hardened_noise.py": {
         "whether a release is refused depends on what no noise covers": Fault("_on_grid", {"minimum(np.maximum(np.where(np.isnan(values), 0.0, values), -end), end": "maximum(np.where(np.isnan(values), 0.0, values), -end) if (abs(np.maximum(np.where(np.isnan(values), 0.0, values), -end)) < end).all() else _single(0.0"}, ("test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone", "test_a_selection_is_answered_whatever_its_scores")),

@@ -44,9 +44,9 @@ PARSERS, stand_in = {{}}, None
 FOUND = "from dpalgos.catalog import from_outside; print([entry.name for entry in from_outside()])"
 MARKED = (
     f"{FOUND}; import dpalgos; from reports.pages.study import origin_of;"
-    "print(origin_of(dpalgos.get_estimator('their_mean')))"
+    "print(origin_of(dpalgos.get_estimator('their_mean')));"
+    "import tasks.problems.kinds; from data.datasets import _names; print('theirs' in _names())"
 )
-ADDED = "import tasks.problems.kinds; from data.datasets import _names; print('theirs' in _names())"
 
 
 def said(code, *files):
@@ -65,10 +65,15 @@ def theirs(tmp_path):
     return file
 
 
-def test_an_estimator_of_a_file_is_in_the_catalog_and_marked(theirs):
-    found, marked = said(MARKED, theirs)[0].splitlines()
-    assert found == "['their_mean']"
+def test_an_estimator_and_a_dataset_of_files_are_found_and_take_no_name_that_is_there(theirs, tmp_path):
+    files = [tmp_path / f"their_{name}.py" for name in ("theirs", "housing")]
+    for file, name in zip(files, ("theirs", "housing"), strict=True):
+        file.write_text(DATASET.format(name=name))
+    out, warned = said(MARKED, theirs, *files)
+    found, marked, added = out.splitlines()
+    assert (found, added) == ("['their_mean']", "True")
     assert "theirs.py, sha256" in marked
+    assert "'housing'" in warned
 
 
 LEAVING = ["import sys; sys.exit(0)", "raise GeneratorExit", "raise BaseException('no')"]
@@ -96,13 +101,3 @@ def test_broken_files_are_named_with_their_lines_and_take_no_name(theirs, tmp_pa
     for file in broken[:-1]:
         assert f"line {LAST_LINE} of {file}" in warned
     assert f"{broken[-1]} is left out: KeyError" in warned
-    assert said(FOUND, *broken)[0] == "[]"
-
-
-def test_a_dataset_comes_from_a_file_but_takes_no_name_that_is_there(tmp_path):
-    files = [tmp_path / f"their_{name}.py" for name in ("theirs", "housing")]
-    for file, name in zip(files, ("theirs", "housing"), strict=True):
-        file.write_text(DATASET.format(name=name))
-    out, warned = said(ADDED, *files)
-    assert out == "True"
-    assert "'housing'" in warned
