@@ -1,5 +1,6 @@
 """Raw files, alone and in sets, come from the store, the mirror, the package or the network."""
 
+import errno
 import gzip
 import hashlib
 import logging
@@ -11,7 +12,7 @@ import pytest
 
 from data.dataset import Source
 from data.datasets import get_dataset
-from data.errors import CorruptSource, DataError, Unreachable
+from data.errors import CorruptSource, DataError, StoreError, Unreachable
 from data.fetch.raw import fetch, fetch_or_stand_in
 from data.store.folders import mirror_from_environment
 
@@ -106,6 +107,28 @@ def test_a_silent_server_is_transient_and_no_server_is_not(tmp_path, small, web,
         monkeypatch.setattr(requests, "get", too_slow)
 
 
+def test_a_connection_that_breaks_off_is_transient(tmp_path, small, web):
+    dataset, payload = small()
+    dataset = at(dataset, web.serve("/data", payload[:100], cut_off=500))
+    with pytest.raises(Unreachable, match="ChunkedEncodingError") as caught:
+        fetch(dataset, home=tmp_path, mirror=None, offline=False)
+    assert caught.value.transient
+    assert stored_files(tmp_path) == []
+
+
+def test_a_disk_that_fills_up_while_downloading(tmp_path, small, web, monkeypatch):
+    import pooch
+
+    class Filling(pooch.HTTPDownloader):
+        def __call__(self, url, output_file, pooch, check_only=False):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pooch, "HTTPDownloader", Filling)
+    with pytest.raises(StoreError, match="the disk is full"):
+        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
+    assert stored_files(tmp_path) == []
+
+
 def test_stand_in_only_when_nothing_was_delivered_with_reasons_that_name_no_place_of_this_machine(
     tmp_path, small
 ):
@@ -192,6 +215,20 @@ def test_a_damaged_stored_companion_alone_is_fetched_again(tmp_path, web, caplog
     assert contents(again) == PAYLOADS
     assert web.asked == ["/fam"]
     assert "it is fetched again" in caplog.text
+
+
+def test_an_interrupted_download_leaves_nothing(tmp_path, small, monkeypatch):
+    import pooch
+
+    class Interrupted(pooch.HTTPDownloader):
+        def __call__(self, url, output_file, pooch, check_only=False):
+            output_file.write(b"part")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pooch, "HTTPDownloader", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(small()[0], home=tmp_path, mirror=None, offline=False)
+    assert stored_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["housing", "snp_hapmap3"])

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from data.dataset import Declaration, DeclaredColumn
 from data.datasets import get_dataset
 from data.errors import StoreError
 from data.fetch.ingest import to_parquet
 from data.fetch.raw import fetch
 from data.store.folders import atomic_file, mirror_from_environment
 from data.store.shared import shared_files, write_shared
+from data.tables.declared import declared_to_parquet
 from tasks import cache
 from tasks.cache import clear_leftovers, entries, prune, result
 from tasks.run.block import table_with_facts
@@ -42,12 +44,35 @@ def stocked(home):
     return results
 
 
+def test_states(home, stocked):
+    states = {entry.path: entry.state for entry in entries(home)}
+    assert {name: states[str(each.path)] for name, each in stocked.items()} == {
+        "current": "current",
+        "unused": "stale",
+        "damaged": "damaged",
+    }
+    assert len(states) == 4
+
+
 def test_pruning_keeps_what_is_current(home, stocked):
     removed, freed = prune(home, home.parent / "out", everything=False)
     assert removed == 3
     assert freed > 0
     assert [entry.state for entry in entries(home)] == ["current"]
     assert prune(home, home.parent / "out", everything=True)[0] == 1
+    assert entries(home) == []
+
+
+def test_a_size_limit_takes_the_least_recently_used_first(home):
+    for age, name in enumerate(("new", "old")):
+        made = stored(name)
+        os.utime(made.path, (time.time() - 1000 * age,) * 2)
+    sizes = [entry.bytes for entry in entries(home)]
+    prune(home, home.parent / "out", everything=False, keep=sum(sizes))
+    assert len(entries(home)) == 2
+    prune(home, home.parent / "out", everything=False, keep=sizes[0])
+    assert [entry.path for entry in entries(home)] == [str(stored_path(home, "new"))]
+    prune(home, home.parent / "out", everything=False, keep=0)
     assert entries(home) == []
 
 
@@ -133,6 +158,24 @@ def test_pruning_the_store_keeps_the_tables_of_this_code(home):
     assert sorted(table.parent.iterdir()) == sorted([table, table.with_suffix(".json")])
     assert Path(raw.path).exists()
     assert not [path for path in (home / "store" / "refused").rglob("*") if path.is_file()]
+
+
+def test_pruning_the_store_keeps_tables_of_ones_own_that_this_code_made(home, tmp_path, monkeypatch):
+    (tmp_path / "mine.csv").write_text("age\n30\n40\n")
+    declaration = Declaration(
+        columns=(DeclaredColumn(name="age", lower=0, upper=100),), missing="refuse", n_rows=2
+    )
+
+    def made():
+        return Path(declared_to_parquet("mine", tmp_path / "mine.csv", declaration, home=home).path)
+
+    with monkeypatch.context() as older_code:
+        older_code.setattr("data.tables.declared.code_of_tables", lambda: "01234567")
+        older = made()
+    table = made()
+    prune(home, home.parent / "out", everything=False)
+    assert not older.exists()
+    assert table.exists()
 
 
 @pytest.fixture

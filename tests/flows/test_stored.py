@@ -3,14 +3,19 @@
 import json
 import shutil
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 import requests
 from small_project import Project
 
+from data.fetch.raw import RawFile
 from data.store import code_digest
+from flows.studies.find_study import find_study
 from flows.studies.results import finished_report
 from tasks.cache import computed_again
+from tasks.run import tables
+from tasks.run.tables import tables_at_hand
 from tasks.run_options import RunOptions
 from tests.plain_runs import run_plainly
 
@@ -153,6 +158,24 @@ def test_data_that_nobody_has_now_are_computed_from_a_stand_in(nowhere, monkeypa
     assert is_finished(nowhere, offline=False)
     monkeypatch.setattr("requests.get", too_slow)  # it may answer the retries of a run
     assert not is_finished(nowhere, offline=False)
+
+
+def test_the_page_of_a_stand_in_says_why_it_is_one_now(nowhere, monkeypatch):
+    page = Path(nowhere.project.out / "small" / "report.html")
+    run_again(nowhere)
+    assert "no such file" in page.read_text()
+    assert is_finished(nowhere)
+    monkeypatch.delenv("DPCOST_DATA_MIRROR")
+    assert not is_finished(nowhere)
+    run_again(nowhere)
+    assert "DPCOST_DATA_MIRROR is not set" in page.read_text()
+    assert "no such file" not in page.read_text()
+
+
+def test_data_that_can_be_had_by_now_are_computed(ran, monkeypatch):
+    made = RawFile("housing", "", "", "", "", "official")
+    monkeypatch.setattr(tables, "fetch_or_stand_in", lambda *_, **__: made)
+    assert tables_at_hand(find_study(ran.study), ran.options) is None
 
 
 def no_network(*_, **__):
