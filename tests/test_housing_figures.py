@@ -10,7 +10,7 @@ from tasks.run.tables import fetch, parquet
 from tests.tasks.blocks import prepared_data
 
 SEED = 20191112
-REPLICATES = 60
+REPLICATES = 30
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ SLOW = {"screened_sparse_glm"}
 )
 def test_no_false_alarm(estimator):
     """Forms, families and calibrations, with trials for faults of the noise, are under the mark "audit"."""
-    result = audited(estimator, estimator.calibrations[0], 0, n_trials=200)
+    result = audited(estimator, estimator.calibrations[0], 0, n_trials=100)
     assert not result.violated, result
     assert result.epsilon_lower_bound <= result.certified_epsilon
 

@@ -70,7 +70,7 @@ def test_a_mean_and_a_regression_are_released_without_holding_the_rows(dpcost, p
     assert numbers_of(json.loads(out)) == pytest.approx({"hours": 7.0, "steps": -3.0}, abs=0.2)
     status, out, err = ask(dpcost, parquet, tmp_path, "adassp", REGRESSION)
     assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.05)
+    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
 
 
 def test_the_same_data_as_csv_get_the_stored_answer(dpcost, parquet, tmp_path):
@@ -188,7 +188,7 @@ def test_a_folder_is_the_same_data_as_a_file(dpcost, folder, parquet, tmp_path):
         assert numbers_of(again) == numbers_of(first)
     status, out, err = ask(dpcost, folder, tmp_path, "adassp", REGRESSION)
     assert status == 0, err
-    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.05)
+    assert numbers_of(json.loads(out)) == pytest.approx({"hours": 0.2, "steps": -0.5}, abs=0.15)
     status, _, err = dpcost("ledger", "open", "again", "--epsilon", 1, "--delta", 1e-5, "--data", folder)
     assert (status, "as 'rides'" in err) == (2, True)
 
