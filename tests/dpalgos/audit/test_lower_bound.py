@@ -66,7 +66,7 @@ def test_no_false_alarm_over_twenty_seeds(estimator, calibration):
 
 @faults
 def test_a_planted_fault_is_caught(fault):
-    result = fault.audit(epsilon=2.0, n_trials=5_000 if fault.gross else 30_000, seed=0)
+    result = fault.audit(epsilon=2.0, n_trials=5_000 if fault.gross else 10_000, seed=0)
     assert result.violated, result
     assert result.verdict == "violated"
 
