@@ -116,9 +116,11 @@ from dpalgos.steps.clipping import ROWS_ABOVE, clip_factor
 from dpalgos.steps.denoising import combined_steps, james_stein, shrunk_directions, signal_share
 from dpalgos.typing import FloatArray
 
+_REACH = 5.0  # times √d: white rows of linear models beyond are shortened, and so are their responses
 _SHRINKAGE = 1.5  # times the James–Stein factor of slopes next to a constant, which is what is left of them
 _TOO_FEW = 14.0  # the nμ below which an answer is mostly noise, and shrinks by the square of what is lacking
 _ENTRY_VARIANCE, _OF_FEW_ROWS = 1 / 200, 3.0  # the whitening is right to 7 %, and less where nμ is small
+_LEAST_CURVATURE = 0.5  # that is counted with where rows are clipped, and of directions below the floor
 _OWN_VARIANCE = 0.02  # of steps that are not linear
 _LONGEST_START, _LEAST_VARIANCE = 2.5, 0.02  # of slopes of events; of their responses
 _N_CENTERED = 3  # steps at which an interval is centered, where steps are not linear
@@ -274,10 +276,12 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         start, levels.unit = origin.coef, origin.units[-1]
     else:
         origin = private_columns(transcript, sample, budget)
-        if CONSTANT in budget.shares and not np.isfinite(family.residual_bound):
-            levels.unit = np.maximum(np.exp(start[-1] + offset), 1.0)
+        if CONSTANT in budget.shares and not family.classes:
+            mean = family.mean(start[-1] + offset)
+            levels.unit = np.maximum(mean, 1 - mean if _of_events(family) else 1.0)
     white = _whitened(transcript, sample, family, params, budget, levels, origin)
-    rows = WhiteRows(sample, family, white.matrix, start, offset)
+    reach = _REACH * np.sqrt(d) if family.is_linear and params.interval is None else np.inf
+    rows = WhiteRows(sample, family, white.matrix, start, offset, reach)
     theta, start_variance = _start(family, white, start, params.intercept)
     if "start" in budget.shares:
         levels.unit = levels.typical_response(budget)
@@ -295,7 +299,9 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         if not family.is_linear:
             middle = (made.white.mean_row * made.released.end).sum(axis=0) + start[-1] + offset
         params.note_interval(transcript, budget, made.rows, made.white, centered, middle)
-    answer = _answer(made, n_combined, start_variance, mu * sample.n_rows, params.intercept)
+    answer = _answer(
+        made, n_combined, start_variance, mu * sample.n_rows, levels.clipped_share, params.intercept
+    )
     if family.is_linear:
         few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
         answer = answer * clip_factor(np.linalg.norm(answer, axis=0), white.longest(few))
@@ -380,6 +386,7 @@ def _start(
     if intercept and _of_events(family):
         # Slopes of 2y − 1, orthogonal to the constant, over the variance of y.
         slopes = theta / 2 - white.one * (white.mean_row * theta / 2).sum(axis=0)
+        slopes = james_stein(slopes, variance / 4)
         slopes = slopes / np.maximum(family.second_derivative(origin[-1]), _LEAST_VARIANCE)
         theta = slopes * clip_factor(np.linalg.norm(slopes, axis=0), _LONGEST_START)
     if family.start_above and intercept:
@@ -388,12 +395,21 @@ def _start(
 
 
 def _answer(
-    made: Steps, n_combined: int, start_variance: FloatArray, size: FloatArray, intercept: bool
+    made: Steps,
+    n_combined: int,
+    start_variance: FloatArray,
+    size: FloatArray,
+    clipped_share: FloatArray,
+    intercept: bool,
 ) -> FloatArray:
     """Return white coefficients: the steps combined, and shrunk."""
     family, white = made.rows.family, made.white
-    # After one whitening, what lies below the floor is as likely signal as noise.
-    known = np.where(made.is_whitened[:, None] & family.is_linear, white.curvature, 1.0)
+    known: FloatArray = np.ones_like(white.curvature)
+    if family.is_linear:
+        # After one whitening, what lies below the floor is as likely signal as noise.
+        least = np.where(made.is_whitened, 0.0, _LEAST_CURVATURE)[:, None]
+        known = np.maximum(white.curvature, least)
+        known = known * np.maximum(1 - clipped_share[:, None], _LEAST_CURVATURE)
     combined, variance = combined_steps(
         made.full.last(n_combined),
         np.tile(known, (1, int(np.prod(family.classes)))),

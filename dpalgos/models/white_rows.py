@@ -12,9 +12,9 @@ from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.clipping import clip_factor, row_lengths
 from dpalgos.steps.moments import clipped_row_sums, row_norms, whitened, whitened_moments
-from dpalgos.typing import BoolArray, FloatArray
+from dpalgos.typing import BoolArray, FloatArray, IntArray
 
-_Prepared = tuple[FloatArray, FloatArray, FloatArray | None]
+_Prepared = tuple[FloatArray, FloatArray, FloatArray | None, tuple[IntArray, ...]]
 _Scores = tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]
 _CurvatureParts = tuple[FloatArray, FloatArray, BoolArray]
 _MOST_KEPT = 2**24  # numbers
@@ -30,7 +30,7 @@ class WhiteRows:
 
     ``whitening`` (R, d, d) is W', released or public, and so is ``origin`` (d, R), the coefficients at θ = 0,
     0 if omitted, and ``typical_offset`` (R,), near to which offsets lie. ``shape`` is that of θ, (d, R) or
-    (d, K, R).
+    (d, K, R). Scores of a row longer than ``reach`` are those of the row and its response, shortened to it.
     """
 
     def __init__(
@@ -40,9 +40,10 @@ class WhiteRows:
         whitening: FloatArray,
         origin: FloatArray | float = 0.0,
         typical_offset: FloatArray | float = 0.0,
+        reach: float = np.inf,
     ) -> None:
         self.sample, self.whitening, self.family, self.origin = sample, whitening, family, origin
-        self.typical_offset = typical_offset
+        self.typical_offset, self._reach = typical_offset, reach
         self.shape = (sample.n_features, *family.classes, sample.n_replicates)
 
         keeps = not sample.rows.streamed and sample.n_rows.sum() * sample.n_features <= _MOST_KEPT
@@ -51,13 +52,16 @@ class WhiteRows:
             own = whitening[group.replicates]
             rows = whitened(group.X, own) if keeps else None
             norms = row_norms(group.X, own) if rows is None else row_lengths(rows).T
-            return family.encode(group.y), norms, rows
+            far = np.nonzero(norms > reach) if norms.max() > reach else ()
+            return family.encode(group.y), norms, rows, far
 
         self._groups = sample.grouped(prepared)
 
     def on(self, whitening: FloatArray) -> "WhiteRows":
         """Return the scores on rows of another whitening, (R, d, d)."""
-        return WhiteRows(self.sample, self.family, whitening, self.origin, self.typical_offset)
+        return WhiteRows(
+            self.sample, self.family, whitening, self.origin, self.typical_offset, self._reach
+        )
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, W'θ from the origin, in the shape of θ."""
@@ -67,10 +71,12 @@ class WhiteRows:
         coef = self.coef(theta)
 
         def made(group: Group, prepared: _Prepared) -> _Scores:
-            y, norms, rows = prepared
+            y, norms, rows, far = prepared
             chosen = coef[..., group.replicates]
             product = (chosen.reshape(len(chosen), -1).T @ group.X.T).T.reshape(-1, *chosen.shape[1:])
             residual = np.asarray(y - self.family.mean(group.shifted(product)))
+            if far:
+                residual[far] *= (self._reach / norms[far]) ** 2
             residual *= group.weights[:, None] if self.family.classes else group.weights
             size = row_lengths(residual.swapaxes(1, 2)) if self.family.classes else np.abs(residual)
             return residual, np.asarray(size * norms), norms, rows
@@ -89,7 +95,7 @@ class WhiteRows:
         coef = self.coef(theta)
 
         def made(group: Group, prepared: _Prepared) -> _CurvatureParts:
-            y, norms, _ = prepared
+            y, norms, *_ = prepared
             predictor = group.shifted(group.X @ coef[:, group.replicates])
             kept = np.abs(y - self.family.mean(predictor)) * norms <= level[group.replicates]
             second = self.family.second_derivative(predictor) * group.weights

@@ -25,27 +25,6 @@ def generate(monkeypatch):
     return lambda name: importlib.import_module(f"generate.{name}")
 
 
-@pytest.mark.parametrize(
-    ("text", "page"),
-    [(r"|x| * 2, coef_", r"\|x\| \* 2, coef\_"), ("``|x|`` and *public*", "``|x|`` and *public*")],
-)
-def test_formulas_keep_their_symbols(generate, text, page):
-    assert generate("docstrings").escaped(text) == page
-
-
-def test_the_docstring_of_a_module_keeps_its_lines(generate):
-    lines = ["A mean.", "", "    m = Σ x_i / n   |x|"]
-    assert generate("docstrings").preformatted(lines) == [
-        "A mean.",
-        "",
-        "::",
-        "",
-        "   ",
-        f"   {lines[2]}",
-        "",
-    ]
-
-
 def test_the_evidence_is_of_known_estimators_and_of_no_smoke_run(generate):
     evidence = generate("evidence")
     rows = evidence_rows()

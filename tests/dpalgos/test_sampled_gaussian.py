@@ -13,7 +13,6 @@ from dpalgos.accounting.losses import EventCost, pld_epsilon
 from dpalgos.api import build_params, run_estimator
 from dpalgos.audit.distinguishers import log_density
 from dpalgos.audit.trials import RecordingTranscript, ReleasedVector
-from dpalgos.release.hardened_noise import SecureTranscript
 from dpalgos.release.noise_source import Noise
 from dpalgos.rows.sample import Sample
 from tests.dpalgos.silence import estimated
@@ -121,25 +120,3 @@ def test_a_row_adds_at_most_half_of_what_replacing_it_moves():
     moved = [np.linalg.norm(a - b) for a, b in zip(first.values, second.values, strict=True)]
     bound = first.events[0].l2_sensitivity / 2
     assert 0.4 * bound < max(moved) <= bound * (1 + 1e-12)
-
-
-def test_random_rows_have_no_hardened_release():
-    with pytest.raises(dpalgos.InputError, match="no hardened sampler"):
-        SecureTranscript().gaussian_of_drawn_rows(
-            lambda drawn: drawn,
-            np.ones((1, 1), dtype=bool),
-            sampling_rate=0.5,
-            l2_sensitivity=1.0,
-            noise_multiplier=1.0,
-            label="gradient",
-        )
-
-
-def test_random_batches_need_less_noise_than_batches_in_turn():
-    X, y = np.random.default_rng(0).uniform(-1, 1, (300, 2)), np.zeros(300)
-    noise = {}
-    for batches in ("poisson", "in_turn"):
-        result = estimated("dp_sgd_glm", X, y, epsilon=0.5, delta=1e-6, batches=batches, **PARAMS)
-        assert 0.99 * 0.5 <= result.certified_epsilon <= 0.5
-        noise[batches] = result.events[0].noise_multiplier
-    assert noise["poisson"] == pytest.approx(noise["in_turn"] / np.sqrt(10), rel=0.1)  # √B

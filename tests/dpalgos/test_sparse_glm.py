@@ -4,25 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-import dpalgos
 from data.simulations.paper_models import uniform_glm
-from dpalgos.accounting.composition import spending
-from dpalgos.api import build_params
-from dpalgos.comparators.screened_sparse_glm import least_kept
-from dpalgos.rows.sample import Sample
-from tests.dpalgos.silence import estimated, silent
+from tests.dpalgos.silence import silent
 
 BUDGET = {"epsilon": 0.5, "delta": 1e-5}
-
-
-def sample_of(n, d, s, seed=0, family="logistic"):
-    data = uniform_glm(np.random.default_rng(seed), n, d, family=family, sparsity=s, single_precision=True)
-    return Sample(data.X, data.y), data.truth
-
-
-def error(name, sample, truth, seed=0, **keywords):
-    answer = estimated(name, sample, seed=seed, **keywords).estimate
-    return float(np.linalg.norm(answer - truth))
 
 
 def test_logistic_sensitivity_follows_the_iterate(neighbors):
@@ -66,70 +51,3 @@ def test_without_noise_screening_solves_the_instrumented_equation():
     weights = np.minimum(1, 1.05 * np.sqrt(4 / 3) / np.linalg.norm(rows, axis=1))
     predicted = np.clip(rows @ answer[support], -np.log(3), np.log(3))
     np.testing.assert_allclose(rows.T @ (weights * (data.y - expit(predicted))) / 4000, 0, atol=1e-9)
-
-
-def test_without_noise_a_single_step_is_as_long_as_the_truth():
-    """But for what the curvature of the link took, it would end at .66 of it."""
-    rng = np.random.default_rng(0)
-    X, coef = rng.standard_normal((100_000, 8)), np.array([1.2, -1.0, 0.8, 0.6, 0, 0, 0, 0])
-    y = (rng.random(len(X)) < expit(X @ coef)).astype(float)
-    settings = {"covariate_bound": 6.0, "covariate_second_moment": 1.0, "clip_norm": 9.0, "threshold": None}
-    settings |= {"family": "logistic", "sparsity": 4, "n_iterations": 1}
-    answer = silent("screened_sparse_glm", X, y, **BUDGET, **settings)
-    np.testing.assert_allclose(answer, coef, atol=0.04)
-
-
-def test_budgets():
-    sample, _ = sample_of(2000, 50, 5)
-    shared = {**BUDGET, "family": "logistic", "covariate_bound": 1.0, "sparsity": 10}
-    rng = np.random.default_rng(0)
-    tight = dpalgos.estimate("dp_sparse_glm", sample, rng=rng, **shared)
-    screened = dpalgos.estimate("screened_sparse_glm", sample, rng=rng, **shared)
-    for result in (tight, screened):
-        assert 0.499 < result.certified_epsilon <= 0.5
-    paper = dpalgos.estimate(
-        "dp_sparse_glm", sample, rng=rng, **shared, calibration="paper", n_iterations=50, step_size=1.0
-    )
-    # (5/24) (ε/T)² / log(T/δ) in every round, and the printed B is four times the sensitivity.
-    assert spending(paper.events).rho == pytest.approx(5 / 24 * 0.5**2 / np.log(50e5) / 50 / 16)
-    assert paper.certified_epsilon < 0.02
-    # The printed scale: (ηB/n) 2 √(3 s log(T/δ)) T/ε with B = 8 σ_x.
-    values = next(event for event in paper.events if event.label == "step: values")
-    scale = 8 / 2000 * 2 * np.sqrt(30 * np.log(50e5)) * 50 / 0.5
-    assert values.sensitivity / values.epsilon == pytest.approx(scale * sample.rows.rounding)
-
-
-def test_a_selected_zero_may_err_by_the_largest_sampling_error_of_all_columns():
-    """The largest of d = 400 normal variables, and noise drawn after the selection, in tenths."""
-    estimator = dpalgos.get_estimator("screened_sparse_glm")
-    keywords = {**BUDGET, "family": "logistic", "covariate_bound": 1.0, "sparsity": 6, "threshold": 2.0}
-    params = build_params(estimator, {**keywords, "covariate_second_moment": 0.5})
-    sample = Sample(np.zeros((800, 400)), np.zeros(800))
-    found = least_kept(params, np.array([0.3]), sample)
-    assert found == pytest.approx(0.1 * np.sqrt(6**2 + 2 * np.log(400)))
-
-
-@pytest.mark.parametrize("family", ["gaussian", "poisson"])
-def test_other_families_find_their_coefficients(family):
-    sample, truth = sample_of(20_000, 200, 4, family=family)
-    keywords = {**BUDGET, "family": family, "response_bound": 4.0, "covariate_bound": 1.0, "sparsity": 4}
-    screened = error("screened_sparse_glm", sample, truth, **keywords)
-    assert screened < 0.2
-    assert error("dp_sparse_glm", sample, truth, **keywords) < 0.6
-    assert screened > 0.01
-
-
-def test_errors_on_a_small_sparse_design():
-    n = 20_000
-    shared = {"epsilon": 0.5, "delta": 1 / (2 * n), "family": "logistic", "covariate_bound": 1.0}
-    found = {"screened": [], "tight": [], "paper": []}
-    for seed in range(4):
-        sample, truth = sample_of(n, 1000, 5, seed=seed)
-        found["screened"].append(error("screened_sparse_glm", sample, truth, sparsity=5, **shared))
-        found["tight"].append(error("dp_sparse_glm", sample, truth, sparsity=10, step_size=8.0, **shared))
-        printed = {"calibration": "paper", "sparsity": 10, "n_iterations": 50, "step_size": 1.0}
-        found["paper"].append(error("dp_sparse_glm", sample, truth, **printed, **shared))
-    means = {name: float(np.mean(errors)) for name, errors in found.items()}
-    assert means["screened"] <= 0.15
-    assert means["tight"] <= 0.6
-    assert means["paper"] > 2.0  # further than the zero vector

@@ -3,13 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from data.formats.canonical import MISSING
 from data.ledger import open_ledger
-from data.tables.declared import undeclared_cells
 from flows.studies.find_study import find_study
 from tasks.release.request import checked_request, read_request
 from tasks.release.rows import read_rows
-from tasks.run.tables import analyst_parquet
 from tasks.study.study_file import checked_study
 from tests.tasks.analyst_tables import edited, refusal, study_of
 
@@ -55,14 +52,6 @@ def test_an_open_declaration_is_refused_in_whatever_lines_it_stands(tmp_path):
     assert "data.columns.1.categories" in refusal(find_study, str(file))
 
 
-def test_a_file_without_faults_is_said_to_have_none_and_no_row_is_read(tmp_path, home, command_line):
-    file = study(tmp_path, response="cost")
-    (tmp_path / "table.csv").unlink()
-    for name in ("mine.toml", "mine-release.toml"):
-        status, said, _ = command_line("check", file.with_name(name))
-        assert (status, "nothing is missing" in said) == (0, True)
-
-
 def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, command_line):
     file = study(tmp_path, response="cost")
     edited(file, "lower = 0 ", "lower = 200 ")
@@ -82,17 +71,6 @@ def test_a_release_lists_its_own_faults_with_those_of_its_study(tmp_path, comman
     assert "'costs'" in " ".join(checked_request(config)[2])
 
 
-def test_all_that_a_file_has_against_its_declaration_is_told_in_one_go(tmp_path, home):
-    table = people().astype({"age": object})
-    table.loc[0, "age"], table.loc[1, "cost"], table.loc[2, "sex"] = 300, np.nan, "diverse"
-    file = study(tmp_path, table, response="cost")
-    edited(file, "rows = 100", "rows = 101")
-    said = refusal(lambda: analyst_parquet("mine", find_study(str(file)).analyst_table))
-    for words in ("data.rows", "'age' is outside", "'sex' has text", "blank or NaN in column cost"):
-        assert words in said
-    assert "diverse" not in said
-
-
 def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, home, command_line):
     table = people()
     table.loc[:2, "sex"] = ["F", "diverse", "n.a."]
@@ -109,21 +87,6 @@ def test_the_owner_is_shown_undeclared_text_outside_of_any_release(tmp_path, hom
     assert not (home / "ledger").exists()
 
 
-def test_levels_merge_spellings_by_public_declaration(tmp_path, home):
-    table = people()
-    table.loc[:3, "sex"] = ["F", "Female", "none", "male"]
-    file = study(tmp_path, table, response="cost")
-    levels = 'levels = { female = ["Female", "F", "female"], male = ["M"], unknown = ["none"] } #'
-    edited(file, "categories = ['female', 'male']", levels)
-    spec = find_study(str(file))
-    assert "none" in MISSING
-    stored = pd.read_parquet(analyst_parquet("mine", spec.analyst_table).path)
-    assert stored["sex"][:4].to_list() == [0, 0, 2, 1]
-    assert undeclared_cells(tmp_path / "table.csv", [spec.analyst_table.columns[1].declared]) == {}
-    edited(file, 'male = ["M"]', 'male = ["M", "F"]')
-    assert "got 'F'" in refusal(find_study, str(file))
-
-
 def test_other_spellings_are_another_question(tmp_path, home):
     file = study(tmp_path, response="cost")
     budget = {"epsilon": 1.0, "delta": 1e-7}
@@ -138,17 +101,6 @@ def test_other_spellings_are_another_question(tmp_path, home):
     edited(file, "categories = ['female', 'male']", 'levels = { female = ["F"], male = [] } #')
     assert declared()["spellings"] == {"sex": [["F", "female"]]}
     assert {name: each for name, each in declared().items() if name != "spellings"} == before
-
-
-def test_a_question_mark_may_stand_for_a_missing_cell(tmp_path, home, command_line):
-    table = people()
-    table.loc[:9, "sex"] = "?"
-    file = study(tmp_path, table, response="cost")
-    edited(file, "categories = ['female', 'male']", "categories = ['female', 'male']\nmissing = [\"?\"]")
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
-    assert command_line("check", file)[0] == 0
-    spec = find_study(str(file))
-    assert analyst_parquet(spec.name, spec.analyst_table).n_units == 90
 
 
 def test_a_response_of_0_and_1_needs_no_bounds(tmp_path, home, command_line):

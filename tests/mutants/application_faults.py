@@ -54,7 +54,7 @@ APPLICATION_FAULTS = {
     "data/store/shared.py": {"content of the shared store is not checked": Fault("bring", {'sha256 and hashlib.file_digest(written, "sha256").hexdigest() != sha256': "False"}, "test_shared_store")},
     "data/tables/declared.py": {
         "numbers beyond their bounds become their mean": Fault("_clipped", {"np.clip(numbers[outside], column.lower, column.upper": "numbers[outside].mean("}, "test_numbers_beyond_their_bounds_become_the_nearer_one_and_are_counted_where_the_owner_says_so"),
-        "a refusal says how many rows are outside the bounds": Fault("_undeclared", {"its declared bounds{codes}": "its declared bounds{codes} in {_outside(column, numbers).sum()} rows"}, "test_what_is_not_as_declared_is_one_sentence_without_a_value"),
+        "a refusal says how many rows are outside the bounds": Fault("_undeclared", {"its declared bounds{codes}": "its declared bounds{codes} in {_outside(column, numbers).sum()} rows"}, "test_what_is_not_as_declared_is_refused_without_a_value"),
         "a user of two pieces of a file is two users": Fault("UserIds.add", {"self._texts.setdefault(text, len(self._texts": "(self._texts.setdefault(text, len(self._texts)) + 10 ** 6 * len(self._pieces"}, "test_a_user_of_several_pieces_of_a_file_is_one_user"),
         "ids of users are compared as they are written": Fault("UserIds.add", {"batch, self._column, repr(self._column)": 'pa.record_batch([[f"id {one}" for one in batch[self._column].to_pylist()]], [self._column]), self._column, ""'}, "test_an_id_that_is_written_in_several_ways_is_one_user"),
     },
@@ -80,7 +80,7 @@ APPLICATION_FAULTS = {
     "tasks/problems/measures/intervals.py": {"an interval above the truth covers it": Fault("measure_coverage", {"lower <= target": "True"}, "test_coverage_counts_the_coordinates_that_have_intervals")},
     "tasks/problems/measures/membership.py": {"members count as outsiders": Fault("measure_scores", {".outside": ".inside"}, "test_a_group_is_traced_through_its_own_frequencies")},
     "tasks/problems/public_rows.py": {"keys do not know public rows": Fault("PublicRows.sha256", {"digest.hexdigest()": '""'}, "test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file")},
-    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_one_sentence")},
+    "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_refused_by_its_key")},
     "tasks/release/spending.py": {"a budget never ends": Fault("room_in", {"spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9)": "True"}, "test_the_budget_ends")},
     "tasks/release/rows.py": {
         "progress shows how many rows users have": Fault("read_rows", {"progress and not user_id": "progress"}, "test_progress_tells_how_many_rows_were_read_unless_that_is_private"),

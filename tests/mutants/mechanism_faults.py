@@ -44,7 +44,7 @@ MECHANISM_FAULTS = {
     "dpalgos/result.py": {
         "intervals of combinations are not shifted": Fault("Result.coefficients", {"interval + shift": "interval"}, "test_two_ways_of_writing_a_model_give_one_answer"),
     },
-    "dpalgos/hardened_release.py": {"an estimator that fails on some rows is released": Fault("releasable", {" estimator.no_release": " False"}, "test_hardened_release"), "a release is planned for a thousand rows": Fault("made_up_rows", {"(n_rows)": "(min(n_rows, 1000))"}, "test_hardened_release")},
+    "dpalgos/hardened_release.py": {"an estimator that fails on some rows is released": Fault("releasable", {" estimator.no_release": " False"}, "test_a_bad_argument_is_refused_by_name"), "a release is planned for a thousand rows": Fault("made_up_rows", {"(n_rows)": "(min(n_rows, 1000))"}, "test_hardened_release")},
     "dpalgos/audit/lower_bound.py": {
         "the event is tested on the runs that chose it": Fault("attack", {"runs(pair, bounds.n_trials):": "iter([next(runs(pair, bounds.n_trials // 2 + 1))] * 2):"}, ("test_foreign", "test_lower_bound")),
         "witnesses are not replayed": Fault("AuditResult.violated", {"self.largest_move > _MOST_MOVED": "False"}, "test_moves_and_curves"),
@@ -53,7 +53,7 @@ MECHANISM_FAULTS = {
     "dpalgos/audit/rates.py": {"a bound on μ has no confidence": Fault("mu_lower_bound", {"_lower_limit(hits, n_trials, tail)": "np.asarray(hits) / n_trials"}, "test_moves_and_curves")},
     "dpalgos/audit/foreign.py": {
         "failures are not looked at": Fault("_Lens.__call__", {"answers.failed": "(0 * answers.failed)"}, "test_foreign"),
-        "answers without a number pass": Fault("Answers.silent", {"not np.isfinite(self.values).any()": "False"}, "test_foreign"),
+        "answers without a number pass": Fault("Answers.silent", {"not np.isfinite(self.values).any()": "False"}, "test_a_bad_argument_is_refused_by_name"),
     },
     "dpalgos/release/hardened_noise.py": {
         "whether a release is refused depends on what no noise covers": Fault("_on_grid", {"minimum(np.maximum(np.where(np.isnan(values), 0.0, values), -end), end": "maximum(np.where(np.isnan(values), 0.0, values), -end) if (abs(np.maximum(np.where(np.isnan(values), 0.0, values), -end)) < end).all() else _single(0.0"}, ("test_a_value_beyond_the_grid_is_refused_by_its_noisy_answer_alone", "test_a_selection_is_answered_whatever_its_scores")),
@@ -179,7 +179,7 @@ MECHANISM_FAULTS = {
         "the last entry of a row counts in full": Fault("WhitenedScores.clipped_sums", {"np.clip(group.X[:, -1:], 0, 1)": "group.X[:, -1:]"}, "test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level"),
         "curvature is not clipped": Fault("CurvatureAt.clipped_mean", {"clip_factor(norms, own)": "1"}, neighbors("preconditioned_glm: interval-tight")),
     },
-    "dpalgos/params.py": {"a config may set delta": Fault("_OF_THE_RUN", {'"delta"': '"no keyword"'}, "test_refusals")},
+    "dpalgos/params.py": {"a config may set delta": Fault("_OF_THE_RUN", {'"delta"': '"no keyword"'}, "test_a_refused_request_costs_nothing_and_shows_no_value_of_the_rows")},
     "dpalgos/release/checks.py": {"noise may vanish": Fault("check_event", {"least >= float_info.min": "(least >= 0)"}, "test_a_transcript_refuses_what_no_noise_can_cover"), "bounds may be absurd": Fault("check_bound", {" SMALLEST_BOUND": " 0.0"}, "test_absurd_bounds_are_refused_by_name[dp_mean]")},
     "dpalgos/release/noise_source.py": {
         "noise in a cube is that of one column fewer": Fault("Noise.box", {"(size + 1))": "(size))"}, law("box_mean-tight")),

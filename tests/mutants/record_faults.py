@@ -38,12 +38,12 @@ RECORD_FAULTS = {
     },
     "dpalgos/formula/design.py": {
         "what a formula learns it learns from the rows": Fault("Code.values", {"self.spec": 'type(self.spec).from_spec(self.spec.formula, output="numpy", na_action="ignore")'}, "test_what_functions_learn_they_learn_from_the_declared_bounds"),
-        "terms that nothing identifies are fitted": Fault("_dependent", {"(R, axis=0)))": "(R, axis=0)))[:0]"}, "test_terms_that_no_rows_identify_are_refused_by_name"),
+        "terms that nothing identifies are fitted": Fault("_dependent", {"(R, axis=0)))": "(R, axis=0)))[:0]"}, "test_a_formula_is_refused_by_what_is_wrong"),
         "a value that is not finite stays": Fault("Code.values", {"np.asarray(np.clip(found, self.lower - reach, self.upper + reach))": "found"}, "test_no_row_makes_a_column_other_than_finite_and_of_the_order_of_the_public_ones"),
     },
     "dpalgos/formula/allowed.py": {
-        "a quoted name is parsed": Fault("_aliased", {"inner),": 'inner).strip("-+ "),'}, "test_a_column_may_have_any_name_on_either_side"),
-        "splines may refuse rows": Fault("_check_call", {"{each.arg for each in node.keywords} <= _KEYWORDS": "True"}, "test_what_is_not_public_is_refused_with_its_reason"),
+        "a quoted name is parsed": Fault("_aliased", {"inner),": 'inner).strip("-+ "),'}, "test_what_others_reported_is_right_here"),
+        "splines may refuse rows": Fault("_check_call", {"{each.arg for each in node.keywords} <= _KEYWORDS": "True"}, "test_a_formula_is_refused_by_what_is_wrong"),
     },
     "dpalgos/sklearn/guards.py": {
         "what a transformer learned passes without a warning": Fault("learned_attributes", {"return [name for name in learned if name not in _SHAPE]": "return []"}, "test_a_transformer_that_learned_from_private_rows_is_warned_about_and_a_public_one_is_not"),

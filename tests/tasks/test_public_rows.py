@@ -4,19 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import dpalgos
 from data.ledger import open_ledger
 from dpalgos.hardened_release import draw_release
 from flows.studies.find_study import find_study
 from reports.results import PUBLIC_ALONE
-from tasks.errors import SpecError
-from tasks.problems.problem import Draw
-from tasks.problems.reference_answer import ReferenceAnswer, partial_draw
 from tasks.release.record import record_of
-from tasks.study.panel import EstimatorSpec, with_public_rows
-from tests.flows.small_project import STUDY as SMALL_STUDY
 from tests.tasks.analyst_tables import computed, edited, refusal, release, reported, study_of
-from tests.tasks.blocks import made_block, made_cell
 from tests.tasks.release.test_declared_columns import BOUNDS, CATEGORIES, people
 
 PUBLIC = '\n[public]\ndata = "public.csv"\nsource = "volunteers, none of them in the table"\n'
@@ -77,64 +70,6 @@ def test_public_rows_alone_are_not_taken_for_the_answer_without_privacy(tmp_path
     assert "sees no private row" in page
     assert "public rows alone (Ordinary least squares)" in page
     assert "8,000 rows of public.csv" in page
-
-
-def test_values_of_public_rows_are_moved_and_left_out_as_private_ones_are(tmp_path):
-    rows = people(203)
-    rows.loc[0, "age"], rows.loc[1, "age"], rows.loc[2, "region"] = 500, np.nan, ""
-    file = with_public(study(tmp_path), rows)
-    said = refusal(find_study, str(file))
-    assert "public.csv" in said
-    assert "'age' is outside" in said
-    edited(file, 'outside = "refuse"', 'outside = "clip"')
-    said = refusal(find_study, str(file))
-    assert "blank or NaN in column age" in said
-    assert "region" in said
-    edited(file, 'missing = "refuse"', 'missing = "drop"')
-    X = find_study(str(file)).head_panel.problem.public_X
-    assert len(X) == 201
-    assert X[:, 0].max() == (120 - 60) / 30
-
-
-def test_responses_may_be_absent_and_other_columns_are_named(tmp_path):
-    rows = people(30).drop(columns="cost").assign(shoes=43)
-    spec = find_study(str(with_public(study(tmp_path), rows)))
-    assert spec.head_panel.problem.public_y is None
-    assert PUBLIC_ALONE not in [item.form for item in spec.estimators_of(spec.head_panel)]
-    assert spec.public_rows.sentence == "30 public rows come from public.csv; not used of it: 'shoes'"
-
-
-def test_one_public_row_is_enough_to_run(tmp_path):
-    _, rows = results(with_public(study(tmp_path), people(1)), tmp_path / "run")
-    assert set(rows["status"]) == {"ok"}
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda rows: rows.drop(columns="age"), ["public.csv", "'age'"]),
-        (
-            lambda rows: rows[["cost"]].rename(columns={"cost": "price"}),
-            ["public.csv", "none of the columns"],
-        ),
-        (lambda rows: rows[:0], ["public.csv", "has no rows"]),
-        (lambda rows: rows.assign(region="east"), ["public.csv", "'region'", "categories"]),
-    ],
-)
-def test_what_is_wrong_with_public_rows_is_said_before_anything_runs(tmp_path, change, words):
-    said = refusal(find_study, str(with_public(study(tmp_path), change(people(20)))))
-    assert all(word in said for word in words)
-
-
-def test_public_rows_go_with_a_table_of_ones_own_in_public_units(tmp_path):
-    file = with_public(study(tmp_path))
-    edited(file, 'units = "public"', 'units = "standardised"')
-    assert "units must be 'public'" in refusal(find_study, str(file))
-    lone = tmp_path / "lone.toml"
-    lone.write_text(SMALL_STUDY + PUBLIC)
-    assert "public must" in refusal(find_study, str(lone))
-    lone.write_text(SMALL_STUDY + PUBLIC.replace("source", "sauce"))
-    assert "public.sauce" in refusal(find_study, str(lone))
 
 
 def test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file(tmp_path):
@@ -229,20 +164,6 @@ def test_another_public_table_is_another_question_and_the_same_one_is_not(tmp_pa
     assert not asked(tmp_path, ledger).replayed
 
 
-def test_the_form_of_a_study_brings_its_public_rows_to_a_release(tmp_path, ledger):
-    """The question is that of a release file with the same public rows."""
-    file = with_public(study(tmp_path))
-    config = tmp_path / "mine-release.toml"
-    edited(config, "[columns]", PUBLIC + "[columns]")
-    asked(tmp_path, ledger)
-    edited(config, PUBLIC, "")
-    edited(config, "[dataset]", f'[dataset]\nform = "{FORM}"')
-    assert asked(tmp_path, ledger).replayed
-    edited(file, "[public]", "[else]")
-    with pytest.raises(SpecError):
-        asked(tmp_path, ledger)
-
-
 @pytest.mark.parametrize("where", ["table.csv", "table.parquet", "folder"])
 def test_a_release_without_a_study_takes_public_numbers_also_where_rows_are_streamed(
     tmp_path, ledger, public_rows_of_releases, where
@@ -274,14 +195,6 @@ def test_a_release_without_a_study_takes_public_numbers_also_where_rows_are_stre
     assert "public.csv has no column 'c'" in said
 
 
-def test_estimators_that_take_no_public_rows_refuse_them_in_a_release(tmp_path, ledger):
-    study(tmp_path)
-    edited(tmp_path / "mine-release.toml", "[columns]", PUBLIC + "[columns]")
-    said = refusal(asked, tmp_path, ledger, estimator="adassp")
-    assert "for adassp" in said
-    assert ledger.account("mine").charges == []
-
-
 def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
     file = study(tmp_path)
     file.write_text(file.read_text() + PUBLIC.replace("public.csv", "table.csv"))
@@ -295,26 +208,6 @@ def test_the_private_file_is_refused_as_its_own_public_table(tmp_path, ledger):
     assert ledger.account("mine").charges == []
 
 
-def test_rows_in_the_settings_are_refused_since_nothing_says_why_they_are_public(tmp_path, ledger):
-    study(tmp_path)
-    edited(tmp_path / "mine-release.toml", "[params]", "[params]\npublic_X = [[0.0, 1.0]]")
-    assert "params.public_X must be" in refusal(asked, tmp_path, ledger)
-    assert ledger.account("mine").charges == []
-
-
-def test_a_replayed_record_names_the_public_table_of_the_answer(tmp_path, ledger):
-    study(tmp_path)
-    people(4200)[4000:].to_csv(tmp_path / "public.csv", index=False)
-    config = tmp_path / "mine-release.toml"
-    edited(config, "[columns]", PUBLIC + "[columns]")
-    first = asked(tmp_path, ledger)
-    (tmp_path / "public.csv").rename(tmp_path / "other.csv")
-    edited(config, 'data = "public.csv"\nsource = "volunteers', 'data = "other.csv"\nsource = "a register')
-    again = asked(tmp_path, ledger)
-    assert again.replayed
-    assert record_of(again)["release"]["public"] == record_of(first)["release"]["public"]
-
-
 def test_a_study_and_a_release_leave_out_the_same_public_rows(tmp_path, ledger, public_rows_of_releases):
     rows = people(4200)[4000:].reset_index(drop=True)
     rows.loc[:49, "cost"] = np.nan
@@ -324,23 +217,3 @@ def test_a_study_and_a_release_leave_out_the_same_public_rows(tmp_path, ledger, 
     asked(tmp_path, ledger)
     (given,) = public_rows_of_releases
     assert len(given) == len(find_study(str(file)).head_panel.problem.public_X) == 150
-
-
-def test_a_family_in_which_nothing_is_asked_gets_no_form_of_its_own():
-    glm = EstimatorSpec(name="preconditioned_glm", calibrations=["tight"], params={"family": "logistic"})
-    shared = glm.model_copy(update={"params": {"family": "logistic", "public_share": 0.02}})
-    assert len(with_public_rows([glm], has_responses=False)) == 1
-    assert len(with_public_rows([shared], has_responses=False)) == 2
-
-
-def test_public_rows_alone_do_without_the_columns_that_the_reference_lacks():
-    X = np.column_stack([np.random.default_rng(0).normal(size=(60, 2)), np.zeros(60)])
-    sample = dpalgos.Sample(X[:40], X[:40, 0], public_rows=X[40:])
-    draw = Draw(sample=sample, first=0, public_y=X[40:, 0], target=np.array([1.0, 0, 0]), to_target=np.eye(3))
-    kept = ReferenceAnswer(
-        coef=np.array([1.0, 0, 0]), columns=np.array([True, True, False]), classes=np.ones(1, dtype=bool)
-    )
-    cell = made_cell("ols", n=40, form=PUBLIC_ALONE)
-    replicates = made_block(None, cell, n=40, replicates=1).replicates
-    answer = partial_draw(draw, kept).answer(cell, replicates)
-    np.testing.assert_allclose(answer.estimate.ravel(), [1, 0, 0], atol=1e-9)

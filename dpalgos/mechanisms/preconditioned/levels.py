@@ -53,6 +53,8 @@ class Levels:
         self._mu, self._noise_multiplier = mu, noise_multiplier
         self._score_level = np.full(sample.n_replicates, np.inf)
         bounded = np.isfinite(family.residual_bound)
+        self.clipped_share = np.zeros(sample.n_replicates)  # of the rows, about, in a step
+        self._keeps = bounded and not family.classes
         self.unit = np.full(sample.n_replicates, family.residual_bound if bounded else 1.0)  # of residuals
 
     def rows(self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None = None) -> FloatArray:
@@ -96,6 +98,9 @@ class Levels:
             noise_multiplier=self._noise_multiplier,
             label=SCORES_ABOVE,
         )
+        self.clipped_share = wanted / self._sample.n_rows
+        # Of the rarer events, whose residuals are about ``unit``, most keep their score.
+        found = np.where(whitens | ~self._keeps, found, np.maximum(found, root * self.unit))
         self._score_level = np.where(whitens, self._score_level, found)
         return found
 

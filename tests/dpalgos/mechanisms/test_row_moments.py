@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-import dpalgos
-from dpalgos.mechanisms.private_whitening import clipped_second_moments
+from dpalgos.mechanisms.preconditioned.whitening import clipped_second_moments
 from dpalgos.models.families import get_family
-from dpalgos.models.whitened_scores import WhitenedScores
+from dpalgos.models.white_rows import WhiteRows
 from dpalgos.rows.blocks import StreamedRows
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import row_moments
@@ -92,22 +91,6 @@ def test_no_single_row_exceeds_the_bounds():
         assert np.linalg.norm(moments[:4, 4]) <= ROW_BOUND * RESPONSE_BOUND * (1 + 1e-12)
 
 
-def test_the_arrays_of_a_reader_are_left_as_they_are():
-    X, y = rows(4)
-    columns, responses = dict(enumerate(np.asfortranarray(X).T)), y.copy()
-    kept = [column.copy() for column in columns.values()]
-    row_moments(Sample(lambda: [(columns, responses)]), ROW_BOUND, RESPONSE_BOUND)
-    np.testing.assert_array_equal(list(columns.values()), kept)
-    np.testing.assert_array_equal(responses, y)
-
-
-def test_responses_are_needed():
-    X, _ = rows(2)
-    for given in (X, lambda: [X]):
-        with pytest.raises(dpalgos.InputError, match="y is required"):
-            row_moments(Sample(given), ROW_BOUND, RESPONSE_BOUND)
-
-
 @pytest.mark.parametrize("coef", [np.zeros(4), np.array([3.0, -2.0, 1.0, -2.0])])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
 def test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_clip_level(coef, scale):
@@ -120,7 +103,7 @@ def test_a_score_whose_constant_part_stays_moves_the_sum_by_no_more_than_its_cli
     largest = 0.0
 
     def total(X, y):
-        scores = WhitenedScores(Sample(X, y), get_family("logistic"), W)
+        scores = WhiteRows(Sample(X, y), get_family("logistic"), W)
         scores.keep_constant(one)
         assert (scores.least_level <= level).all()
         return n * scores.at(np.linalg.solve(W[0], coef)[:, None]).clipped_mean(level)
@@ -150,7 +133,7 @@ def test_a_row_whose_score_beside_the_constant_is_rounding_adds_no_more_than_its
         X = length * np.array([aligned, -aligned]) / np.linalg.norm(aligned)
         for row in X:
             for label in (0.0, 1.0):
-                scores = WhitenedScores(Sample(row[None], np.array([label])), get_family("logistic"), W)
+                scores = WhiteRows(Sample(row[None], np.array([label])), get_family("logistic"), W)
                 scores.keep_constant(one)
                 level = np.atleast_1d(scores.least_level)
                 at = scores.at(-50 * np.sign(label - 0.5) * one)
@@ -164,7 +147,7 @@ def test_mean_residuals_are_those_of_all_rows_whatever_the_level_of_scores():
     root = rng.normal(size=(4, 4)) + 2 * np.eye(4)
     W = (root @ root.T)[None]
     one = np.linalg.inv(W)[:, :, -1].T
-    scores = WhitenedScores(Sample(X, y), get_family("logistic"), W)
+    scores = WhiteRows(Sample(X, y), get_family("logistic"), W)
     scores.keep_constant(one)
     score = scores.at(np.zeros((4, 1))).clipped_mean(np.atleast_1d(scores.least_level))
     assert float((one * score).sum()) == pytest.approx(y.mean() - 0.5)
@@ -186,7 +169,7 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_wh
         sample = Sample(X, y)
         if released == "second moments":
             return clipped_second_moments(sample, lambda group: group.X, level, W)
-        scores = WhitenedScores(sample, family, W)
+        scores = WhiteRows(sample, family, W)
         at = scores.at(np.zeros(scores.shape))
         mean = at.clipped_mean if "squares" not in released else at.clipped_second_moments
         return n * mean(level)
