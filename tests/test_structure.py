@@ -75,7 +75,6 @@ TOO_MANY = {
     "dpalgos/mechanisms/noisy_iht.py": {"noisy_iht"},
     "dpalgos/tuning/quantiles.py": {"exponential_quantiles"},
     "dpalgos/mechanisms/preconditioned/steps.py": {"released_steps"},
-    "dpalgos/central/preconditioned.py": {"_whitened"},
     "dpalgos/mechanisms/selected_steps.py": {"selected_steps"},
     "dpalgos/mechanisms/top_k.py": {"gumbel_top_k", "noisy_top_k"},
     "dpalgos/models/normal_curvature.py": {"newton_step"},

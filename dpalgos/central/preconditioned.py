@@ -21,7 +21,8 @@ leaves (:mod:`dpalgos.mechanisms.preconditioned.plan`); "left" is of what those 
     means about centers              2R/n           to .06     _means             many rows
     responses above a level          1              to .3      search_level       poisson
     mean response                    c/n            to .6      private_constant   constant and poisson
-    mean response                    1/n, √2/n      to .1      private_constant   constant and logistic or multinomial
+    mean response                    1/n            to .1      private_constant   constant and logistic
+    mean response                    √2/n           to .1      private_constant   constant and multinomial
     mean exposure                    1/n            to .2      released_mean      offset and poisson
     mean logarithm                   to 10.4/n      of ε       private_constant   few rows and poisson
     rows above a level               1              .012 left  search_level       all
@@ -103,9 +104,9 @@ from dpalgos.mechanisms.preconditioned.origin import (
     private_columns,
     private_origin,
 )
-from dpalgos.mechanisms.preconditioned.plan import Plan, plan_of
+from dpalgos.mechanisms.preconditioned.plan import FitPlan, plan_of
 from dpalgos.mechanisms.preconditioned.steps import SCORE, Steps, released_steps
-from dpalgos.mechanisms.preconditioned.whitening import Whitening, private_whitening
+from dpalgos.mechanisms.preconditioned.whitening import Whitening, WholeRows, private_whitening
 from dpalgos.models.families import Family, check_labels, family_names, get_family
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.params import choice, count
@@ -136,7 +137,7 @@ class PreconditionedParams(RegressionInterval):
         """Return the family; its residuals are not bounded, scores are clipped here."""
         return get_family("gaussian")
 
-    def plan(self, size: float, n_features: int) -> Plan:
+    def plan(self, size: float, n_features: int) -> FitPlan:
         """Return how the budget is spent where ``size`` is nμ."""
         return plan_of(
             size,
@@ -147,7 +148,7 @@ class PreconditionedParams(RegressionInterval):
             for_interval=self.interval is not None,
         )
 
-    def budget(self, plan: Plan, n_rows: float, n_features: int) -> SplitBudget:
+    def budget(self, plan: FitPlan, n_rows: float, n_features: int) -> SplitBudget:
         """Return how μ² is spent: an interval's shares are of the whole, the plan's of what these leave."""
         reserved = {} if plan.is_constant else self.interval_shares(n_rows, n_features, self.made())
         return self.split_budget(dict(plan.shares), reserved)
@@ -279,7 +280,9 @@ def preconditioned(sample: Sample, params: PreconditionedParams, transcript: Tra
         if CONSTANT in budget.shares and not family.classes:
             mean = family.mean(start[-1] + offset)
             levels.unit = np.maximum(mean, 1 - mean if _of_events(family) else 1.0)
-    white = _whitened(transcript, sample, family, params, budget, levels, origin)
+            if _of_events(family):  # rare events keep their scores, lest their rate suffer
+                levels.least = np.abs(1 - 2 * mean)
+    white = _whitened(transcript, sample, params, budget, levels, origin)
     reach = _REACH * np.sqrt(d) if family.is_linear and params.interval is None else np.inf
     rows = WhiteRows(sample, family, white.matrix, start, offset, reach)
     theta, start_variance = _start(family, white, start, params.intercept)
@@ -314,7 +317,7 @@ def _constant(
     family: Family,
     params: PreconditionedParams,
     budget: SplitBudget,
-    plan: Plan,
+    plan: FitPlan,
 ) -> tuple[FloatArray, FloatArray]:
     """Return coefficients of which the last one is the released constant's, and a typical offset, (R,)."""
     start = np.zeros((sample.n_features, *family.classes, sample.n_replicates))
@@ -332,24 +335,16 @@ def _constant(
 def _whitened(
     transcript: Transcript,
     sample: Sample,
-    family: Family,
     params: PreconditionedParams,
     budget: SplitBudget,
     levels: Levels,
     origin: Origin,
 ) -> Whitening:
     """Release the first moments of rows z, about their origin."""
-    made = _rows_of(family, params.intercept)
-    level = levels.rows(made, origin.coordinates)
-    white = private_whitening(
-        transcript,
-        sample,
-        made,
-        level,
-        noise_multiplier=budget.gaussian_multiplier("moments"),
-        coordinates=origin.coordinates,
-        ones=sample.n_features - 1 if params.intercept else None,
-    )
+    family, ones = params.made(), sample.n_features - 1 if params.intercept else None
+    whole = WholeRows(_rows_of(family, params.intercept), origin.coordinates, ones)
+    level, multiplier = levels.rows(whole), budget.gaussian_multiplier("moments")
+    white = private_whitening(transcript, sample, whole, level, noise_multiplier=multiplier)
     if family.is_linear:
         note_moments(transcript, white, level)
     return white

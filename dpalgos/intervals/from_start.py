@@ -34,9 +34,9 @@ from dpalgos.accounting.gaussian_dp import gaussian_epsilon, gaussian_mu
 from dpalgos.catalog import Witnesses, pair
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms.preconditioned.levels import Levels
-from dpalgos.mechanisms.preconditioned.plan import Plan
+from dpalgos.mechanisms.preconditioned.plan import FitPlan
 from dpalgos.mechanisms.preconditioned.steps import released_steps
-from dpalgos.mechanisms.preconditioned.whitening import private_whitening
+from dpalgos.mechanisms.preconditioned.whitening import WholeRows, private_whitening
 from dpalgos.models.families import get_family
 from dpalgos.models.white_rows import WhiteRows
 from dpalgos.release.transcript import Transcript
@@ -106,14 +106,14 @@ class IntervalFromStart(RegressionInterval):
             self.note_too_few(transcript, sample)
             return
         family = get_family(self.start_family)
-        plan = Plan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES)
+        plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES)
         mu, multiplier = gaussian_mu(budget.epsilon, budget.delta), plan.count_multiplier(budget)
         levels = Levels(transcript, sample, family, plan, mu, multiplier)
         white = private_whitening(
             transcript,
             sample,
-            _with_one,
-            levels.rows(_with_one),
+            WholeRows(_with_one),
+            levels.rows(WholeRows(_with_one)),
             noise_multiplier=budget.gaussian_multiplier("moments"),
         )
         scores = WhiteRows(sample, family, white.matrix)

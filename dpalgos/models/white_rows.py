@@ -59,9 +59,7 @@ class WhiteRows:
 
     def on(self, whitening: FloatArray) -> "WhiteRows":
         """Return the scores on rows of another whitening, (R, d, d)."""
-        return WhiteRows(
-            self.sample, self.family, whitening, self.origin, self.typical_offset, self._reach
-        )
+        return WhiteRows(self.sample, self.family, whitening, self.origin, self.typical_offset, self._reach)
 
     def coef(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients of x, W'θ from the origin, in the shape of θ."""

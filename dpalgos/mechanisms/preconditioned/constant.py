@@ -162,8 +162,8 @@ def _mean_level(noise: ConstantNoise, sample: Sample) -> FloatArray:
 def private_typical_offset(noise: ConstantNoise, sample: Sample) -> FloatArray:
     """Release the mean of e^offset, and return its logarithm, (R,).
 
-    A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound, times
-    a constant in [0, 1], lies in [0, 1].
+    A row whose constant, the last column, is 0 counts as left out. e^offset over its public upper bound,
+    times a constant in [0, 1], lies in [0, 1].
     """
     assert sample.offset_bounds is not None
     low, high = sample.offset_bounds

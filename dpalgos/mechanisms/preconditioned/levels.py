@@ -5,13 +5,12 @@ budget, the fewer rows are clipped. About k norms lie above a level: c √D/μ (
 c = 120 for the first rows, which have unknown units, and 20 for white rows and scores.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
-from dpalgos.mechanisms.preconditioned.plan import N_LEVELS, Plan
+from dpalgos.mechanisms.preconditioned.plan import N_LEVELS, FitPlan
+from dpalgos.mechanisms.preconditioned.whitening import WholeRows
 from dpalgos.models.families import Family
 from dpalgos.models.white_rows import ScoresAt
 from dpalgos.release.transcript import Transcript
@@ -23,7 +22,8 @@ from dpalgos.typing import BoolArray, FloatArray
 
 SCORES_ABOVE, RESPONSES_ABOVE = "scores above a level", "responses above a level"
 _ROWS, _WHITE_ROWS = np.geomspace(0.5, 8, N_LEVELS), np.geomspace(0.5, 4, N_LEVELS)  # times √d
-_SCORES, _NEAR = np.geomspace(0.15, 24, N_LEVELS), np.geomspace(0.5, 1.41, N_LEVELS)
+_SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
+_NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the level of the step before
 _RESPONSES = 2.0 ** np.arange(32) - 0.5
 _CLIPPED_ROWS, _CLIPPED_SCORES, _MOST_ROWS = 120.0, 20.0, 0.9
 _REFERENCE_SIZE = 489.0
@@ -45,7 +45,7 @@ class Levels:
         transcript: Transcript,
         sample: Sample,
         family: Family,
-        plan: Plan,
+        plan: FitPlan,
         mu: float,
         noise_multiplier: float,
     ) -> None:
@@ -54,17 +54,17 @@ class Levels:
         self._score_level = np.full(sample.n_replicates, np.inf)
         bounded = np.isfinite(family.residual_bound)
         self.clipped_share = np.zeros(sample.n_replicates)  # of the rows, about, in a step
-        self._keeps = bounded and not family.classes
+        self.least = np.zeros(sample.n_replicates)  # times √d, of scores
         self.unit = np.full(sample.n_replicates, family.residual_bound if bounded else 1.0)  # of residuals
 
-    def rows(self, made: Callable[[Group], FloatArray], coordinates: FloatArray | None = None) -> FloatArray:
-        """Return the level for the rows that ``made`` returns of a group, in coordinates if any, (R,)."""
+    def rows(self, whole: WholeRows) -> FloatArray:
+        """Return the level for the rows z in their coordinates, (R,)."""
         if self._plan.public_levels is not None:
             return np.full(self._sample.n_replicates, self._plan.public_levels[0])
 
         def norms(group: Group) -> FloatArray:
-            within = None if coordinates is None else coordinates[group.replicates]
-            return np.asarray(row_norms(made(group), within) * group.weights)
+            within = None if whole.coordinates is None else whole.coordinates[group.replicates]
+            return np.asarray(row_norms(whole.made(group), within) * group.weights)
 
         return search_level(
             self._transcript,
@@ -99,8 +99,7 @@ class Levels:
             label=SCORES_ABOVE,
         )
         self.clipped_share = wanted / self._sample.n_rows
-        # Of the rarer events, whose residuals are about ``unit``, most keep their score.
-        found = np.where(whitens | ~self._keeps, found, np.maximum(found, root * self.unit))
+        found = np.where(whitens, found, np.maximum(found, root * self.least))
         self._score_level = np.where(whitens, self._score_level, found)
         return found
 

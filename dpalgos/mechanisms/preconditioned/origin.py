@@ -4,9 +4,9 @@
     s   = a power of two near the root mean square of y − c x_d; 1 for columns of x
 
 Centered rows have the same regressions, with another constant. Medians and the unit are found by counts
-(:mod:`dpalgos.mechanisms.preconditioned.column_counts`). Means are those of rows [x, y] about the medians, clipped to a norm
-R of 1.5√(p + 1): opposite rows, 2R/n; each is shrunk by its noise. One of more than √p says that noise misled
-the search: then the center is 0.
+(:mod:`dpalgos.mechanisms.preconditioned.column_counts`). Means are those of rows [x, y] about the medians,
+clipped to a norm R of 1.5√(p + 1): opposite rows, 2R/n; each is shrunk by its noise. One of more than √p says
+that noise misled the search: then the center is 0.
 
 The response has a center and a unit where nμ ≥ 140, columns a center, too: below that counts say too little.
 Medians of columns are searched where nμ ≥ 100√p. Where rows are fewer, four counts, of sensitivity 1 whatever

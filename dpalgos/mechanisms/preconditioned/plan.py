@@ -33,7 +33,7 @@ _FEW_STEPS, _FEW_MOMENTS, _LEFT_OUT = 5, 0.2, 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class FitPlan:
     """The shares of μ² by part (of ε, where the answer is the constant alone), and the steps."""
 
     shares: Mapping[str, float]
@@ -61,20 +61,20 @@ def plan_of(
     intercept: bool,
     has_offset: bool = False,
     for_interval: bool = False,
-) -> Plan:
+) -> FitPlan:
     """Return how the budget is spent where ``size`` is nμ."""
     root = float(np.sqrt(n_features))
     counts = not np.isfinite(family.curvature_bound)
     few = size < family.few_rows * root
     if few and intercept and not family.is_linear:
         shares = lone_constant_shares(of_counts=counts, has_offset=has_offset)
-        return Plan(shares=shares, is_constant=True)
+        return FitPlan(shares=shares, is_constant=True)
     if few and family.is_linear:
         # Noise moves a mean of d columns by about √d C/nμ, so that C falls with nμ, down to a part of √d.
         levels = float(np.sqrt(n_features + 1)), root * max(0.07, size / 200)
         step = {f"step {t}": (1 - _FEW_MOMENTS) / _FEW_STEPS for t in range(_FEW_STEPS)}
         shares = {"moments": _FEW_MOMENTS, **step}
-        return Plan(shares=shares, n_steps=_FEW_STEPS, n_left_out=_LEFT_OUT, public_levels=levels)
+        return FitPlan(shares=shares, n_steps=_FEW_STEPS, n_left_out=_LEFT_OUT, public_levels=levels)
     columns: dict[str, int] = {}
     shares = {}
     if family.is_linear:
@@ -89,7 +89,7 @@ def plan_of(
     left = 1 - sum(shares.values())
     shares |= {"moments": left * _MOMENT_SHARE, "levels": left * _LEVEL_SHARE}
     each = (1 - sum(shares.values())) / _N_STEPS
-    return Plan(
+    return FitPlan(
         shares={**shares, **{f"step {t}": each for t in range(_N_STEPS)}},
         n_steps=_N_STEPS,
         n_whitenings=_N_WHITENINGS,

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.mechanisms.preconditioned.levels import Levels
-from dpalgos.mechanisms.preconditioned.plan import Plan
+from dpalgos.mechanisms.preconditioned.plan import FitPlan
 from dpalgos.mechanisms.preconditioned.whitening import Whitening, clipped_second_moments
 from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.models.normal_curvature import newton_step
@@ -56,7 +56,7 @@ def step_sensitivity(level: FloatArray, n_rows: FloatArray, whitens: BoolArray) 
 def released_steps(
     transcript: Transcript,
     budget: SplitBudget,
-    plan: Plan,
+    plan: FitPlan,
     rows: WhiteRows,
     white: Whitening,
     levels: Levels,

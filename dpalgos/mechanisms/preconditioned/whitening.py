@@ -21,6 +21,7 @@ hides.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,17 @@ _USUAL_LEVEL, _WORTH, _WORTH_IF_NEAR, _WORTH_FOR_INTERVAL, _UNKNOWN = 1.25, 4.0,
 _START_RIDGE = 3.0  # floors
 _SURE, _LEAST_WEIGHT = 2.0, 0.05  # standard deviations of noise; of a row among clipped ones
 _SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker directions steps follow noise
+
+
+class WholeRows(NamedTuple):
+    """Rows z = [x, one more entry] of a group, that ``made`` returns, in coordinates B (R, p, p): z'B.
+
+    ``ones`` says which entry is 1 in every row, if one is.
+    """
+
+    made: Callable[[Group], FloatArray]
+    coordinates: FloatArray | None = None
+    ones: int | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -202,22 +214,20 @@ class Whitening:
 def private_whitening(
     transcript: Transcript,
     sample: Sample,
-    rows: Callable[[Group], FloatArray],
+    whole: WholeRows,
     level: FloatArray,
     *,
     noise_multiplier: float,
-    coordinates: FloatArray | None = None,
-    ones: int | None = None,
 ) -> Whitening:
-    """Release second moments of rows clipped to ``level`` (R,); ``rows`` returns the rows z of a group.
+    """Release second moments of rows z, in released coordinates, clipped to ``level`` (R,).
 
-    ``coordinates`` B (R, p, p), released, are those in which rows z'B are clipped and their moments are
-    released. Where an entry of z, ``ones``, is 1 in every row, its released moment says how much a row counts
-    after clipping, and all moments are divided by that.
+    Where an entry of z is 1 in every row, its released moment says how much a row counts after clipping, and
+    all moments are divided by that.
     """
+    coordinates, ones = whole.coordinates, whole.ones
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = outer_product(level, n_rows)
-    value = svec(clipped_second_moments(sample, rows, level, coordinates) / n_rows[:, None, None])
+    value = svec(clipped_second_moments(sample, whole.made, level, coordinates) / n_rows[:, None, None])
     released = transcript.gaussian(
         value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label="second moments"
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpalgos.mechanisms.preconditioned.whitening import clipped_second_moments, private_whitening
+from dpalgos.mechanisms.preconditioned.whitening import WholeRows, clipped_second_moments, private_whitening
 from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
@@ -25,7 +25,7 @@ def whitenings():
     def rows(group):
         return np.column_stack([group.X, group.y])
 
-    first = private_whitening(transcript, sample, rows, level, noise_multiplier=10.0)
+    first = private_whitening(transcript, sample, WholeRows(rows), level, noise_multiplier=10.0)
     sums = clipped_second_moments(sample, lambda group: group.X, level, first.matrix)
     std = 10 * outer_product(level, sample.n_rows)
     released = svec(sums / N) + std * rng.standard_normal((6, 2))
