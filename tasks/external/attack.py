@@ -21,7 +21,7 @@ def attack(cell: Cell, n_trials: int, seed: int) -> dict[str, Any]:
 
     A violated claim is attacked again, by other seeds; NaN where runs take too long.
     """
-    method = methods[cell.estimator]
+    method, seed = methods[cell.estimator], seed % 2**31
     family = method.families[0]
     label, budget = family != "linear", {"epsilon": cell.epsilon or 0.0, "delta": cell.delta or 0.0}
     process = method.process()
