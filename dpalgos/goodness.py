@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpalgos.mechanisms.private_whitening import Whitening
     from dpalgos.release.transcript import Transcript
 
-BINNED = ("rows", "predicted", "observed", "std_error", "residual_std", "clipped_share")
+BINNED = ("rows", "predicted", "observed", "std_error", "residual_std")
 _MOMENTS, _NOISE, _LEVEL = "second_moments", "second_moments_std", "second_moments_level"
 _COORDINATES = "coordinates"
 _LEAST = 3.0  # standard deviations of its noise that a variance must exceed

@@ -191,10 +191,10 @@ class Result:
         return goodness(self.diagnostics, self.estimate, about.n, about.level, intercept, reach)
 
     def binned_fit(self) -> Any:
-        """Return calibration and residuals by tenths of the predictions, which ``diagnostics`` paid for.
+        """Return calibration and residuals by tenths of the predictions, which ``binned_fit`` released.
 
-        A data frame with the columns rows, predicted, observed, std_error (of observed), residual_std and
-        clipped_share; NaN where there are next to no rows, or noise hides it.
+        A data frame with the columns rows, predicted, observed, std_error (of observed) and residual_std; NaN
+        where there are next to no rows, or noise hides it.
         """
         return frame_of(binned(self.diagnostics))
 

@@ -63,7 +63,6 @@ class Replicates:
     first: int  # the first replicate, and count from it on
     count: int
     of: int  # replicates of a cell in all blocks
-    n_cells: int  # how many cells read these data
     seed: int  # the study's
 
     @property

@@ -14,7 +14,7 @@ one row; n is public. Public: ``lower`` l and ``upper`` u, a number each or one 
     shares by size  √min(d + 1, 3)/n  .12                release_tail           gaussian interval
 
 Why it is private. A row moves the mean of column j, in units of its width, by at most 1/n, and all columns at
-once by that: :func:`dpalgos.steps.clipping.unit_mean_sensitivity`, attained by the rows l and u. What is
+once by that: :func:`dpalgos.mechanisms.sensitivity.interval`, attained by the rows l and u. What is
 released is the mean within the box; l, w and the last clip are post-processing.
 
     ``"cubes"``     columns are released in groups of similar width, a group of k with noise of density
@@ -22,7 +22,7 @@ released is the mean within the box; l, w and the last clip are post-processing.
                     group. ε is the sum of the groups' ε_g ∝ A^(1/3), which is the best split; of all
                     divisions of the columns in order of width the best is taken (:func:`column_groups`).
     ``"gaussian"``  columns are released in units of √w_j, in which a row moves them by √(Σ w_j) / n together
-                    (:func:`dpalgos.steps.clipping.scaled_box_mean_sensitivity`); variances sum to
+                    (:func:`dpalgos.mechanisms.sensitivity.box`); variances sum to
                     (z1(ε, δ) Σ w_j / n)², the least that Gaussian noise with a variance for each column can
                     have.
     ``"least"``     the one whose variances have the smaller sum, by the formulas: public. For δ = 10⁻⁹ and
@@ -50,11 +50,12 @@ from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import MeanInterval
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
+from dpalgos.mechanisms.sensitivity import box, interval
 from dpalgos.params import checked, choice
 from dpalgos.release.checks import SMALLEST_BOUND, check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import RelativeSquares, scaled_box_mean_sensitivity, unit_mean_sensitivity
+from dpalgos.steps.clipping import RelativeSquares
 from dpalgos.steps.denoising import normal_equivalent
 from dpalgos.typing import FloatArray, IntArray
 
@@ -141,7 +142,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
     by_cubes = sum(group.root for group in groups) ** 3 / params.epsilon**2
     gaussian = params.noise == "gaussian" or (params.noise == "least" and by_gaussian < by_cubes)
     if gaussian:
-        sensitivity, multiplier = scaled_box_mean_sensitivity(widths, n), by_mu.gaussian_multiplier("mean")
+        sensitivity, multiplier = box(np.sqrt(widths), n), by_mu.gaussian_multiplier("mean")
         scaled = transcript.gaussian(
             sample.clipped_means(Box(*ends, 0.5), 1.0),
             l2_sensitivity=sensitivity,
@@ -154,7 +155,7 @@ def box_mean(sample: Sample, params: BoxMeanParams, transcript: Transcript) -> F
         means = sample.clipped_means(Box(*ends, 1.0), 1.0)
         placed, reach = np.empty_like(means), np.empty_like(means)
         for group in groups:
-            k, moves = len(group.columns), unit_mean_sensitivity(n)
+            k, moves = len(group.columns), interval(1, n)
             spent = by_epsilon.split_epsilon("mean")
             spent *= group.root / sum(each.root for each in groups)
             placed[group.columns] = transcript.box(

@@ -8,14 +8,15 @@ families whose residual ψ'(u) − y is unbounded (it is clipped to ± that here
 ``step_size`` η, ``coef_bound``. The last iterate is the answer. Labels outside the family are refused, which
 depends on the data and is outside the guarantee, as every refusal of data is.
 
-    quantity                       sensitivity           share     made in             forms
-    gradient                       gradient_sensitivity  the rest  dp_glm              all
-    those of intervals.from_start  its own               .5        note_interval_from  interval
+    quantity                       sensitivity  share     made in             forms
+    gradient                       2 c_x ρ/n    the rest  dp_glm              all
+    those of intervals.from_start  its own      .5        note_interval_from  interval
 
 Why it is private: each step releases the gradient with Gaussian noise; β is post-processing of the steps
-before it, hence public when the next gradient is taken. Then the gradient's ℓ2 sensitivity is
-:func:`gradient_sensitivity`, whatever β is: no projection is needed. T releases with one noise multiplier z
-are exactly one Gaussian release with multiplier z/√T, also when the sensitivities are chosen adaptively.
+before it, hence public when the next gradient is taken. A row's gradient (ψ'(x'β) − y) x, with classes the
+matrix x (p − e_y)', is at most c_x ρ long, ρ the family's ``gradient_radius`` where predictors are at most
+c_x ‖β‖₂: no projection is needed. T releases with one noise multiplier z are exactly one Gaussian release
+with multiplier z/√T, also when the sensitivities are chosen adaptively.
 
 Linear regression with truncated responses (:mod:`dpalgos.central.dp_linear_regression`) has the same steps.
 
@@ -45,6 +46,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels, family_names, get_family
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
@@ -211,7 +213,7 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
         norm = family.predictor_norm(coef, 2)
         if params.calibration == "paper":
             norm = np.full_like(norm, params.coef_bound or np.inf)
-        sensitivity = gradient_sensitivity(family, bound * norm, bound, sample.n_rows)
+        sensitivity = ball_mean(bound * family.gradient_radius(bound * norm), sample.n_rows)
         if params.calibration == "paper":  # both scale with 1/n, so that the ratio is one number
             printed = params.printed_noise_std(sample.n_rows)
             multiplier = float((printed / sensitivity).flat[0])
@@ -225,15 +227,3 @@ def noisy_descent(sample: Sample, params: NoisyDescentParams, transcript: Transc
     if params.interval is not None:
         params.note_interval_from(transcript, params.budget(sample), sample, coef)
     return family.identified(coef)
-
-
-def gradient_sensitivity(
-    family: Family, predictor_bound: FloatArray, covariate_bound: float, n_rows: FloatArray
-) -> FloatArray:
-    """Return the ℓ2 sensitivity of the mean gradient under replacing one row: 2 c_x radius / n.
-
-    The change is (g − g')/n, g = (ψ'(x'β) − y) x with ‖x‖ ≤ c_x: at most the diameter of the set of all
-    such g, which is twice the family's ``gradient_radius`` at ``predictor_bound`` = c_x ‖β‖₂ times c_x. With
-    classes g is the matrix x (p − e_y)', in the Frobenius norm, below 2 √2 c_x / n.
-    """
-    return np.asarray(2 * covariate_bound * family.gradient_radius(predictor_bound) / n_rows)

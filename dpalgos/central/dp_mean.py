@@ -5,7 +5,7 @@
 Guarantee: (ε, δ) under replacing one row; n is public. Public: ``value_bound`` R.
 
 Sensitivity: Δ = ‖u − l‖₂ / n for entries truncated to [l_j, u_j], that is 2R√d / n for ± R
-(:func:`dpalgos.steps.clipping.box_mean_sensitivity`); attained by the rows l and u.
+(:func:`dpalgos.mechanisms.sensitivity.box`); attained by the rows l and u.
 
 Truncation (:mod:`dpalgos.tuning.truncation`). ``"bound"``: [−R, R]. ``"private_quantiles"``: between the
 released 2.5 % and 97.5 % quantiles of every column, 2d selections that take .1 of ρ; given
@@ -46,10 +46,11 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.means import MeanInterval
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
+from dpalgos.mechanisms.sensitivity import box
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import RelativeSquares, box_mean_sensitivity, truncate
+from dpalgos.steps.clipping import RelativeSquares, truncate
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
 from dpalgos.tuning.truncation import (
     COLUMNS_SHARE,
@@ -124,7 +125,7 @@ def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> Flo
         means = sample.mean_of(lambda X: X)
     else:
         means = sample.clipped_means(truncate, bound)
-    sensitivity = box_mean_sensitivity(widths, sample.n_rows)
+    sensitivity = box(widths, sample.n_rows)
     released = transcript.gaussian(
         means, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"
     )

@@ -7,15 +7,16 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``famil
 (entries are truncated to ±σ_x here), ``response_bound`` (the clip of the residual, where the family needs
 one), ``sparsity`` s, ``n_iterations`` T, ``step_size`` η, ``coef_bound`` (projection, if given).
 
-    quantity         sensitivity                   share             made in    forms
-    step: selection  η times gradient_sensitivity  half, at last .3  noisy_iht  all
-    step: values     √s times that                 the rest          noisy_iht  all
+    quantity         sensitivity    share             made in    forms
+    step: selection  2 η r σ_x/n    half, at last .3  noisy_iht  all
+    step: values     √s times that  the rest          noisy_iht  all
 
 Why it is private. β is public when a round begins, so that only the gradient moves: every entry by at most
-:func:`gradient_sensitivity`, as no row has a residual above the family's ``largest_residual`` at
-|x'β| ≤ σ_x ‖β‖₁. Residuals are clipped there once more, since computed ones may exceed it by rounding; what
-the rounding of the products adds in single precision is a factor of `Design.rounding`. Selection and values
-of every round are charged (`dpalgos.mechanisms.noisy_iht`).
+2 r σ_x/n, as no row has a residual above r, the family's ``largest_residual`` at |x'β| ≤ σ_x ‖β‖₁. Rows with
+the entries σ_x sign(β) on the support and ±σ_x at a coordinate outside of it attain that. Residuals are
+clipped there once more, since computed ones may exceed it by rounding; what the rounding of the products adds
+in single precision is a factor of `Design.rounding`. Selection and values of every round are charged
+(`dpalgos.mechanisms.noisy_iht`).
 
 Calibrations
     ``tight``: Gumbel top-s and Gaussian values, the exact sensitivity at the current iterate: for logistic
@@ -49,6 +50,7 @@ from dpalgos.mechanisms.noisy_iht import (
     printed_rounds,
     tight_rounds,
 )
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.risk import wide_gradient
@@ -97,19 +99,6 @@ class DPSparseGLMParams(SparseFamilyParams):
             return self.step_size
         curvature = float(self.made().second_derivative(np.zeros((1, 1)))[0, 0])
         return 2 / (curvature * self.covariate_bound**2)
-
-
-def entry_sensitivity(
-    largest_residual: float | FloatArray, covariate_bound: float, n_rows: FloatArray
-) -> FloatArray:
-    """Return how far replacing a row moves any entry of the gradient: 2 r σ_x / n.
-
-    Proof. Entry j moves by (r_i x_ij − r_i' x_ij')/n, each product at most r σ_x in magnitude. Attained by
-    rows with the same entries σ_x sign(β) on the support of β and the same y, hence equal residuals, and
-    entries ±σ_x at a coordinate outside it; for logistic regression y = 0 and r = sigmoid(σ_x ‖β‖₁). An upper
-    bound where the support is everything.
-    """
-    return np.asarray(2 * largest_residual * covariate_bound / n_rows)
 
 
 def largest_residual(params: SparseDescent, family: Family, coef: FloatArray) -> FloatArray:
@@ -196,7 +185,7 @@ def sparse_descent(
 
     def sensitivity(coef: FloatArray) -> FloatArray:
         residual = largest_residual(params, family, coef)
-        moves = entry_sensitivity(residual, params.covariate_bound, sample.n_rows)
+        moves = ball_mean(residual * params.covariate_bound, sample.n_rows)
         return np.asarray(params.step * (design.rounding * moves))
 
     return noisy_iht(

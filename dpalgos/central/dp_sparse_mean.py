@@ -19,10 +19,10 @@ here as a fit of its own, with its share of ρ, and chooses by :class:`dpalgos.t
     untruncated entries       unbounded        none proved       _means       no truncation
     printed cross-validation  unbounded        none proved       as_printed   printed
 
-Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (:func:`entry_sensitivity`,
-attained by the rows R·1 and −R·1), hence every |m_j| too. The selection and the release of the s selected
-entries both use m, and both are charged; given the published S, the s entries move by √s λ in ℓ2, by
-‖u − l‖₂ / n (:func:`dpalgos.steps.clipping.box_mean_sensitivity`) where they are truncated to intervals.
+Why it is private. Replacing a row moves every entry of m by at most λ = 2R/n (attained by the rows R·1 and
+−R·1), hence every |m_j| too. The selection and the release of the s selected entries both use m, and both are
+charged; given the published S, the s entries move by √s λ in ℓ2, by ‖u − l‖₂ / n where they are truncated to
+intervals.
 
 Calibrations
     ``tight``: S by one Gumbel vector, s events of bounded range; values with Gaussian noise. A share f of ρ
@@ -47,12 +47,13 @@ from dpalgos.accounting.calibration import least_noise_factor
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.noisy_iht import peeling, printed_multiplier, unmet_conditions
+from dpalgos.mechanisms.sensitivity import ball_mean, box
 from dpalgos.mechanisms.top_k import SparseRelease, gumbel_top_k
 from dpalgos.params import positive
 from dpalgos.release.checks import check_how_many
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import box_mean_sensitivity, truncate
+from dpalgos.steps.clipping import truncate
 from dpalgos.steps.denoising import james_stein, prune_noise, shrinkage_choice
 from dpalgos.tuning import sparsity
 from dpalgos.tuning.sparsity import FitNoise, MeanLoss, SparsityParams, nested_models, with_chosen_sparsity
@@ -87,11 +88,6 @@ class DPSparseMeanParams(SparsityParams):
                 "truncation must be 'bound' or 'none' for calibration='paper', got 'private_quantiles'; "
                 "use calibration='tight'"
             )
-
-
-def entry_sensitivity(value_bound: float, n_rows: FloatArray) -> FloatArray:
-    """Return the sensitivity 2R/n of every entry of the mean of entries in [−R, R]: rows R·1 and −R·1."""
-    return np.asarray(2 * value_bound / n_rows)
 
 
 def witnesses(params: DPSparseMeanParams, d: int, published: Published) -> Witnesses:
@@ -195,7 +191,7 @@ def _selected_by_gumbel(
     support = gumbel_top_k(
         transcript,
         means,
-        sensitivity=entry_sensitivity(bound, sample.n_rows),
+        sensitivity=ball_mean(bound, sample.n_rows),
         noise_multiplier=selection,
         k=params.sparsity,
         label="mean: selection",
@@ -207,7 +203,7 @@ def _selected_by_gumbel(
             transcript, sample, bound, epsilon=noise.quantile_epsilon, columns=support
         )
         selected, widths = truncated_means(sample, lower, upper, support), upper - lower
-    l2_sensitivity = box_mean_sensitivity(widths, sample.n_rows)
+    l2_sensitivity = box(widths, sample.n_rows)
     values = transcript.gaussian(
         selected, l2_sensitivity=l2_sensitivity, noise_multiplier=multiplier, label="mean: values"
     )
@@ -220,7 +216,7 @@ def _peeled_as_printed(
 ) -> tuple[SparseRelease, FloatArray]:
     transcript.note("conditions", unmet_conditions(params.epsilon, params.delta, params.sparsity))
     printed = printed_multiplier(params.epsilon, params.delta, params.sparsity)
-    sensitivity = entry_sensitivity(params.value_bound, sample.n_rows)
+    sensitivity = ball_mean(params.value_bound, sample.n_rows)
     released = peeling(
         transcript,
         _means(sample, params, transcript),

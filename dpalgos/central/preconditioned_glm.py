@@ -26,8 +26,6 @@ below leave:
     second moments in public coordinates  √2 d/n       named     public_coordinates  public rows
     those of intervals.regression         its own      .152      note_interval       interval and not least
     those of intervals.regression         its own      .567      note_interval       least squares
-    rows by predictor                     √2           named     release_binned_fit  diagnostics
-    binned fit                            √10          named     release_binned_fit  diagnostics
 
 Z'Z/n, of rows clipped to C_A: orthogonal rows of that norm. Scores: means of clip(u_i r_i', C), opposite ones
 of norm C; shares grow by 1.4 from each step to the next, but among the first five. Each of the first four may
@@ -94,7 +92,6 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms import public_coordinates as public
-from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, BINNED_FIT, release_binned_fit
 from dpalgos.mechanisms.clip_levels import GLMLevels, with_one
 from dpalgos.mechanisms.column_counts import MEDIANS
 from dpalgos.mechanisms.preconditioned.scored_steps import SCORE, scored_steps
@@ -157,7 +154,6 @@ def witnesses(
         "scores above a level": (row, label, 0 * row, label),
         SCORE: (row, label, -row, label),
         **params.shared_witnesses(d),
-        BINNED_FIT: (first, label, -first, label),
     }
 
 
@@ -178,7 +174,6 @@ def witnesses(
         "interval, offset": Form(keywords={"interval": 0.95, "offset_bounds": (-1.0, 0.5)}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
         "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
-        "diagnostics": Form(keywords=BINNED_EXAMPLE),
     },
     public="units in which columns are of order one; n_classes where the family has classes; public_X if any",
 )
@@ -190,7 +185,7 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     n_rows = float(sample.n_rows.min())
     constant = params.is_constant(mu * n_rows, d)
     shape = None if constant else params.public_shape(sample, mu)
-    reserved = params.reserved(n_rows, d, family)
+    reserved = params.interval_shares(n_rows, d, family)
     budget = params.budget({} if constant else reserved, shape, mu * n_rows, d)
     origin = np.zeros((d, *family.classes, sample.n_replicates))
     offset = np.full(sample.n_replicates, np.mean(params.offset_bounds or 0.0))
@@ -252,8 +247,6 @@ def preconditioned_glm(sample: Sample, params: PreconditionedGLMParams, transcri
     else:
         combined = james_stein(combined, variance[0])
     answer: FloatArray = combined.reshape(scores.shape)
-    if params.diagnostics is not None:
-        release_binned_fit(transcript, budget, scores, answer, steps.level)
     return family.identified(params.coefficients(scores.coef(answer)))
 
 

@@ -26,8 +26,6 @@ others belongs to the forms in its row, described below:
     second moments in public coordinates  √2 d/n       named       public_coordinates  public rows
     those of intervals.regression         its own      .152        note_interval       interval and not least
     those of intervals.regression         its own      .567        note_interval       least squares
-    rows by predictor                     √2           named       release_binned_fit  diagnostics
-    binned fit                            √10          named       release_binned_fit  diagnostics
 
 Shares "left" are of what public rows and an interval leave. Second moments are Z'Z/n, of rows z = [x, y]
 clipped to C_A: orthogonal rows of that norm. Gradients are means of clip(u_i r_i, C): opposite rows of norm
@@ -63,9 +61,6 @@ Interval (:mod:`dpalgos.intervals.regression`): it leaves schedule and levels as
 take, and the answer, but that no row is shortened, and rows are sooner whitened again; it is centered at the
 combination of the steps that is not shrunk. Below nμ = 30 √d it takes nothing, and there is none.
 
-Diagnostics (:mod:`dpalgos.mechanisms.binned_fit`): counts and sums by bins of the predictor, for the share
-that is named.
-
 What to expect: directions of X whose second moment lies below the noise floor stay near the ridge regression;
 ``diagnostics["unresolved_directions"]`` counts them. A direction in which only a few rows of huge leverage
 differ (four of 16,599 in `elevators`) looks like one without: predictions for such rows are shrunk towards
@@ -85,7 +80,6 @@ from dpalgos.catalog import Form, Neighbors, register
 from dpalgos.goodness import note_moments
 from dpalgos.intervals.preconditioned import PreconditionedParams
 from dpalgos.mechanisms import public_coordinates as public
-from dpalgos.mechanisms.binned_fit import BINNED_EXAMPLE, release_binned_fit
 from dpalgos.mechanisms.clip_levels import RegressionLevels, with_response
 from dpalgos.mechanisms.column_counts import MEDIANS, UNITS
 from dpalgos.mechanisms.preconditioned.gradient_steps import (
@@ -154,7 +148,6 @@ def witnesses(
         "interval": Form(keywords={"interval": 0.95}),
         "interval, least squares": Form(keywords={"interval": 0.95, "interval_target": "least squares"}),
         "public rows": Form(keywords=public.PUBLIC_EXAMPLE),
-        "diagnostics": Form(keywords=BINNED_EXAMPLE),
     },
     public="of few rows units in which columns and response are of order one; public_X if any",
 )
@@ -167,7 +160,7 @@ def preconditioned_regression(
     shape, size, d = params.public_shape(sample, mu), mu * float(sample.n_rows.min()), sample.n_features
     schedule = params.schedule(size, d, shape)
     family = get_family("gaussian")
-    reserved = params.reserved(float(sample.n_rows.min()), d, family)
+    reserved = params.interval_shares(float(sample.n_rows.min()), d, family)
     budget = params.divided(schedule.shares(), reserved, shape)
     coordinates = public.public_coordinates(transcript, sample, params, shape, budget)
     levels = RegressionLevels(
@@ -216,6 +209,4 @@ def preconditioned_regression(
     theta = constant + np.ascontiguousarray(np.einsum("rij,jr->ir", white.directions, shrunk))
     few = np.minimum(1, mu * sample.n_rows / _TOO_FEW) ** 2
     theta = theta * clip_factor(np.linalg.norm(theta, axis=0), first.longest(few))
-    if params.diagnostics is not None:
-        release_binned_fit(transcript, budget, rows, theta, steps.level)
     return rows.coef(theta)

@@ -11,7 +11,7 @@ Guarantee: (ε, δ) under replacing one row; n is public. Public: ``public_X``, 
     mean      2C/n         1      public_axes_mean  all
 
 Why it is private. V, u, p, k, C and s are functions of public rows and of n, ε and δ. Vectors at opposite
-ends of the ball move the mean by 2C/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`). Entries are
+ends of the ball move the mean by 2C/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). Entries are
 released for every axis there could be; those after the k-th are zeros before noise, and are dropped after it.
 
 What public rows decide (:class:`PublicAxes`)
@@ -47,11 +47,12 @@ from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, checked, choice
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, clip_factor
+from dpalgos.steps.clipping import clip_factor
 from dpalgos.typing import FloatArray, IntArray
 
 _MOST_AXES = 64
@@ -182,7 +183,7 @@ class PublicAxes:
         for k in range(1, n_axes + 1):
             outside = min(0.5, _OUTSIDE * np.sqrt(k) / (n_rows * mu))
             level = float(np.quantile(norms[:, k - 1], 1 - outside))
-            sensitivity = ball_mean_sensitivity(level, np.array(n_rows))
+            sensitivity = ball_mean(level, np.array(n_rows))
             noise = (self.units * noise_multiplier * sensitivity) ** 2
             factors = np.where(np.arange(n_axes) < k, b / (b + noise), 0.0)
             error = float((b * (1 - factors)).sum())
@@ -238,7 +239,7 @@ def public_axes_mean(sample: Sample, params: PublicAxesMeanParams, transcript: T
     places = sample.grouped(lambda group: axes.scores(group.X), together=True)
     released = transcript.gaussian(
         places.total(taken.shape, clipped) / sample.n_rows,
-        l2_sensitivity=ball_mean_sensitivity(level, sample.n_rows),
+        l2_sensitivity=ball_mean(level, sample.n_rows),
         noise_multiplier=multiplier,
         label="mean",
     )

@@ -32,14 +32,13 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.moments import (
-    cross_sensitivity,
     eigenvalue_sensitivity,
     from_upper_triangles,
-    gram_sensitivity,
     row_moments,
     svec,
     unsvec,
@@ -100,7 +99,7 @@ def adassp(sample: Sample, params: AdaSSPParams, transcript: Transcript) -> Floa
     gram, least = release_gram(moments[:, :d, :d], z, z_gram, row, params.calibration, transcript)
     cross = transcript.gaussian(
         moments[:, :d, d].T,
-        l2_sensitivity=cross_sensitivity(row, response),
+        l2_sensitivity=ball_mean(row * response, 1),
         noise_multiplier=z_cross,
         label="X'y",
     )
@@ -122,7 +121,7 @@ def release_gram(
         noise_multiplier=z,
         label="least eigenvalue",
     )[0]
-    d, sensitivity = gram.shape[-1], gram_sensitivity(row_bound)
+    d, sensitivity = gram.shape[-1], outer_product(row_bound, 1)
     if calibration == "tight":
         vector = transcript.gaussian(
             svec(gram), l2_sensitivity=sensitivity, noise_multiplier=z_gram, label="X'X"
@@ -138,7 +137,7 @@ def release_gram(
 
 def _ridge(least: FloatArray, d: int, z: float, params: AdaSSPParams) -> FloatArray:
     tail = np.sqrt(2 * np.log(1 / _MISS))
-    spectral_noise = z * gram_sensitivity(params.covariate_bound) * (np.sqrt(2 * d) + tail)
+    spectral_noise = z * float(outer_product(params.covariate_bound, 1)) * (np.sqrt(2 * d) + tail)
     lower = np.maximum(0, least - z * params.covariate_bound**2 * tail)
     return np.asarray(np.maximum(0, spectral_noise - lower))
 

@@ -43,6 +43,7 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import ball_mean, histogram
 from dpalgos.params import PrivateParams, checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
@@ -101,11 +102,6 @@ class GrownBoxes(NamedTuple):
     width: FloatArray
 
 
-def box_counts_sensitivity() -> float:
-    """Return √2: a replaced row lowers the count of one box of a level, and raises that of another."""
-    return float(np.sqrt(2))
-
-
 def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     """Return √max(2d, max_k Σ_j (w_kj / Δ_kj)²), (R,), of sums over Δ in the boxes that are leaves.
 
@@ -115,11 +111,6 @@ def sums_sensitivity(boxes: GrownBoxes) -> FloatArray:
     """
     within = np.where(boxes.leaf, ((boxes.width / boxes.reach) ** 2).sum(axis=1)[:, None], 0.0).max(axis=0)
     return np.asarray(np.sqrt(np.maximum(2 * boxes.reach.shape[1], within)))
-
-
-def responses_sensitivity(response_bound: float) -> float:
-    """Return 2 B_y: a response at either end, in one box; in two boxes it is √2 B_y."""
-    return 2 * response_bound
 
 
 def witnesses(params: BinAggRegressionParams, d: int, published: Published) -> Witnesses:
@@ -173,15 +164,13 @@ def binagg_regression(sample: Sample, params: BinAggRegressionParams, transcript
     # Replicates are last; what is no leaf is not released.
     sums = sums * boxes.leaf[:, None]
 
-    rows = _released(transcript, sums[:, 0], box_counts_sensitivity(), budget, "rows in boxes")
+    rows = _released(transcript, sums[:, 0], histogram(), budget, "rows in boxes")
     sensitivity = sums_sensitivity(boxes)
     scaled = sums[:, 1:-1] / boxes.reach[:, :, None]
     released = _released(transcript, scaled, sensitivity, budget, "sums of rows")
     S = released * boxes.reach[:, :, None]
-    t = _released(
-        transcript, sums[:, -1], responses_sensitivity(params.response_bound), budget, "sums of responses"
-    )
-    told = max(2.0, 3 * box_counts_sensitivity() * budget.gaussian_multiplier("rows in boxes"))
+    t = _released(transcript, sums[:, -1], ball_mean(params.response_bound, 1), budget, "sums of responses")
+    told = max(2.0, 3 * float(histogram()) * budget.gaussian_multiplier("rows in boxes"))
     weight = np.where(boxes.leaf & (rows >= told), 1 / np.maximum(rows, told), 0.0)
     return _corrected_fit(S, t, weight, (multiplier * sensitivity) ** 2, boxes.reach)
 
@@ -244,7 +233,7 @@ def grown_boxes(
     """Release noisy counts (2^(L + 1) − 1, R) by level, and halve the boxes where they are ``enough``."""
     n_levels = (len(counts) + 1).bit_length() - 2
     multiplier = budget.gaussian_multiplier("boxes", n_levels - 1)
-    enough = max(enough, _SURE * box_counts_sensitivity() * multiplier)
+    enough = max(enough, _SURE * float(histogram()) * multiplier)
     (low, high), d = (end[None] for end in ends), len(ends[0])
     active, leaves, reach, width = np.ones((1, counts.shape[1]), dtype=bool), [], [], []
     for level in range(n_levels):
@@ -252,7 +241,7 @@ def grown_boxes(
         if level:
             released = transcript.gaussian(
                 counts[2**level - 1 : 2 ** (level + 1) - 1],
-                l2_sensitivity=box_counts_sensitivity(),
+                l2_sensitivity=histogram(),
                 noise_multiplier=multiplier,
                 label="rows in halves",
             )

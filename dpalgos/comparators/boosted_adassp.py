@@ -39,11 +39,12 @@ import numpy as np
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.adassp import gram_witnesses, release_gram
 from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import cross_sensitivity, row_moments
+from dpalgos.steps.moments import row_moments
 from dpalgos.typing import FloatArray
 
 _TAIL = 1.96  # normal quantile by which the least eigenvalue is bounded; affects accuracy only
@@ -96,7 +97,7 @@ def boosted_adassp(sample: Sample, params: BoostedAdaSSPParams, transcript: Tran
     for _ in range(params.n_rounds):
         score = transcript.gaussian(
             -gradient_at(coef) * sample.n_rows,
-            l2_sensitivity=cross_sensitivity(row, response),  # of responses that are residuals to ±B_y
+            l2_sensitivity=ball_mean(row * response, 1),  # of responses that are residuals to ±B_y
             noise_multiplier=z_residuals,
             label="X' residuals",
         )

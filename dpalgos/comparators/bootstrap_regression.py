@@ -31,10 +31,11 @@ import numpy as np
 
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.half_widths import IntervalParams
+from dpalgos.mechanisms.sensitivity import ball_mean, interval, outer_product
 from dpalgos.params import positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.moments import cross_sensitivity, gram_sensitivity, row_moments, svec, unsvec
+from dpalgos.steps.moments import row_moments, svec, unsvec
 from dpalgos.typing import FloatArray
 
 _N_BOOTSTRAPS = 500
@@ -47,11 +48,6 @@ class BootstrapRegressionParams(IntervalParams):
 
     covariate_bound: float = positive("B_x: rows are clipped to this ℓ2 norm")
     response_bound: float = positive("B_y: responses are truncated to ±B_y")
-
-
-def square_sensitivity(response_bound: float) -> float:
-    """Return the sensitivity B_y² of y'y: squares lie in [0, B_y²]; a response at the bound against none."""
-    return response_bound**2
 
 
 def witnesses(params: BootstrapRegressionParams, d: int, published: Published) -> Witnesses:
@@ -79,7 +75,7 @@ def bootstrap_regression(
     d, row, response, n = sample.n_features, params.covariate_bound, params.response_bound, sample.n_rows
     moments = row_moments(sample, row, response)
     z = params.split_budget(dict.fromkeys(("X'X", "X'y", "y'y"), 1 / 3)).gaussian_multiplier("X'X")
-    gram_moves, cross_moves = gram_sensitivity(row), cross_sensitivity(row, response)
+    gram_moves, cross_moves = outer_product(row, 1), ball_mean(row * response, 1)
     gram = transcript.gaussian(
         svec(moments[:, :d, :d]), l2_sensitivity=gram_moves, noise_multiplier=z, label="X'X"
     )
@@ -87,7 +83,7 @@ def bootstrap_regression(
         moments[:, :d, d].T, l2_sensitivity=cross_moves, noise_multiplier=z, label="X'y"
     )
     square = transcript.gaussian(
-        moments[:, d, d][None], l2_sensitivity=square_sensitivity(response), noise_multiplier=z, label="y'y"
+        moments[:, d, d][None], l2_sensitivity=interval(response**2, 1), noise_multiplier=z, label="y'y"
     )[0]
     released = _raised(unsvec(gram, d))
     coef = np.linalg.solve(released, cross.T[:, :, None])[:, :, 0].T

@@ -6,7 +6,7 @@ clip shortens a vector to ℓ2 norm γ, the last iterate is the answer.
 
 Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``clip_norm`` γ, ``n_iterations`` T,
 ``step_size`` η. Neither rows nor responses need a bound: a row's gradient is as long as γ at most, whatever β
-is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`).
+is, and a row of either sign moves their mean by 2γ/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`).
 T releases with one noise multiplier z are exactly one Gaussian release with multiplier z/√T.
 
     quantity  sensitivity  share  made in                   forms
@@ -29,10 +29,11 @@ import numpy as np
 
 from dpalgos.accounting.budget import printed_rho
 from dpalgos.catalog import Published, Witnesses, pair, register
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, clipped_residual_gradient
+from dpalgos.steps.clipping import clipped_residual_gradient
 from dpalgos.typing import FloatArray
 
 _SHORTEST = 1e-200  # rows shorter than that, in units of γ, cannot reach it
@@ -83,7 +84,7 @@ def clipped_gradient_descent(
     for _ in range(n_steps):
         released = transcript.gaussian(
             gradient_at(coef),
-            l2_sensitivity=ball_mean_sensitivity(clip_norm, sample.n_rows),
+            l2_sensitivity=ball_mean(clip_norm, sample.n_rows),
             noise_multiplier=multiplier,
             label="gradient",
         )

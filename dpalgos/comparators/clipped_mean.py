@@ -30,10 +30,10 @@ the least that Gaussian noise of one size per column can have. Where all columns
 
 Why it is private. What is released is the bracket, the mean offset from the center: next to a center that is
 large for the radius, rounding could move it by more than its sensitivity. Opposite rows on the ball's surface
-move the mean by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), rows on its surface along two
-axes the mean squares by √2 r₀²/n (:func:`spread_sensitivity`), and one row moves a count by 1. All releases
-are Gaussian with shares of μ² that sum to 1, so that they compose to exactly (ε, δ), whatever the released
-centers, levels and spreads are.
+move the mean by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`), rows on its surface along two axes
+the mean squares by √2 r₀²/n (:func:`dpalgos.mechanisms.sensitivity.outer_product`), and one row moves a count
+by 1. All releases are Gaussian with shares of μ² that sum to 1, so that they compose to exactly (ε, δ),
+whatever the released centers, levels and spreads are.
 
 ``shrinkage="james_stein"`` shrinks the answer, in units of u, towards the public center (0 if the center is
 private), from the release and its known noise level alone.
@@ -60,20 +60,19 @@ from dpalgos.comparators.karwa_vadhan_mean import check_std_bounds
 from dpalgos.errors import InputError
 from dpalgos.intervals.means import MeanInterval
 from dpalgos.mechanisms.clip_levels import counts_needed, search_level
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_for_columns, for_columns
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import (
     Ball,
-    ball_mean_sensitivity,
     far_along_axes,
     mean_offset,
     mean_squares,
     truncate,
 )
 from dpalgos.steps.denoising import james_stein, shrinkage_choice
-from dpalgos.steps.moments import square_moment_sensitivity
 from dpalgos.typing import FloatArray
 
 _CENTER_SHARE = 0.1
@@ -117,15 +116,6 @@ class ClippedMeanParams(MeanInterval):
     @property
     def spreads_differ(self) -> bool:
         return self.std_bounds is not None and self.std_bounds[0] < self.std_bounds[1]
-
-
-def spread_sensitivity(radius: FloatArray, d: int, n_rows: FloatArray) -> FloatArray:
-    """Return r² √2/n, or r²/n for d = 1, of mean squares of offsets clipped to norm r.
-
-    Those of rows of norm 1 move by √2/n (:func:`dpalgos.steps.moments.square_moment_sensitivity`),
-    attained by rows along two axes; squares of rows of norm r are r² times as large.
-    """
-    return np.asarray(radius**2 * square_moment_sensitivity(d, n_rows))
 
 
 def witnesses(params: ClippedMeanParams, d: int, published: Published) -> Witnesses:
@@ -175,7 +165,7 @@ def clipped_mean(sample: Sample, params: ClippedMeanParams, transcript: Transcri
     else:
         towards, ball = np.zeros((sample.n_features, 1)), _private_ball(sample, params, budget, transcript)
     multiplier = budget.gaussian_multiplier("mean")
-    sensitivity = ball_mean_sensitivity(ball.radius, sample.n_rows)
+    sensitivity = ball_mean(ball.radius, sample.n_rows)
     offset = transcript.gaussian(
         mean_offset(sample, ball), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="mean"
     )
@@ -221,7 +211,7 @@ def _private_ball(
 
     def moved(ball: Ball) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Release the mean offset from the center; return the next center and its error, too."""
-        sensitivity = ball_mean_sensitivity(ball.radius, sample.n_rows)
+        sensitivity = ball_mean(ball.radius, sample.n_rows)
         offset = transcript.gaussian(
             mean_offset(sample, ball), l2_sensitivity=sensitivity, noise_multiplier=multiplier, label="center"
         )
@@ -251,7 +241,7 @@ def _private_ball(
     ball = Ball(center, ball.radius)
     ball = Ball(center, searched(ball, levels, _OUTSIDE_LEVEL, "level", "rows outside a level"))
     offset, center, error = moved(ball)
-    moves, z = spread_sensitivity(ball.radius, d, sample.n_rows), budget.gaussian_multiplier("spread")
+    moves, z = outer_product(ball.radius, sample.n_rows, d), budget.gaussian_multiplier("spread")
     squares = transcript.gaussian(
         mean_squares(sample, ball), l2_sensitivity=moves, noise_multiplier=z, label="spread"
     )

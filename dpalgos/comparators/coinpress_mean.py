@@ -17,7 +17,7 @@ lies in ±B), ``std_bound`` σ (the standard deviation in every direction is at 
     shares by size  √2/n          .12                   release_tail            interval
 
 Why it is private: a round releases the mean offset from the center, which opposite rows on the ball's surface
-move by 2r/n (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`), with Gaussian noise; the center and
+move by 2r/n (:func:`dpalgos.mechanisms.sensitivity.ball_mean`), with Gaussian noise; the center and
 the radius come from the rounds before.
 
 Calibrations
@@ -37,10 +37,11 @@ import numpy as np
 from dpalgos.accounting.budget import SplitBudget, printed_rho
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.means import MeanInterval
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import Ball, ball_mean_sensitivity, mean_offset
+from dpalgos.steps.clipping import Ball, mean_offset
 from dpalgos.typing import FloatArray
 
 _LAST_SHARE = 0.75
@@ -98,7 +99,7 @@ def coinpress_mean(sample: Sample, params: CoinPressMeanParams, transcript: Tran
     error = np.full(sample.n_replicates, np.sqrt(d) * params.mean_bound)
     for label, multiplier in _rounds(params):
         ball = Ball(center, ball_radius(error, tail, sigma))
-        sensitivity = ball_mean_sensitivity(ball.radius, n)
+        sensitivity = ball_mean(ball.radius, n)
         offset = transcript.gaussian(
             mean_offset(sample, ball),
             l2_sensitivity=sensitivity,

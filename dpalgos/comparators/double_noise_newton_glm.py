@@ -16,12 +16,12 @@ to that ℓ2 norm here), ``response_bound`` for Gaussian responses (residuals ar
     trace      c2 B²/n, c2 = sup ψ'' ≥ w        .05    double_noise_newton_glm  all
     direction  ‖g‖ κ / (n λ² + κ λ), κ = c2 B²  .35    double_noise_newton_glm  all
 
-Why it is private. The gradient's sensitivity is :func:`dpalgos.central.dp_glm.gradient_sensitivity`. A row's
-part of the trace lies in [0, κ]/n. Given g and λ, let A ⪰ λ I be H + λ I without the row in question, which
-adds v v' with ‖v‖² ≤ κ/n: (A + v v')⁻¹ g = A⁻¹ g − M g, M = w w'/(1 + v'w), w = A⁻¹ v. With q = v'w ≤ κ/(nλ)
-the norm of M is ‖w‖²/(1 + q) ≤ (q/λ)/(1 + q) ≤ κ/(nλ² + κλ). Of two rows that replace each other M and M' are
-positive semidefinite, so that ‖M − M'‖ is at most the larger norm: :func:`direction_sensitivity`, attained by
-a row along g against a row of zeros. All releases are Gaussian with shares of μ² that sum to 1.
+Why it is private. The gradient's sensitivity is that of :mod:`dpalgos.central.dp_glm`. A row's part of the
+trace lies in [0, κ]/n. Given g and λ, let A ⪰ λ I be H + λ I without the row in question, which adds v v'
+with ‖v‖² ≤ κ/n: (A + v v')⁻¹ g = A⁻¹ g − M g, M = w w'/(1 + v'w), w = A⁻¹ v. With q = v'w ≤ κ/(nλ) the norm
+of M is ‖w‖²/(1 + q) ≤ (q/λ)/(1 + q) ≤ κ/(nλ² + κλ). Of two rows that replace each other M and M' are positive
+semidefinite, so that ‖M − M'‖ is at most the larger norm: :func:`direction_sensitivity`, attained by a row
+along g against a row of zeros. All releases are Gaussian with shares of μ² that sum to 1.
 
 Departures: the authors count adding or removing a row with zero-concentrated DP, and tune a factor on t and
 the shares; here they are fixed, and λ's second term is ours: a direction's noise of norm ‖g‖ c2 B² z/(nλ²)
@@ -37,7 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.catalog import Published, Witnesses, pair, register
-from dpalgos.central.dp_glm import gradient_sensitivity
+from dpalgos.mechanisms.sensitivity import ball_mean, interval
 from dpalgos.models.families import Family, PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import count, positive
@@ -58,11 +58,6 @@ class DoubleNoiseNewtonGLMParams(PrivateFamilyParams):
 
     covariate_bound: float = positive("B: rows are clipped to this ℓ2 norm")
     n_iterations: int = count("T, number of Newton steps", default=5)
-
-
-def trace_sensitivity(curvature: float, n_rows: FloatArray) -> FloatArray:
-    """Return κ/n: a row's part of the trace lies in [0, κ]/n; the longest row at θ = 0 against zeros."""
-    return np.asarray(curvature / n_rows)
 
 
 def direction_sensitivity(
@@ -107,14 +102,14 @@ def double_noise_newton_glm(
     for _ in range(params.n_iterations):
         gradient = transcript.gaussian(
             risk.gradient(coef),
-            l2_sensitivity=gradient_sensitivity(family, row * family.predictor_norm(coef, 2), row, n),
+            l2_sensitivity=ball_mean(row * family.gradient_radius(row * family.predictor_norm(coef, 2)), n),
             noise_multiplier=multiplier["gradient"],
             label="gradient",
         )
         curvature = _mean_curvature(sample, family, row, coef)
         trace = transcript.gaussian(
             np.trace(curvature, axis1=1, axis2=2)[None, :],
-            l2_sensitivity=trace_sensitivity(kappa, n),
+            l2_sensitivity=interval(kappa, n),
             noise_multiplier=multiplier["trace"],
             label="trace",
         )[0]

@@ -11,7 +11,7 @@ clipped to that ℓ2 norm here), ``response_bound`` for Gaussian responses (resi
     those of intervals.from_start  its own      ε/2, δ/2  note_interval_from  interval
 
 Why it is private: a row's gradient is no longer than L = R c_x with |residual| ≤ R, and a row moves the sum
-of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.steps.clipping.ball_mean_sensitivity`). β is
+of its batch by 2L at most, the mean by 2L/n_b (:func:`dpalgos.mechanisms.sensitivity.ball_mean`). β is
 post-processing of the steps before it.
 
     ``batches="poisson"``  every step draws every row with probability q = 1/B; who was drawn stays secret,
@@ -43,12 +43,13 @@ from dpalgos.accounting.calibration import sampled_noise_multiplier
 from dpalgos.accounting.events import SampledGaussianEvent
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.intervals.from_start import IntervalFromStart
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import PrivateFamilyParams, check_labels
 from dpalgos.models.risk import Risk
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity, clip_rows_l2
+from dpalgos.steps.clipping import clip_rows_l2
 from dpalgos.typing import BoolArray, FloatArray
 
 
@@ -131,7 +132,7 @@ def _random_steps(
             lambda drawn: np.asarray(X.T @ (residual * drawn) / n_batch),
             used,
             sampling_rate=rate,
-            l2_sensitivity=ball_mean_sensitivity(family.residual_bound * params.covariate_bound, n_batch),
+            l2_sensitivity=ball_mean(family.residual_bound * params.covariate_bound, n_batch),
             noise_multiplier=multiplier,
             label="gradient",
         )
@@ -157,7 +158,7 @@ def _steps_in_turn(
         with transcript.among(number):
             return transcript.gaussian(
                 risks[number].gradient(coef),
-                l2_sensitivity=ball_mean_sensitivity(gradient_bound, batches[number].n_rows),
+                l2_sensitivity=ball_mean(gradient_bound, batches[number].n_rows),
                 noise_multiplier=multiplier,
                 label="gradient",
             )

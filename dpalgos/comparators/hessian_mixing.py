@@ -20,7 +20,7 @@ least eigenvalue of both neighbors, G ⪰ γ I on both, and the cost of a
 eigenvalue of a neighbor is below that of the data by B² at most, which is s/z with the multiplier z, so that
 a normal variable above τ − 1/z is needed for λ̃ to be too large for either: τ = Φ⁻¹(1 − δ/100) + 1/z, and a
 hundredth of δ is set aside for it. Products are sums of x_i r_i with |r_i| ≤ C, whatever θ is
-(:func:`dpalgos.steps.moments.cross_sensitivity`). Shares are of ρ of zero-concentrated DP, in which a sketch
+(:func:`dpalgos.mechanisms.sensitivity.ball_mean`). Shares are of ρ of zero-concentrated DP, in which a sketch
 with ridge γ = c B² costs about k/(2c²); then all noise is scaled.
 
 Departures: the paper gives ε/2 to the sketches and ε/2 to the products, for adding or removing a row.
@@ -40,11 +40,12 @@ from dpalgos.accounting.composition import renyi_epsilon
 from dpalgos.accounting.events import Event, GaussianEvent, GaussianSketchEvent
 from dpalgos.catalog import Published, Witnesses, pair, register
 from dpalgos.comparators.adassp import gram_witnesses
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import PrivateParams, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clipped_residual_gradient
-from dpalgos.steps.moments import cross_sensitivity, eigenvalue_sensitivity, row_moments
+from dpalgos.steps.moments import eigenvalue_sensitivity, row_moments
 from dpalgos.typing import FloatArray
 
 _EIGENVALUE_SHARE, _SKETCH_SHARE, _PRODUCT_SHARE = 0.05, 0.45, 0.5
@@ -113,7 +114,7 @@ def hessian_mixing(sample: Sample, params: HessianMixingParams, transcript: Tran
     for _ in range(params.n_iterations):
         product = transcript.gaussian(
             -sample.n_rows * gradient_at(coef),
-            l2_sensitivity=cross_sensitivity(row, bound),
+            l2_sensitivity=ball_mean(row * bound, 1),
             noise_multiplier=noise.product,
             label=_PRODUCT,
         )

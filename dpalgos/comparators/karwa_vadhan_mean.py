@@ -18,7 +18,7 @@ If low < high, σ is chosen per column first: the fullest of the bins [2^k, 2^(k
 
 Why it is private. Replacing a row takes 1 from one bin of a column and adds 1 to another (of pairs, too: it
 is in one pair): choices by scores of sensitivity 1. Given the intervals, the mean of a column moves by at
-most its width over n: :func:`dpalgos.steps.clipping.scaled_box_mean_sensitivity`.
+most its width over n: :func:`dpalgos.mechanisms.sensitivity.box`.
 
 Calibrations
     ``tight``: choices by Gumbel noise, a tenth of ρ for each kind; means with Gaussian noise, columns scaled
@@ -50,12 +50,12 @@ from dpalgos.errors import InputError
 from dpalgos.intervals.means import MeanInterval
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import Unseen
+from dpalgos.mechanisms.sensitivity import box, count, interval
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.params import checked, positive
 from dpalgos.release.checks import check_bound
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import scaled_box_mean_sensitivity, unit_mean_sensitivity
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _CHOICE_SHARE = 0.1
@@ -154,7 +154,7 @@ def karwa_vadhan_mean(sample: Sample, params: KarwaVadhanMeanParams, transcript:
     mean = np.asarray(np.clip(center + released, center - half, center + half))
     if params.interval is not None:
         n, noise, root = sample.n_rows, planned_noise(params, d), np.sqrt(2 * half)
-        moved = scaled_box_mean_sensitivity(2 * half, n)
+        moved = box(np.sqrt(2 * half), n)
         params.note_entries(
             transcript,
             sample,
@@ -176,7 +176,7 @@ def _release_means(
 ) -> FloatArray:
     noise = planned_noise(params, len(widths))["mean"]
     if params.calibration == "paper":
-        sensitivity = unit_mean_sensitivity(n_rows)
+        sensitivity = interval(1, n_rows)
         noisy = release_laplace(
             transcript, relative, linf_sensitivity=sensitivity, epsilon=noise, label="mean"
         )
@@ -184,7 +184,7 @@ def _release_means(
     root = np.sqrt(widths)
     noisy = transcript.gaussian(
         relative * root,
-        l2_sensitivity=scaled_box_mean_sensitivity(widths, n_rows),
+        l2_sensitivity=box(root, n_rows),
         noise_multiplier=noise,
         label="mean",
     )
@@ -208,11 +208,6 @@ def planned_noise(params: KarwaVadhanMeanParams, d: int) -> dict[str, float]:
     )
 
 
-def bin_sensitivity() -> float:
-    """Return 1: replacing a row takes 1 from one bin of a column and adds 1 to another, of pairs too."""
-    return 1.0
-
-
 def _choose(
     transcript: Transcript,
     counts: FloatArray,
@@ -232,9 +227,9 @@ def _choose(
             noisy[~np.broadcast_to(allowed, noisy.shape)] = -np.inf
         return np.asarray(noisy.argmax(axis=0))
 
-    event: Event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=bin_sensitivity(), count=d)
+    event: Event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=count(), count=d)
     if not tight:
-        event = PureEvent(label=label, epsilon=epsilon, sensitivity=bin_sensitivity(), count=d, norm=np.inf)
+        event = PureEvent(label=label, epsilon=epsilon, sensitivity=count(), count=d, norm=np.inf)
     return transcript.choose_each(counts, draw, event, allowed=allowed)
 
 

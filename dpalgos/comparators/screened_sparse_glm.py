@@ -20,12 +20,12 @@ thought to be: c₁, c₂ and η derive from it unless they are given, and only 
 
 Why it is private. A residual is at most L(a), the family's ``largest_residual`` at the bound a on |x_S'β|, to
 which predictors are truncated: a = min(log 3, σ_x ‖β‖₁) in logistic models, else σ_x ‖β‖₁, public since β is.
-Entries of v move by at most 2 c₁ L(0) / n (:func:`score_sensitivity`): the selection is s events of bounded
-range. Given S and β, ‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
+Entries of v move by at most 2 c₁ L(0) / n: the selection is s events of bounded range. Given S and β,
+‖h(x) r‖ ≤ c₂ L(a), so that a step's mean moves by at most 2 c₂ L(a) / n
 (:mod:`dpalgos.mechanisms.selected_steps`): one Gaussian release each. Thresholding uses known variances only.
-Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.top_k`), the rest for the
-steps, growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in
-single precision: see `Design.rounding`.
+Shares of ρ-zCDP: ``selection_share`` for the selection (`dpalgos.mechanisms.top_k`), the rest for the steps,
+growing threefold; then all noise is scaled down to what is just proved. What rounding adds to v in single
+precision: see `Design.rounding`.
 
 A single step (``n_iterations`` = 1) pays for residuals of at most L(0), ½ for logistic regression, and is
 then made longer by what the link's curvature took from it (:func:`one_step_factor`): where the noise is
@@ -59,6 +59,7 @@ from dpalgos.central.preconditioned_glm import witnesses as fit_witnesses
 from dpalgos.errors import InputError
 from dpalgos.intervals.preconditioned_models import PreconditionedGLMParams
 from dpalgos.mechanisms.selected_steps import SelectedScores, selected_steps
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import SparseRelease, batch_sizes, batched_top_k, screening_multipliers
 from dpalgos.models.families import Family, SparseFamilyParams
 from dpalgos.models.normal_curvature import one_step_factor
@@ -146,11 +147,6 @@ def predictor_bound(params: ScreenedSparseGLMParams, coef: FloatArray) -> FloatA
     """Return a, (R,): σ_x ‖β‖₁, and at most log 3 in logistic models; 0 at β = 0."""
     largest = _PREDICTOR_BOUND if params.family == "logistic" else np.inf
     return np.asarray(np.minimum(largest, params.covariate_bound * params.made().predictor_norm(coef, 1)))
-
-
-def score_sensitivity(largest_residual: FloatArray, screening_bound: float, n_rows: FloatArray) -> FloatArray:
-    """Return how far replacing a row moves any entry of v: 2 c₁ L(0) / n; opposite x, the same residual."""
-    return np.asarray(2 * screening_bound * largest_residual / n_rows)
 
 
 def witnesses(params: ScreenedSparseGLMParams, d: int, published: Published) -> Witnesses:
@@ -254,7 +250,7 @@ def screened(
     return batched_top_k(
         transcript,
         design.mean_product(np.broadcast_to(residual, shape)),
-        sensitivity=design.rounding * score_sensitivity(largest, bound, sample.n_rows),
+        sensitivity=design.rounding * ball_mean(bound * largest, sample.n_rows),
         sizes=sizes,
         noise_multipliers=noise_multipliers,
         label="scores",

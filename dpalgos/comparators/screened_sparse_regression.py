@@ -9,15 +9,14 @@ Guarantee: (ε, δ) under replacing one row (x, y); n is public. Public: ``covar
 are truncated to ±x_max here), ``response_bound`` R, ``sparsity`` s, ``clip_norm`` c.
 
     quantity  sensitivity        share  made in                     forms
-    scores    score_sensitivity  .5     screened                    not rank
+    scores    2 c₁ L(0)/n        .5     screened                    not rank
     ranks     4/n, later 8/n     .5     _screened_by_rank           rank
     moments   2√2 c²/n           .5     screened_sparse_regression  all
 
 Why it is private. The selection: :mod:`dpalgos.comparators.screened_sparse_glm`, for Gaussian responses with
 residuals of at most L(0) = ½ R. Given S, a row z has ‖z_x‖ ≤ c and |z_y| ≤ c, hence ‖z‖² ≤ 2c², and M, in
-double precision, moves by at most 2√2 c²/n in Frobenius norm (:func:`moment_sensitivity`): one Gaussian
-release of svec(M), an isometry. The shares of ρ are ``_SELECTION_SHARE`` and the rest; then all noise is
-scaled down to what is just proved.
+double precision, moves by at most 2√2 c²/n in Frobenius norm: one Gaussian release of svec(M), an isometry.
+The shares of ρ are ``_SELECTION_SHARE`` and the rest; then all noise is scaled down to what is just proved.
 
 Why it is accurate. As there; truncation at half the bounds halves both factors of the selection's
 sensitivity. Weights w that depend on x alone leave the coefficients of a linear model what
@@ -49,6 +48,7 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.calibration import least_noise
 from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.comparators.screened_sparse_glm import screened
+from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.mechanisms.top_k import SparseRelease, coordinates_left, gumbel_top_k
 from dpalgos.models.families import get_family
 from dpalgos.params import PrivateParams, choice, count, positive
@@ -128,7 +128,7 @@ def screened_sparse_regression(
         bound = _SELECTION_LEVEL * params.covariate_bound
         support = screened(transcript, sample, family, bound, (sparsity,), (selection,))
     clip_norm = _clip_norm(params)
-    sensitivity = moment_sensitivity(clip_norm, sample.n_rows)
+    sensitivity = outer_product(np.sqrt(2) * clip_norm, sample.n_rows)
     released = transcript.gaussian(
         svec(_selected_moments(sample, support, clip_norm, params)),
         l2_sensitivity=sensitivity,
@@ -189,15 +189,6 @@ def rank_sensitivity(n_chosen: int, n_rows: FloatArray) -> FloatArray:
     with those chosen before both change.
     """
     return np.asarray((2 if n_chosen else 1) * (4 / n_rows))
-
-
-def moment_sensitivity(clip_norm: float, n_rows: FloatArray) -> FloatArray:
-    """Return the Frobenius sensitivity 2√2 c²/n of M.
-
-    ‖zz' − tt'‖² = ‖z‖⁴ + ‖t‖⁴ − 2 (z't)² ≤ 2 (2c²)², attained by orthogonal z, t of squared norm 2c²: equal
-    covariates of norm c, and responses ±R.
-    """
-    return np.asarray(2 * np.sqrt(2) * clip_norm**2 / n_rows)
 
 
 @lru_cache(maxsize=4096)

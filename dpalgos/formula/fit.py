@@ -77,6 +77,45 @@ class FormulaResult(Result):
         center, scale = self.response_units
         return frame_of(binned(self.diagnostics, scale, center))
 
+    def bin_fit(
+        self,
+        frame: Any,
+        *,
+        random_state: int | np.random.Generator | None = None,
+        residual_bound: float | None = None,
+        **options: Any,
+    ) -> FormulaResult:
+        """Release how well these coefficients fit rows of a frame, as an answer with an ε of its own.
+
+        :meth:`binned_fit` of what is returned shows it.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame or mapping of arrays
+        random_state : int or numpy.random.Generator
+        residual_bound : float, optional
+            Residuals beyond it are moved to it, in the unit of the response; by default its public range.
+        **options
+            ``epsilon``, ``delta`` and ``budget``, as of :func:`dpalgos.estimate`.
+        """
+        design, (center, scale) = self.design, self.response_units
+        assert design.response is not None
+        rows = _rows_of(frame, design, design.declared)
+        family = self.about.family or "gaussian"
+        reach = residual_bound or design.response.upper - design.response.lower
+        found = estimate(
+            "binned_fit",
+            design.matrix(rows),
+            (design.response.values(rows) - center) / scale,
+            rng=generator_of(random_state, in_budget=options.get("budget") is not None),
+            coef=self.estimate,
+            family=family,
+            residual_bound=None if family == "logistic" else reach / scale,
+            offset_bounds=design.offset_bounds,
+            **options,
+        )
+        return FormulaResult(**vars(found), design=design, response_units=self.response_units)
+
     def predict(self, frame: Any) -> FloatArray:
         """Return predictions for rows of a frame, (n,): responses, or chances of the second level."""
         rows = _rows_of(frame, self.design, self.design.reading.right)
@@ -122,8 +161,7 @@ def ols(formula: str, frame: Any, **options: Any) -> FormulaResult:
     interval : float or None, default .95
     random_state : int or numpy.random.Generator
     **settings
-        Keywords of the estimator. ``diagnostics=0.05``, say, takes a share of the budget to release
-        calibration and residuals by tenths of the predictions, too.
+        Keywords of the estimator.
 
     Returns
     -------

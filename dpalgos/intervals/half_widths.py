@@ -18,7 +18,8 @@ What is released for it, of vectors g_i clipped to norm C whose mean is the answ
     mean of svec(g_i g_i')/C², or of squares   √2/n, or 1/n in one dimension
     shares of vectors by size ‖g_i‖/C          √2/n
 
-(:func:`square_moment_sensitivity`, and :mod:`dpalgos.mechanisms.for_intervals.tails`, which bounds the bias)
+(:func:`dpalgos.mechanisms.sensitivity.outer_product`, and :mod:`dpalgos.mechanisms.for_intervals.tails`,
+which bounds the bias)
 
 References
 ----------

@@ -7,21 +7,14 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.catalog import Neighbors
 from dpalgos.intervals.regression import RegressionInterval
 from dpalgos.mechanisms import public_coordinates as public
-from dpalgos.mechanisms.binned_fit import BinnedFitParams
-from dpalgos.models.families import Family
 from dpalgos.params import choice
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreconditionedParams(public.PublicRowsParams, BinnedFitParams, RegressionInterval):
+class PreconditionedParams(public.PublicRowsParams, RegressionInterval):
     """Keywords of linear and of generalized linear models alike."""
 
     intercept: bool = choice("whether the last column of X is the constant 1", (False, True), default=False)
-
-    def reserved(self, n_rows: float, n_features: int, family: Family) -> dict[str, float]:
-        """Return the shares of μ² that an interval and diagnostics take."""
-        interval = self.interval_shares(n_rows, n_features, family)
-        return interval | self.binned_shares(family, sum(interval.values()))
 
     def divided(
         self, shares: dict[str, float], reserved: Mapping[str, float], shape: public.PublicShape | None
@@ -34,5 +27,4 @@ class PreconditionedParams(public.PublicRowsParams, BinnedFitParams, RegressionI
         return {
             public.PUBLIC_SHAPE: public.public_witness(self, d),
             **self.interval_witnesses(d),
-            **self.binned_witnesses(d),
         }

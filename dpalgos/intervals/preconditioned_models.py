@@ -47,7 +47,6 @@ class PreconditionedGLMParams(PreconditionedParams, OffsetParams):
                 "offset_bounds must be None next to public_X, which has no offset; leave one out"
             )
         self.check_family(self.made())
-        self.binned_shares(self.made(), 0.0)
 
     def made(self) -> Family:
         """Return the family; its residuals are not bounded, scores are clipped here."""

@@ -53,12 +53,12 @@ from dpalgos.local.noisy_moments import (
     regression,
     score_variance_bound,
 )
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
+from dpalgos.mechanisms.sensitivity import ball_mean, outer_product
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.steps.clipping import clip_rows_l2, truncate
-from dpalgos.steps.moments import gram_sensitivity
 from dpalgos.typing import FloatArray
 
 _LEAST_SHARE = 0.01
@@ -217,7 +217,7 @@ class GaussianMoments(_Moments):
     @cached_property
     def _randomizers(self) -> tuple[GaussianReport, GaussianReport]:
         """Noise per sensitivity of the normalized parts, √2 and 2."""
-        gram_moves, cross_moves, params = gram_sensitivity(1.0), report_sensitivity(1.0), self.params
+        gram_moves, cross_moves, params = outer_product(1, 1), ball_mean(1, 1), self.params
         if params.calibration == "paper":
             printed = np.sqrt(32 * np.log(2.5 / params.delta)) / params.epsilon
             z_gram, z_cross = float(printed / gram_moves), float(printed / cross_moves)

@@ -39,9 +39,10 @@ from dpalgos.accounting.events import Relation
 from dpalgos.accounting.gaussian_dp import gaussian_mu
 from dpalgos.catalog import Form, Published, Witnesses, register
 from dpalgos.local.noisy_moments import MomentNoise, MomentParams, MomentRound, NoisyMoments, regression
-from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer, report_sensitivity
+from dpalgos.local.randomizers import GaussianReport, Randomizer, pure_randomizer
 from dpalgos.local.rounds import LocalAlgorithm, PublicState, ReportPart, neighbors, run_rounds
 from dpalgos.mechanisms.public_coordinates import check_public_columns, check_public_rows
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import checked
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
@@ -152,7 +153,7 @@ class PublicMoments(MomentRound):
         multiplier = 1 / gaussian_mu(params.epsilon, params.delta)
         if params.calibration == "paper":
             multiplier = np.sqrt(8 * np.log(2.5 / params.delta)) / params.epsilon
-        sensitivity = report_sensitivity(1.0)
+        sensitivity = ball_mean(1, 1)
         return GaussianReport(
             noise_multiplier=float(multiplier), l2_sensitivity=sensitivity, radius=1.0, size=d
         )

@@ -38,6 +38,7 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import Event, GaussianEvent, RandomizerEvent
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.release.noise_source import Noise
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -107,7 +108,7 @@ class PureRandomizer(Randomizer):
         return RandomizerEvent(
             label=label,
             epsilon=self.epsilon,
-            sensitivity=report_sensitivity(self.radius),
+            sensitivity=ball_mean(self.radius, 1),
             norm=2.0,
             radius=self.radius,
             size=self.size,
@@ -275,11 +276,11 @@ class GaussianReport(Randomizer):
     """
 
     noise_multiplier: float
-    l2_sensitivity: float
+    l2_sensitivity: float | FloatArray
 
     @property
     def noise_std(self) -> float:
-        return self.noise_multiplier * self.l2_sensitivity
+        return float(self.noise_multiplier * self.l2_sensitivity)
 
     @property
     def largest_norm(self) -> float:
@@ -292,11 +293,6 @@ class GaussianReport(Randomizer):
     def perturb(self, values: FloatArray, noise: Noise) -> FloatArray:
         m, p, _ = values.shape
         return np.asarray(values + self.noise_std * noise.normal(m, p))
-
-
-def report_sensitivity(radius: float) -> float:
-    """Return 2r, the largest distance of two vectors of ℓ2 norm at most r: those of opposite directions."""
-    return 2 * radius
 
 
 def pure_randomizer(epsilon: float, radius: float, size: int, mechanism: str = "auto") -> PureRandomizer:

@@ -25,6 +25,7 @@ import scipy
 
 from dpalgos.accounting.events import BoundedRangeEvent
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.checks import check_positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import FloatArray, IntArray
@@ -34,11 +35,6 @@ MOST_BINS = 2**52  # beyond, bins are narrower than the numbers that would tell 
 _MOST_LISTED_BINS = 1_000_000
 _COLUMNS_AT_ONCE = 16
 _PROBES = np.arange(1, 8) / 8
-
-
-def cost_sensitivity() -> float:
-    """Return 1: replacing a value changes the counts on either side of a bin by at most 1, hence c_b."""
-    return 1.0
 
 
 def private_range(
@@ -61,9 +57,7 @@ def private_range(
     columns = [_Columns(X, bound, float(width)) for X, width in zip(values, bin_width, strict=True)]
     k = values[0].shape[1]
     ends = (-float(bound), float(bound))
-    event = BoundedRangeEvent(
-        label=label, epsilon=epsilon, sensitivity=cost_sensitivity(), count=k, support=ends
-    )
+    event = BoundedRangeEvent(label=label, epsilon=epsilon, sensitivity=count(), count=k, support=ends)
 
     def draw() -> IntArray:
         normals = transcript.noise.normal(2, k)

@@ -18,16 +18,12 @@ import numpy as np
 import scipy
 
 from dpalgos.accounting.events import BoundedRangeEvent
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.release.checks import check_positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 _PROBES = np.arange(1, 8) / 8
-
-
-def rank_sensitivity() -> float:
-    """Return 1, by which a row that is replaced moves the number of rows below any point, at most."""
-    return 1.0
 
 
 def exponential_quantiles(
@@ -77,7 +73,7 @@ def exponential_quantiles(
     event = BoundedRangeEvent(
         label=label,
         epsilon=epsilon,
-        sensitivity=rank_sensitivity(),
+        sensitivity=count(),
         count=m * len(levels),
         support=(float(lower), float(upper)),
     )

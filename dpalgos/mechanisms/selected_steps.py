@@ -3,8 +3,9 @@
     β ← β + η (mean of h(x_i) r_i(β) + noise),   t = 1 … T,   from β = 0;   the mean of the last iterates
 
 h shortens a selected row to ℓ2 norm c₂ and r is a residual of at most L(a) in magnitude
-(:class:`SelectedScores`). β is public when a step begins: one Gaussian release
-each, of sensitivity :func:`step_sensitivity`.
+(:class:`SelectedScores`). β is public when a step begins: one Gaussian release each, of sensitivity 2 c₂ L/n.
+It is attained by opposite rows of norm c₂ with the same residual: at β = 0 by the same y; later where the
+residual is clipped on both, else approached by rows nearly at a right angle to β.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.models.families import Family
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
@@ -106,16 +108,6 @@ class SelectedScores:
         return score / self.sample.n_rows
 
 
-def step_sensitivity(largest_residual: FloatArray, radius: float, n_rows: FloatArray) -> FloatArray:
-    """Return how far replacing a row moves a step's mean in ℓ2: 2 c₂ L / n.
-
-    A row contributes a vector of norm at most c₂ L. Attained by opposite x_S of norm c₂ with the same
-    residual: at β = 0 by the same y; later where the residual is clipped on both, else approached by rows
-    nearly at a right angle to β.
-    """
-    return np.asarray(2 * radius * largest_residual / n_rows)
-
-
 def selected_steps(
     selected: SelectedScores,
     noise_multipliers: Sequence[float],
@@ -135,7 +127,7 @@ def selected_steps(
     variance = np.zeros(len(n_rows))
     contraction, averaged = max(0.0, 1 - step_size * curvature), np.arange(n_steps - n_averaged, n_steps)
     for t, noise_multiplier in enumerate(noise_multipliers):
-        sensitivity = step_sensitivity(selected.largest_residual(coef), radius, n_rows)
+        sensitivity = ball_mean(radius * selected.largest_residual(coef), n_rows)
         score = transcript.gaussian(
             selected.mean_score(coef, radius),
             l2_sensitivity=sensitivity,

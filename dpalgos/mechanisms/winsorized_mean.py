@@ -40,10 +40,11 @@ import numpy as np
 import scipy
 
 from dpalgos.mechanisms.private_range import private_range, repeated_ranges
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.top_k import release_laplace
 from dpalgos.release.noise_source import Noise
 from dpalgos.release.transcript import Transcript
-from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity, clip_rows_l2, distinct
+from dpalgos.steps.clipping import clip_rows_l2, distinct, mean_in_ball
 from dpalgos.steps.denoising import coordinate_std
 from dpalgos.typing import FloatArray, IntArray
 
@@ -127,14 +128,6 @@ def _hadamard(bits: int) -> FloatArray:
     return np.asarray(scipy.linalg.hadamard(1 << bits), dtype=float)
 
 
-def truncated_mean_sensitivity(half_width: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the sensitivity 2h/n of a mean of values truncated to an interval of half-width h.
-
-    One value at either end of the interval.
-    """
-    return np.asarray(2 * half_width / n_rows)
-
-
 def winsorized_means_by_column(
     transcript: Transcript,
     values: Sequence[FloatArray],
@@ -163,7 +156,7 @@ def winsorized_means_by_column(
     for X, replicates in distinct(values):
         for r in replicates:
             means[:, r] = np.clip(X, center[:, r] - half[r], center[:, r] + half[r]).mean(axis=0)
-    sensitivity = truncated_mean_sensitivity(half, n_rows)
+    sensitivity = ball_mean(half, n_rows)
     mean = release_laplace(transcript, means, linf_sensitivity=sensitivity, epsilon=epsilon, label=label)
     noise_std = transcript.box_scale(sensitivity, epsilon, 1) * coordinate_std(1)
     return RefinedMean(mean=mean, center=center, radius=half, noise_std=noise_std)
@@ -240,9 +233,9 @@ def winsorized_mean(
     """Release the mean of vectors, an array (n_r, d) per replicate."""
     first, closer = _released_ball(transcript, vectors, public, noise, label)
     n_rows = np.array([len(X) for X in vectors], dtype=float)
-    sensitivity, multiplier = ball_mean_sensitivity(closer, n_rows), noise.refined_multiplier
+    sensitivity, multiplier = ball_mean(closer, n_rows), noise.refined_multiplier
     mean = transcript.gaussian(
-        ball_mean(vectors, first, closer),
+        mean_in_ball(vectors, first, closer),
         l2_sensitivity=sensitivity,
         noise_multiplier=multiplier,
         label=label,
@@ -311,9 +304,9 @@ def _released_ball(
     )
     del rotated
     reach = radius + np.sqrt(size) * (each + width / 2)
-    sensitivity = ball_mean_sensitivity(reach, n_rows)
+    sensitivity = ball_mean(reach, n_rows)
     first = transcript.gaussian(
-        ball_mean(vectors, rotation.rotate_back(center), reach),
+        mean_in_ball(vectors, rotation.rotate_back(center), reach),
         l2_sensitivity=sensitivity,
         noise_multiplier=noise.first_multiplier,
         label=f"first {label}",

@@ -1,9 +1,8 @@
 """Rows of a design, held in memory or streamed, cut into the same blocks either way.
 
 Products with a design are computed block by block, in this order and these sizes, so that a streamed design
-gives the numbers of one in memory to the last bit, and no copy as large as the design is made but where many
-sparse fits run side by side (:meth:`Rows.hold_columns`; their predictors round otherwise). Single precision
-is kept, since wide designs are limited by memory.
+gives the numbers of one in memory to the last bit, and no copy as large as the design is made. Single
+precision is kept, since wide designs are limited by memory.
 
 What rounding costs. Products of a block are summed in the design's own precision, blocks in double. A
 neighbor differs in one row, hence in one block; the others' sums are the same bits. With entries of at most
@@ -12,8 +11,7 @@ b and factors of at most c, B of them to a block, the computed sum of a block is
 what moves by Δ = 2 b c moves by at most (1 + γ (B + 1)) Δ as computed, entry by entry and in ℓ2.
 :attr:`Rows.rounding` is that factor, 1.004 for single precision (u = 2⁻²⁴, B = 2⁸), by which a private
 estimator that asks for single precision multiplies its sensitivity; the others get double precision, block by
-block. Moments X'X and X'y stand for such a sum too: row i's part of entry j of X'y − X'Xβ, β public, is
-products x_j y and x_j x_k β_k whose magnitudes sum to b c at most, c = R + b ‖β‖₁.
+block.
 
 In double precision a block adds less than 10⁻⁹ to that, and counts as nothing. So do sums of K blocks, whose
 additions are off by at most K u n b c: in the worst case 10⁻⁵ of Δ up to about 10⁷ rows in blocks of 4096, in
@@ -21,14 +19,13 @@ fact the root of K instead of K. More rows go in partitions (:mod:`dpalgos.rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.release.checks import unmasked
-from dpalgos.rows.threads import in_order
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 # Beyond this, squares of squares overflow, and an overflow would show a single row through all clipping.
@@ -39,32 +36,19 @@ _ROWS_PER_BLOCK = 256
 _BLOCK_ELEMENTS = 1 << 16
 
 Blocks = Callable[[], Iterable[object]]
-# Which rows and the rows, of adjacent blocks.
-Span = Sequence[tuple[slice, FloatArray]]
 # Which rows, the rows, and their responses if they come along.
 Piece = tuple[slice, FloatArray, FloatArray | None]
-# Rows as a stream gives them: an array (m, d), or its columns.
-Given = FloatArray | list[FloatArray]
 A = TypeVar("A", FloatArray, BoolArray)
-
-
-class ColumnPiece(NamedTuple):
-    """Some rows by column; ``squares`` (m,), their squared ℓ2 norms, may be overwritten."""
-
-    rows: slice
-    columns: list[FloatArray]
-    squares: FloatArray
-    responses: FloatArray | None
 
 
 class Rows(ABC):
     """A design of n rows and d columns of finite numbers.
 
     ``largest`` is the largest magnitude of an entry, infinite where it is not known; ``streamed`` rows are
-    read anew for every pass; where ``columns_held``, those in memory are held by column, too.
+    read anew for every pass.
     """
 
-    streamed, columns_held = False, False
+    streamed = False
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     largest: float
@@ -105,22 +89,7 @@ class Rows(ABC):
 
     def columns(self, chosen: IntArray) -> FloatArray:
         """Return a copy of some columns, (n, k)."""
-        taken = np.empty((len(self), len(chosen)), self.dtype)
-        for rows, block in self.blocks():
-            taken[rows] = self.some_columns([(rows, block)], chosen)
-        return taken
-
-    def some_columns(self, span: Span, chosen: IntArray) -> FloatArray:
-        """Return a copy of some columns of adjacent blocks, (m, k)."""
-        return np.concatenate([block.take(chosen, axis=1) for _, block in span])
-
-    @abstractmethod
-    def hold_columns(self, threads: int = 1) -> None:
-        """Hold rows in memory by column, too, for many calls of :meth:`held_columns`."""
-
-    @abstractmethod
-    def held_columns(self, rows: slice) -> FloatArray:
-        """Return the columns of a block, (d, m), where ``columns_held``."""
+        return np.concatenate([block.take(chosen, axis=1) for _, block in self.blocks()])
 
 
 class HeldRows(Rows):
@@ -129,8 +98,6 @@ class HeldRows(Rows):
     Of a read-only array no view may be left that was made before and can be written to.
     What is known of them, their largest entry first of all, decides where they are truncated.
     """
-
-    _columns: list[FloatArray] | None = None  # of each block
 
     def __init__(self, values: object) -> None:
         self._array = unchanging(float_array("X", values, n_dimensions=2))
@@ -143,22 +110,8 @@ class HeldRows(Rows):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
 
-    def hold_columns(self, threads: int = 1) -> None:
-        if self._columns is None:
-            self._columns = list(in_order(_transposed, self.blocks(), threads))
-        self.columns_held = True
-
-    def held_columns(self, rows: slice) -> FloatArray:
-        assert self._columns is not None
-        return self._columns[int(rows.start) // self.block_size]
-
     def array(self) -> FloatArray:
         return self._array
-
-
-def _transposed(part: tuple[slice, FloatArray]) -> FloatArray:
-    copy: FloatArray = np.ascontiguousarray(part[1].T)
-    return copy
 
 
 class StreamRefused(InputError):
@@ -173,7 +126,7 @@ class StreamedRows(Rows):
     read : callable
         Returns an iterable of blocks of rows, or of pairs of a block and the responses (m,) of its rows: all
         rows in order, the same in every pass. A block is an (m, d) array, any m, or a mapping from names to
-        columns (m,), which are used where they lie.
+        columns (m,).
     n_rows : int, optional
         How many there are. If it is known, no pass is spent on counting and checking them: values are checked
         in every pass, and a pass ends before anything is released of it.
@@ -184,18 +137,17 @@ class StreamedRows(Rows):
     def __init__(self, read: Blocks, n_rows: int | None = None) -> None:
         self._read = read
         self.shape, self.largest, self.responds = (0, 0), np.inf, False
-        n, largest, self._by_columns = 0, 0.0, False
+        n, largest = 0, 0.0
         dtypes: set[np.dtype[np.floating]] = set()
         for values, responses in map(_parted, read()):
             if not dtypes:
-                self.shape, self.responds = (0, _width(values)), responses is not None
-                self._by_columns = isinstance(values, list)
-            dtypes.update(array.dtype for array in _arrays(values))
+                self.shape, self.responds = (0, values.shape[1]), responses is not None
+            dtypes.add(values.dtype)
             if n_rows is not None:
                 break
             self._check_parts(values, responses)
-            largest = max(largest, largest_magnitude("X", _arrays(values)))
-            n += _height(values)
+            largest = max(largest, largest_magnitude("X", [values]))
+            n += len(values)
         else:
             self.largest = largest
         self.shape = (n if n_rows is None else n_rows, self.shape[1])
@@ -203,99 +155,57 @@ class StreamedRows(Rows):
         self.dtype = max(dtypes, key=lambda dtype: dtype.itemsize)
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield the rows, in arrays that the next block may overwrite."""
         return ((rows, block) for rows, block, _ in self.pieces())
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the rows and their responses, in arrays that the next piece may overwrite."""
-        size = min(self.block_size, len(self))
-        buffer = np.empty((size, self.shape[1]), self.dtype, order="F" if self._by_columns else "C")
-        kept = np.empty(size)
-        start, filled = 0, 0
+        """Yield the rows and their responses."""
+        start, size = 0, min(self.block_size, len(self))
+        X, y = np.empty((0, self.shape[1]), self.dtype), np.empty(0)
         for values, responses in self._given():
-            self._check_values(_arrays(values))
-            taken, height = 0, _height(values)
-            while taken < height:
-                step = min(size - filled, height - taken)
-                chosen = slice(taken, taken + step)
-                taken += step
-                if step == size and not isinstance(values, list):  # nothing to put together
-                    own = None if responses is None else responses[chosen]
-                    yield slice(start, start + size), values[chosen].astype(self.dtype, copy=False), own
-                    start += size
-                    continue
-                _fill(buffer[filled : filled + step], values, chosen)
-                if responses is not None:
-                    kept[filled : filled + step] = responses[chosen]
-                filled += step
-                if filled == size:
-                    yield self._put_together(start, buffer, kept)
-                    start, filled = start + size, 0
-        if filled:
-            yield self._put_together(start, buffer[:filled], kept[:filled])
+            X = np.concatenate([X, values]) if len(X) else values.astype(self.dtype, copy=False)
+            if responses is not None:
+                y = np.concatenate([y, responses])
+            while len(X) >= size:
+                yield slice(start, start + size), X[:size], y[:size] if self.responds else None
+                X, y, start = X[size:], y[size:], start + size
+        if len(X):
+            yield slice(start, start + len(X)), X, y if self.responds else None
 
-    def column_pieces(self) -> Iterator[ColumnPiece]:
-        """Yield the rows, at most a block of them, as columns; squares are overwritten by the next piece.
-
-        Squares of the squares, a single product, tell that all entries are finite: no other pass over them.
-        """
-        start, size = 0, self.block_size
-        buffer: FloatArray = np.empty((2, size))
-        for values, responses in self._given():
-            whole, height = values if isinstance(values, list) else list(values.T), _height(values)
-            for top in range(0, height, size):
-                stop = min(top + size, height)
-                columns = [column[top:stop] for column in whole]
-                squares = _row_squares(columns, *buffer[:, : stop - top])
-                if self.largest < np.inf or not float(np.dot(squares, squares)) <= LARGEST_VALUE**4:
-                    self._check_values(columns)
-                own = None if responses is None else responses[top:stop]
-                yield ColumnPiece(slice(start + top, start + stop), columns, squares, own)
-            start += height
-
-    def _given(self) -> Iterator[tuple[Given, FloatArray | None]]:
-        """Yield what the stream gives, all but the entries of rows checked; refuse more or fewer rows."""
+    def _given(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+        """Yield what the stream gives, checked; refuse more or fewer rows."""
         n = 0
         for values, responses in map(_parted, self._read()):
             self._check_parts(values, responses)
-            if any(array.dtype.itemsize > self.dtype.itemsize for array in _arrays(values)):
+            if values.dtype.itemsize > self.dtype.itemsize:
                 raise InputError(  # or a large value would become infinite after it was checked
                     "X must have one precision in every block, got single first and then double; convert "
                     "all blocks to float64"
                 )
-            n += _height(values)
+            self._check_values(values)
+            n += len(values)
             yield values, responses
         if n != len(self):
             raise InputError(f"X must give the same rows in every pass, got {len(self)} and then {n}")
 
-    def _put_together(self, start: int, buffer: FloatArray, kept: FloatArray) -> Piece:
-        return slice(start, start + len(buffer)), buffer, kept if self.responds else None
-
-    def _check_parts(self, values: Given, responses: FloatArray | None) -> None:
+    def _check_parts(self, values: FloatArray, responses: FloatArray | None) -> None:
         """Refuse other columns than before, and responses that come only sometimes or are not finite."""
-        if _width(values) != self.shape[1]:
-            widths = sorted({self.shape[1], _width(values)})
+        if values.shape[1] != self.shape[1]:
+            widths = sorted({self.shape[1], values.shape[1]})
             raise InputError(f"X must have the same columns in every block, got {widths} columns")
         if (responses is not None) != self.responds:
             raise InputError("X must bring responses with every block or with none, got some of each")
         if responses is not None:
-            _check_magnitudes("y", [responses])
+            _check_magnitudes("y", responses)
 
-    def _check_values(self, arrays: list[FloatArray]) -> None:
+    def _check_values(self, values: FloatArray) -> None:
         """Refuse entries that are not finite, or that would escape decisions of the first pass."""
         if self.largest == np.inf:
-            _check_magnitudes("X", arrays)
-        elif largest_magnitude("X", arrays) > self.largest:
+            _check_magnitudes("X", values)
+        elif largest_magnitude("X", [values]) > self.largest:
             raise InputError(
                 "X must give the same rows in every pass, got a larger value than in the first one; "
                 "return the same blocks whenever it is called"
             )
-
-    def hold_columns(self, threads: int = 1) -> None:
-        """Do nothing, for a stream is not held."""
-
-    def held_columns(self, rows: slice) -> FloatArray:
-        raise AssertionError("a stream is not held")
 
     def array(self) -> FloatArray:
         raise StreamRefused(
@@ -304,61 +214,24 @@ class StreamedRows(Rows):
         )
 
 
-def _parted(piece: object) -> tuple[Given, FloatArray | None]:
-    """Return a block of a stream as rows or columns and, if they come along, responses."""
-    rows, given = piece if isinstance(piece, tuple) else (piece, None)
-    values: Given
+def _parted(piece: object) -> tuple[FloatArray, FloatArray | None]:
+    """Return a block of a stream as rows and, if they come along, responses."""
+    rows, responses = piece if isinstance(piece, tuple) else (piece, None)
     if isinstance(rows, Mapping):
-        values = [_in_place("X", column, 1) for column in rows.values()]
-        lengths = sorted({len(column) for column in values})
+        columns = [float_array("X", column, n_dimensions=1) for column in rows.values()]
+        lengths = sorted({len(column) for column in columns})
         if len(lengths) > 1:
             raise InputError(f"X must have columns of one length in every block, got {lengths} rows")
-    else:
-        values = _in_place("X", rows, 2)
+        rows = np.column_stack(columns) if columns else np.empty((0, 0))
+    values = float_array("X", rows, n_dimensions=2)
     if not isinstance(piece, tuple):
         return values, None
-    responses = _in_place("y", given, 1)
-    if _height(values) != len(responses):
+    responses = float_array("y", responses, n_dimensions=1)
+    if len(values) != len(responses):
         raise InputError(
-            f"y must have one entry per row of X, got {len(responses)} entries for {_height(values)} rows"
+            f"y must have one entry per row of X, got {len(responses)} entries for {len(values)} rows"
         )
     return values, responses
-
-
-def _row_squares(columns: list[FloatArray], squares: FloatArray, scratch: FloatArray) -> FloatArray:
-    """Return ``squares`` (m,), the rows' squared norms in double precision; both arrays are written to."""
-    np.multiply(columns[0], columns[0], out=squares, dtype=float)
-    for column in columns[1:]:
-        np.add(squares, np.multiply(column, column, out=scratch, dtype=float), out=squares)
-    return squares
-
-
-def _arrays(values: Given) -> list[FloatArray]:
-    return values if isinstance(values, list) else [values]
-
-
-def _height(values: Given) -> int:
-    return len(values[0]) if len(values) and isinstance(values, list) else len(values)
-
-
-def _width(values: Given) -> int:
-    return len(values) if isinstance(values, list) else int(values.shape[1])
-
-
-def _fill(into: FloatArray, values: Given, chosen: slice) -> None:
-    if isinstance(values, list):
-        for j, column in enumerate(values):
-            into[:, j] = column[chosen]
-    else:
-        into[:] = values[chosen]
-
-
-def _in_place(name: str, values: object, n_dimensions: int) -> FloatArray:
-    """Return numbers as they lie, by rows or by columns, where that is a precision that is computed in."""
-    known = type(values) is np.ndarray and values.ndim == n_dimensions
-    if known and values.dtype in (np.float32, np.float64):  # type: ignore[attr-defined]
-        return values  # type: ignore[return-value]
-    return float_array(name, values, n_dimensions=n_dimensions)
 
 
 def float_array(name: str, values: object, *, n_dimensions: int) -> FloatArray:
@@ -383,20 +256,18 @@ def unchanging(array: A) -> A:
     return array
 
 
-def _check_magnitudes(name: str, arrays: Iterable[FloatArray]) -> None:
+def _check_magnitudes(name: str, values: FloatArray) -> None:
     """Refuse what is not finite or too large.
 
     The sum of all squares, a single product, bounds every square, and is not finite if any value is not. Only
     where it is too large, as it may be in single precision by overflow, are all values looked at. A warning
     of overflow would tell that one row is large.
     """
-    for array in arrays:
-        contiguous = array.flags.c_contiguous or array.flags.f_contiguous
-        flat = array.ravel(order="K") if contiguous else None
-        with np.errstate(over="ignore"):
-            small = flat is not None and float(np.dot(flat, flat)) <= LARGEST_VALUE**2
-        if not small:
-            largest_magnitude(name, [array])
+    flat = values.ravel()
+    with np.errstate(over="ignore"):
+        small = float(np.dot(flat, flat)) <= LARGEST_VALUE**2
+    if not small:
+        largest_magnitude(name, [values])
 
 
 def largest_magnitude(name: str, blocks: Iterable[FloatArray]) -> float:

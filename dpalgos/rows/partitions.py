@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpalgos.errors import InputError
-from dpalgos.rows.blocks import Blocks, ColumnPiece, Piece, StreamedRows
+from dpalgos.rows.blocks import Blocks, Piece, StreamedRows
 from dpalgos.typing import FloatArray
 
 T = TypeVar("T")
@@ -61,19 +61,10 @@ class PartitionedRows(StreamedRows):
         return (result for result, _ in zip(results, self._parts, strict=True))
 
     def pieces(self) -> Iterator[Piece]:
-        for start, part in self._placed():
-            for rows, block, responses in part.pieces():
-                yield _moved(rows, start), block, responses
-
-    def column_pieces(self) -> Iterator[ColumnPiece]:
-        for start, part in self._placed():
-            for piece in part.column_pieces():
-                yield piece._replace(rows=_moved(piece.rows, start))
-
-    def _placed(self) -> Iterator[tuple[int, StreamedRows]]:
         start = 0
         for part in self._parts:
-            yield start, part
+            for rows, block, responses in part.pieces():
+                yield slice(rows.start + start, rows.stop + start), block, responses
             start += len(part)
 
 
@@ -96,7 +87,3 @@ def _like(first: StreamedRows, read: Blocks, n_rows: int) -> StreamedRows:
     part = copy(first)
     part._read, part.shape = read, (n_rows, first.shape[1])
     return part
-
-
-def _moved(rows: slice, start: int) -> slice:
-    return slice(rows.start + start, rows.stop + start)

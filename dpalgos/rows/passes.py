@@ -12,19 +12,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import count, islice
 from typing import Any, TypeVar
 
 import numpy as np
 
-from dpalgos.rows.blocks import Rows, Span
+from dpalgos.rows.blocks import Rows
 from dpalgos.rows.threads import in_order
 from dpalgos.typing import BoolArray, FloatArray, IntArray
 
 T = TypeVar("T")
+# Which rows and the rows, of adjacent blocks.
+Span = Sequence[tuple[slice, FloatArray]]
 _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
-_DENSE = 4  # one column in so many, above which a product with all takes less time than a search
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,8 +34,8 @@ class RowSum:
 
     Entries are truncated to ± ``bound`` and multiplied in ``dtype`` within a block; blocks are summed in
     double precision. ``factors`` maps predictors (m, R), or None, and the slice of the m rows to the f_i (m,
-    R). Predictors are made where ``coef`` (d, R) is given: where most entries are zero, of the others alone.
-    Of a ``mask`` (n, R) column r says which rows are added to the sum; predictors of others are not made.
+    R). Predictors are made where ``coef`` (d, R) is given. Of a ``mask`` (n, R) column r says which rows are
+    added to the sum.
     """
 
     n_columns: int
@@ -44,21 +45,11 @@ class RowSum:
     coef: FloatArray | None = None
     mask: BoolArray | None = None
 
-    @cached_property
-    def sparse_coef(self) -> FloatArray | None:
-        """The coefficients, where most columns have none but zero."""
-        return self.coef if self.coef is not None and is_sparse(self.coef) else None
-
     @property
     def entries(self) -> tuple[str, float | None, int, int]:
         """Precision, bound and mask, which decide the entries that are multiplied, and R."""
         bound = None if self.bound is None else float(self.bound)
         return self.dtype.str, bound, id(self.mask), self.n_columns
-
-
-def is_sparse(coef: FloatArray) -> bool:
-    """Return whether most columns have no coefficient (d, R) but zero."""
-    return _DENSE * int(coef.any(axis=1).sum()) < len(coef)
 
 
 def truncated(block: FloatArray, dtype: np.dtype[np.floating], bound: np.floating | None) -> FloatArray:
@@ -75,11 +66,8 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[Flo
     totals: list[FloatArray] = [np.empty(0)] * len(wanted)
     for places in kinds.values():
         alike = [wanted[place] for place in places]
-        few = [one.sparse_coef for one in alike if one.sparse_coef is not None] if rows.columns_held else []
-        first = alike[0]
-        sparse = _Sparse.of(few, rows, first.dtype, first.bound, first.mask is not None) if few else None
-        total: FloatArray = np.zeros((first.n_columns, len(alike), rows.shape[1]))
-        products = partial(_products, rows, alike, sparse)
+        total: FloatArray = np.zeros((alike[0].n_columns, len(alike), rows.shape[1]))
+        products = partial(_products, rows, alike)
         for parts in in_order(products, _spans(rows), 1 if rows.streamed else threads):
             for chosen, product in parts:
                 if chosen is None:
@@ -92,60 +80,13 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[Flo
     return totals
 
 
-@dataclass(frozen=True, eq=False)
-class _Sparse:
-    """Sparse coefficients of K sums in R columns each, to multiply rows that are held by column."""
-
-    weights: Sequence[Any]  # a sparse array (R K, d') of the columns in use, or one (K, d') for each of R
-    columns: IntArray | slice
-    shape: tuple[int, int]
-    entries: Callable[[FloatArray], FloatArray]
-
-    @classmethod
-    def of(
-        cls,
-        coefs: Sequence[FloatArray],
-        rows: Rows,
-        dtype: np.dtype[np.floating],
-        bound: np.floating | None,
-        apart: bool,
-    ) -> "_Sparse":
-        """Take coefficients (d, R), those of each of R columns ``apart`` where not all are given a row."""
-        from scipy.sparse import csr_array
-
-        together = np.stack([coef.T for coef in coefs], axis=1)
-        columns: IntArray | slice = slice(None)
-        if bound is not None or dtype != rows.dtype:  # else entries are used where they lie
-            columns = np.flatnonzero(together.any(axis=(0, 1)))
-            together = together[..., columns]
-        parts = together if apart else [together.reshape(together.shape[0] * len(coefs), len(together.T))]
-        entries = partial(truncated, dtype=dtype, bound=bound)
-        return cls([csr_array(part) for part in parts], columns, together.shape[:2], entries)
-
-    def products(self, rows: Rows, span: Span, marked: BoolArray | None) -> FloatArray:
-        """Return the products (R, K, m) with some blocks; 0 where a column is given no row of a block."""
-        ends = np.cumsum([len(block) for _, block in span])
-        products = np.zeros((*self.shape, ends[-1]), self.weights[0].dtype)
-        for (chosen, _), own in zip(span, np.split(products, ends[:-1], axis=2), strict=True):
-            entries = self.entries(rows.held_columns(chosen)[self.columns])
-            if marked is None:
-                own[:] = (self.weights[0] @ entries).reshape(own.shape)
-                continue
-            given = marked[chosen.start - span[0][0].start :][: own.shape[2]]
-            for r in np.flatnonzero(given.any(axis=0)):
-                own[r] = self.weights[int(r)] @ entries
-        return products
-
-
-def _products(
-    rows: Rows, alike: Sequence[RowSum], sparse: _Sparse | None, span: Span
-) -> list[tuple[IntArray | None, FloatArray]]:
+def _products(rows: Rows, alike: Sequence[RowSum], span: Span) -> list[tuple[IntArray | None, FloatArray]]:
     """Return which columns the rows of each block are added to (None: all), and what is, (R, K, d)."""
     mask, dtype, bound = alike[0].mask, alike[0].dtype, alike[0].bound
     entries = [truncated(block, dtype, bound) for _, block in span]
     every = slice(span[0][0].start, span[-1][0].stop)
     marked = None if mask is None else mask[every]
-    predictors = _predictors(rows, span, entries, alike, sparse, marked)
+    predictors = _predictors(entries, alike)
     factors = np.stack(
         [one.factors(u, every).T.astype(dtype, copy=False) for one, u in zip(alike, predictors, strict=True)],
         axis=1,
@@ -164,12 +105,6 @@ def _products(
     return products
 
 
-def sparse_predictors(rows: Rows, coef: FloatArray, bound: np.floating | None) -> FloatArray:
-    """Return the products of all rows, held by column, with sparse coefficients (d, R), (n, R)."""
-    sparse = _Sparse.of([coef], rows, coef.dtype, bound, apart=False)
-    return np.concatenate([sparse.products(rows, span, None)[:, 0].T for span in _spans(rows)])
-
-
 def _spans(rows: Rows) -> Iterator[Span]:
     """Yield a few blocks at a time, so that factors are computed less often; one where rows are streamed."""
     blocks = rows.blocks()
@@ -177,39 +112,15 @@ def _spans(rows: Rows) -> Iterator[Span]:
         yield span
 
 
-def _predictors(
-    rows: Rows,
-    span: Span,
-    entries: Sequence[FloatArray],
-    alike: Sequence[RowSum],
-    sparse: _Sparse | None,
-    marked: BoolArray | None,
-) -> list[FloatArray | None]:
-    """Return the predictors that are wanted: one product for all whose coefficients are dense."""
-    dense = [one.coef for one in alike if one.coef is not None and one.sparse_coef is None]
-    ends = np.cumsum([coef.shape[1] for coef in dense])
-    every = np.concatenate(dense, axis=1) if dense else None
-    parts = iter([] if every is None else np.split(_stacked(entries, every), ends[:-1], axis=1))
-    few = None if sparse is None else iter(sparse.products(rows, span, marked).transpose(1, 2, 0))
-
-    def of(one: RowSum) -> FloatArray | None:
-        if one.sparse_coef is None:
-            return None if one.coef is None else next(parts)
-        return _of_support(rows, span, one, one.sparse_coef) if few is None else next(few)
-
-    return list(map(of, alike))
-
-
-def _of_support(rows: Rows, span: Span, one: RowSum, coef: FloatArray) -> FloatArray:
-    """Return the products of some blocks with sparse coefficients (d, R), of the columns in use alone."""
-    support: IntArray = np.flatnonzero(coef.any(axis=1))
-    return np.asarray(truncated(rows.some_columns(span, support), one.dtype, one.bound) @ coef[support])
-
-
-def _stacked(entries: Sequence[FloatArray], coef: FloatArray) -> FloatArray:
-    """Return the products of some blocks with coefficients."""
-    products = [block @ coef for block in entries]
-    return products[0] if len(products) == 1 else np.concatenate(products)
+def _predictors(entries: Sequence[FloatArray], alike: Sequence[RowSum]) -> list[FloatArray | None]:
+    """Return the predictors that are wanted: one product for all of them."""
+    wanted = [one.coef for one in alike if one.coef is not None]
+    if not wanted:
+        return [None] * len(alike)
+    coef = np.concatenate(wanted, axis=1)
+    products = np.concatenate([block @ coef for block in entries])
+    parts = iter(np.split(products, np.cumsum([each.shape[1] for each in wanted])[:-1], axis=1))
+    return [None if one.coef is None else next(parts) for one in alike]
 
 
 def side_by_side(
@@ -240,8 +151,6 @@ def side_by_side(
         for run in runs:
             run.abandon()
         raise
-    finally:
-        rows.columns_held = False  # or the rounding of what follows would depend on what ran before
     for run in runs:
         run.join()
     for run in runs:
@@ -314,9 +223,6 @@ def _answer(rows: Rows, waiting: Sequence[_Run], threads: int) -> None:
         return
     began = time.perf_counter()
     wanted = [run.wanted for run in waiting if run.wanted is not None]
-    numbers = sum(np.count_nonzero(one.sparse_coef) for one in wanted if one.sparse_coef is not None)
-    if numbers > rows.shape[1]:
-        rows.hold_columns(threads)  # a row by row search for a few numbers takes as long as a product
     sums = row_sums(rows, wanted, threads)
     seconds = time.perf_counter() - began
     for run, answer in zip(waiting, sums, strict=True):

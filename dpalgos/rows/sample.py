@@ -1,8 +1,8 @@
 """Rows of data with replicates as a trailing axis, validated once.
 
-Replicates share X and y and differ in which rows they use. Three views serve the estimators: the columns
-of streamed rows (:mod:`dpalgos.steps.moments`); groups of a few replicates whose (rows ×
-replicates) arrays stay in the processor's cache; and :class:`dpalgos.rows.wide.Design` for wide data.
+Replicates share X and y and differ in which rows they use. Two views serve the estimators: groups of a few
+replicates whose (rows × replicates) arrays stay in the processor's cache; and
+:class:`dpalgos.rows.wide.Design` for wide data.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -14,7 +14,6 @@ import numpy as np
 
 from dpalgos.errors import InputError
 from dpalgos.rows.blocks import (
-    ColumnPiece,
     HeldRows,
     Rows,
     StreamedRows,
@@ -54,9 +53,6 @@ class Sample:
         R.
     user_ids : (n,) array_like of whole numbers or text, optional
         The user of every row, for estimators that protect whole users.
-    keeps_moments : bool
-        Whether gradients of squared errors are taken on X'X, made once: worth it where many fits, or fits of
-        many steps, share the rows.
     public_rows : (m, d) array, optional
         Rows of people who have published them, which come with the data; an estimator's keyword comes first.
     public_groups : (m,) array of int, optional
@@ -80,12 +76,10 @@ class Sample:
         row_mask: object = None,
         n_replicates: int = 1,
         user_ids: object = None,
-        keeps_moments: bool = False,
         public_rows: FloatArray | None = None,
         public_groups: IntArray | None = None,
         moved: IntArray | None = None,
     ) -> None:
-        self.keeps_moments = keeps_moments
         self.offset_bounds: Bounds = None
         self.public_rows, self.public_groups = public_rows, public_groups
         self.moved = moved
@@ -140,7 +134,7 @@ class Sample:
         ``row_mask`` and ``n_replicates`` are the new sample's own; no mask, and as many as here, if omitted.
         """
         taken = object.__new__(Sample)
-        taken.keeps_moments, taken.offset_bounds = False, self.offset_bounds
+        taken.offset_bounds = self.offset_bounds
         taken.public_rows, taken.public_groups = self.public_rows, self.public_groups
         taken.moved = self.moved if self.moved is None or rows is None else self.moved[rows]
         taken.rows = self.rows if rows is None else self.rows.taken(rows)
@@ -338,19 +332,6 @@ class Sample:
             y = np.zeros(len(X)) if responses is None else responses.astype(np.float64, copy=False)
             weights = np.ones((len(X), 1)) if self.row_mask is None else self.row_mask[rows].astype(float)
             yield Group(everybody, rows, X[:, self._covariates], y, weights, self._offset(X))
-
-    def column_pieces(self) -> Iterator[tuple[ColumnPiece, FloatArray, FloatArray | None]]:
-        """Yield streamed rows as arrays of their columns, with their responses and weights (m, R) or None.
-
-        No weights mean that all are one.
-        """
-        assert isinstance(self.rows, StreamedRows)
-        self.check_response()
-        for piece in self.rows.column_pieces():
-            responses = piece.responses if self._held_y is None else self._held_y[piece.rows]
-            assert responses is not None
-            weights = None if self.row_mask is None else self.row_mask[piece.rows].astype(float)
-            yield piece, responses.astype(np.float64, copy=False), weights
 
     def _per_group(self, group: Group) -> int:
         return self.n_replicates if group.weights.shape[1] == 1 else 1

@@ -4,14 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpalgos.rows.passes import RowSum, is_sparse, sparse_predictors, truncated
+from dpalgos.rows.passes import RowSum, truncated
 from dpalgos.rows.sample import Sample
 from dpalgos.typing import FloatArray, IntArray
 
 # (linear predictors of a block, which rows) → what multiplies each row, both (rows, R).
 Residual = Callable[[FloatArray, slice], FloatArray]
-
-_TILE = 500  # columns of X'X that are summed together
 
 
 class Design:
@@ -37,14 +35,8 @@ class Design:
 
     def predict(self, coef: FloatArray) -> FloatArray:
         """Return X B for coefficients (d, R), (n, R)."""
-        coef, few = coef.astype(self.dtype, copy=False), is_sparse(coef)
-        if few and self._rows.columns_held:
-            return sparse_predictors(self._rows, coef, self._bound)
-        blocks = (block for _, block in self._rows.blocks())
-        if few:
-            used: IntArray = np.flatnonzero(coef.any(axis=1))
-            blocks, coef = (block.take(used, axis=1) for block in blocks), coef[used]
-        return np.concatenate([self._truncated(block) @ coef for block in blocks])
+        coef = coef.astype(self.dtype, copy=False)
+        return np.concatenate([self._truncated(block) @ coef for _, block in self._rows.blocks()])
 
     def mean_product(self, values: FloatArray) -> FloatArray:
         """Return the mean of x_i v_i over each replicate's rows for values (n, R), (d, R)."""
@@ -61,27 +53,11 @@ class Design:
     def negative_gradient(self, y: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return B ↦ the mean of x_i (y_i − x_i'β), (d, R), for responses (n, 1) or (n, R).
 
-        Residuals are taken in double precision, or on moments, so that :attr:`rounding` is all that their
-        products add: each row's x_j y and the x_j x_k β_k are such products.
+        Residuals are taken in double precision, so that :attr:`rounding` is all that their products add.
         """
         bound = None if self._bound is None else float(self._bound)
-        if not self._sample.keeps_moments or self._mask is not None:
-            exact = Design(self._sample, bound)
-            return lambda coef: self.mean_product(y - exact.predict(coef))
-        gram = self._sample.computed(("gram", bound, self.dtype), self.mean_gram)
-        key = "cross", bound, self.dtype, y.shape, y.tobytes()
-        cross = self._sample.computed(key, lambda: self.mean_product(y))
-        return lambda coef: cross - gram @ coef
-
-    def mean_gram(self) -> FloatArray:
-        """Return X'X / n of all rows, (d, d).
-
-        In single precision products of a block are summed in it, and blocks in double precision
-        (`dpalgos.rows.blocks`).
-        """
-        whole = self._truncated(self._rows.array())
-        total = whole.T @ whole if self.dtype == np.float64 else _summed_gram(whole, self._rows.block_size)
-        return np.asarray(total / len(whole))
+        exact = Design(self._sample, bound)
+        return lambda coef: self.mean_product(y - exact.predict(coef))
 
     def mean_square(self, values: FloatArray) -> FloatArray:
         """Return the mean of v_i² over each replicate's rows for values (n, R), (R,)."""
@@ -114,17 +90,3 @@ def _rounded_down(bound: float, dtype: np.dtype[np.floating]) -> np.floating:
     """Return the largest number of a precision that does not exceed the bound."""
     rounded = dtype.type(bound)
     return rounded if float(rounded) <= bound else np.nextafter(rounded, dtype.type(0))
-
-
-def _summed_gram(rows: FloatArray, block_size: int) -> FloatArray:
-    """Return X'X, block by block of rows, and tile by tile so that a tile's sum stays in the cache."""
-    d = rows.shape[1]
-    gram = np.zeros((d, d))
-    for top in range(0, d, _TILE):
-        for left in range(top, d, _TILE):
-            across, down = slice(left, left + _TILE), slice(top, top + _TILE)
-            for start in range(0, len(rows), block_size):
-                block = rows[start : start + block_size]
-                gram[down, across] += block[:, down].T @ block[:, across]
-            gram[across, down] = gram[down, across].T
-    return gram

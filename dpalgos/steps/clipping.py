@@ -125,31 +125,7 @@ def ball_mean_sensitivity(radius: float | FloatArray, n_rows: FloatArray) -> Flo
     return np.asarray(2 * radius / n_rows)
 
 
-def unit_mean_sensitivity(n_rows: FloatArray) -> FloatArray:
-    """Return the sensitivity 1/n of a mean over rows of numbers in [0, 1], and of several such means in ℓ∞.
-
-    Attained by a row of zeros against a row of ones.
-    """
-    return np.asarray(1 / n_rows)
-
-
-def box_mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity ‖u − l‖₂/n of means of entries in intervals of these widths (k, R).
-
-    Attained by a row of upper ends against one of lower ends.
-    """
-    return np.asarray(np.linalg.norm(widths, axis=0) / n_rows)
-
-
-def scaled_box_mean_sensitivity(widths: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity √(Σ width)/n of the same means, each over the root of its width (k, R).
-
-    Column j's mean moves by at most width_j / n, hence scaled by √width_j / n; attained as above.
-    """
-    return np.asarray(np.sqrt(widths.sum(axis=0)) / n_rows)
-
-
-def ball_mean(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
+def mean_in_ball(vectors: Sequence[FloatArray], center: FloatArray, radius: FloatArray) -> FloatArray:
     """Return c + (1/n) Σ_i clip(x_i − c, r), (d, R), for centers (d, R) and radii (R,), public or released.
 
     ``vectors`` holds an array (n_r, d) per replicate, which may be one and the same: then all are two
@@ -172,7 +148,7 @@ def ball_squares(
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Return mean squares of offsets clipped likewise, (d, R), and each vector's distance over the radius.
 
-    The arguments are those of :func:`ball_mean`.
+    The arguments are those of :func:`mean_in_ball`.
     """
     squares, sizes = np.empty_like(center), []
     for r, X in enumerate(vectors):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
-import scipy
 
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
@@ -20,9 +19,6 @@ from dpalgos.steps.clipping import clip_factor, clip_rows_l2, row_lengths, trunc
 from dpalgos.typing import FloatArray, IntArray
 
 _SHORT = 16  # columns of which all products of pairs are worth forming
-# Up to so many columns the general product of a tall matrix with itself takes less time than the symmetric
-# one: a fifth with 5 columns, as much with 16.
-_NARROW = 12
 _IN_CACHE = 2**16  # numbers
 _MANY = 16  # replicates: for as many it is worth the copy to store the rows by column
 
@@ -144,32 +140,6 @@ def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     return from_upper_triangles(((columns[first] * columns[second]) @ weights).T, p)
 
 
-def square_moment_sensitivity(size: int, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity of the mean of svec(g g'), or of the squares g_j², for ‖g‖ ≤ 1.
-
-    Replacing g by h moves it by √(‖g‖⁴ + ‖h‖⁴ − 2 (g'h)²)/n ≤ √2/n (for squares 2 Σ g_j² h_j² in the place of
-    2 (g'h)²), attained by orthogonal vectors of norm 1 along axes; squares of a single number lie in [0, 1].
-    ``size`` is the length of g.
-    """
-    return np.asarray(np.sqrt(2.0 if size > 1 else 1.0) / n_rows)
-
-
-def gram_sensitivity(row_bound: float) -> float:
-    """Return the Frobenius sensitivity √2 B² of X'X under replacing one row.
-
-    ‖xx' − zz'‖² = ‖x‖⁴ + ‖z‖⁴ − 2 (x'z)² ≤ 2B⁴, attained by orthogonal rows of norm B.
-    """
-    return float(np.sqrt(2) * row_bound**2)
-
-
-def cross_sensitivity(row_bound: float, response_bound: float) -> float:
-    """Return the ℓ2 sensitivity 2 B_x B_y of X'y under replacing one row.
-
-    A row adds xy, of norm at most B_x B_y; attained by the same x with responses ± B_y.
-    """
-    return 2 * row_bound * response_bound
-
-
 def eigenvalue_sensitivity(row_bound: float) -> float:
     """Return the sensitivity B² of the least eigenvalue of X'X under replacing one row.
 
@@ -190,47 +160,22 @@ def row_moments(
     """Return the sums of z z' over each replicate's rows, (R, d + 1, d + 1), z = (x, ``response_scale`` y).
 
     Rows are clipped to the ℓ2 norm ``row_bound``, responses truncated to ± ``response_bound``, if these are
-    given. Rows in memory are summed once, however many estimators ask.
+    given. Summed once, however many estimators ask.
     """
     sample.check_response()
-    if sample.rows.streamed:
-        total = sample.total(lambda part: _streamed(part, row_bound, response_bound, response_scale))
-        return np.broadcast_to(total, (sample.n_replicates, *total.shape[-2:]))
 
-    def moments() -> FloatArray:
-        X, y = sample.X, sample.response()
-        rows = X if row_bound is None else clip_rows_l2(X, row_bound)
-        responses = y if response_bound is None else truncate(y, response_bound)
-        return _products(np.column_stack([rows, response_scale * responses]), sample.float_mask)
+    def of(part: Sample) -> FloatArray:
+        total: FloatArray = np.zeros(())
+        for group in part.together():
+            rows = group.X if row_bound is None else clip_rows_l2(group.X, row_bound)
+            y = group.y if response_bound is None else truncate(group.y, response_bound)
+            weights = None if part.row_mask is None else group.weights
+            total = total + _products(np.column_stack([rows, response_scale * y]), weights)
+        return total
 
-    found = sample.computed(("row moments", row_bound, response_bound, response_scale), moments)
-    return np.broadcast_to(found, (sample.n_replicates, *found.shape[-2:]))
-
-
-def _streamed(
-    sample: Sample, row_bound: float | None, response_bound: float | None, response_scale: float
-) -> FloatArray:
-    total: FloatArray = np.zeros(())
-    size, p = sample.rows.block_size, sample.n_features + 1
-    buffer: FloatArray = np.empty(size * p)
-    for piece, y, weights in sample.column_pieces():
-        # Contiguous, however few rows there are.
-        columns = buffer[: len(y) * p].reshape(p, len(y))
-        factors = 1.0 if row_bound is None else _clip_factors(piece.squares, row_bound)
-        for column, clipped in zip(piece.columns, columns, strict=False):
-            np.multiply(column, factors, out=clipped, dtype=float)
-        if response_bound is not None:
-            y = np.clip(y, -response_bound, response_bound, out=columns[-1])
-        if response_bound is None or response_scale != 1:
-            np.multiply(y, response_scale, out=columns[-1])
-        total = total + _products(columns.T, weights)
-    return total
-
-
-def _clip_factors(squares: FloatArray, bound: float) -> FloatArray:
-    """Return factors (m,), at most 1, that clip rows of these squared ℓ2 norms, in the same array."""
-    norms = np.sqrt(squares, out=squares)
-    return np.divide(bound, np.maximum(norms, bound, out=norms), out=norms)
+    key = "row moments", row_bound, response_bound, response_scale
+    moments = sample.computed(key, lambda: sample.total(of))
+    return np.broadcast_to(moments, (sample.n_replicates, *moments.shape[-2:]))
 
 
 def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
@@ -238,13 +183,9 @@ def _products(z: FloatArray, weights: FloatArray | None) -> FloatArray:
 
     All replicates are one matrix product: (p(p + 1)/2 products of columns) × weights.
     """
-
-    p = z.shape[1]
     if weights is None:
-        if p > _NARROW or not z.flags.f_contiguous:
-            return np.asarray(z.T @ z)
-        product = np.asarray(scipy.linalg.blas.dgemm(1.0, z, z, trans_a=True))
-        return (product + product.T) / 2  # on some processors its halves differ by rounding
+        return np.asarray(z.T @ z)
+    p = z.shape[1]
     first, second = np.triu_indices(p)
     return from_upper_triangles(weights.T @ (z[:, first] * z[:, second]), p)
 

@@ -44,6 +44,7 @@ import numpy as np
 from dpalgos.accounting.calibration import TunedNoise, tuned_noise
 from dpalgos.accounting.events import BoundedRangeEvent, Event, GaussianEvent, UnprotectedEvent
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.nonprivate.sparse_sample_mean import hard_threshold
 from dpalgos.params import PrivateParams, choice, count
@@ -142,10 +143,6 @@ class Loss(ABC):
     def length(self) -> float:
         """Length of the interval: how far a row moves the sum of the losses, at most."""
 
-    def mean_sensitivity(self, n_rows: FloatArray) -> FloatArray:
-        """Return L/n: given the models, a row moves the mean loss of each by the length at most."""
-        return np.asarray(self.length / n_rows)
-
     def choose(
         self, transcript: Transcript, totals: FloatArray, n_rows: FloatArray, epsilon: float
     ) -> IntArray:
@@ -153,7 +150,7 @@ class Loss(ABC):
         return exponential_mechanism(
             transcript,
             -totals / n_rows,
-            sensitivity=self.mean_sensitivity(n_rows),
+            sensitivity=interval(self.length, n_rows),
             epsilon=epsilon,
             label=LABEL,
         )

@@ -39,6 +39,7 @@ from dpalgos.intervals.means import (
 from dpalgos.mechanisms.for_intervals.spread import TruncatedEntries
 from dpalgos.mechanisms.for_intervals.tails import shares_by_level
 from dpalgos.mechanisms.private_range import count_bins, miss_probability, values_needed
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
@@ -57,7 +58,7 @@ from dpalgos.release.checks import check_probability
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.clipping import Ball, ball_mean, ball_mean_sensitivity, ball_squares
+from dpalgos.steps.clipping import Ball, ball_squares, mean_in_ball
 from dpalgos.steps.denoising import coordinate_std, normal_equivalent
 from dpalgos.typing import FloatArray
 
@@ -203,7 +204,7 @@ class UserAggregation:
         """Release the mean of vectors clipped to B; that of a single number, released once, with pure ε."""
         center: FloatArray = np.zeros((vectors[0].shape[1], len(vectors)))
         radius = np.full(len(vectors), self._bound)
-        clipped, sensitivity = ball_mean(vectors, center, radius), ball_mean_sensitivity(radius, n_users)
+        clipped, sensitivity = mean_in_ball(vectors, center, radius), ball_mean(radius, n_users)
         if self._params.aggregation == "clipped" and self._alone:
             squares = {} if self._interval is None else {INTERVAL: CUBE_SHARE}
             budget = self._params.split_budget({"mean": 1.0}, squares)

@@ -18,7 +18,7 @@ import scipy
 from dpalgos.mechanisms.for_intervals.tails import shares_by_level
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.users import UserRows
-from dpalgos.steps.clipping import ball_mean, clip_factor, project_l2_ball
+from dpalgos.steps.clipping import clip_factor, mean_in_ball, project_l2_ball
 from dpalgos.steps.moments import unsvec
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import UserAggregation
@@ -142,7 +142,7 @@ class ClippedUsers:
 
     Replacing a user moves the mean of the H_u, positive semidefinite, by at most √2 K/n: their inner products
     are not negative. It moves the second moments of the g_u by √2 G²/n
-    (:func:`dpalgos.steps.moments.square_moment_sensitivity`), and the share of users of whom anything was
+    (:func:`dpalgos.mechanisms.sensitivity.outer_product`), and the share of users of whom anything was
     clipped by 1/n.
     """
 
@@ -170,7 +170,7 @@ class ClippedUsers:
         """Return the mean of clipped gradients at (d, R), (d, R)."""
         gradients = self.objective.gradients(coef)
         self._see(lambda r: np.linalg.norm(gradients[r], axis=1) / self.score_bound)
-        return ball_mean(gradients, np.zeros_like(coef), np.full(coef.shape[1], self.score_bound))
+        return mean_in_ball(gradients, np.zeros_like(coef), np.full(coef.shape[1], self.score_bound))
 
     def mean_curvature(self, coef: FloatArray) -> FloatArray:
         """Return the mean of clipped curvatures at (d, R), (R, d, d)."""

@@ -25,10 +25,10 @@ from dpalgos.mechanisms.for_intervals.score_curvature import (
     CURVATURE,
     RESOLVED,
     ScoreCurvature,
-    curvature_sensitivity,
 )
 from dpalgos.mechanisms.for_intervals.spread import SCORE_MOMENTS, release_second_moments
 from dpalgos.mechanisms.for_intervals.tails import TAIL, release_tail
+from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.release.transcript import Transcript
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.steps.moments import svec, unsvec
@@ -70,7 +70,7 @@ def note_step_of_users(
 ) -> None:
     n_units, d = units.n_units, len(steps.end)
     multiplier = budget.gaussian_multiplier(CURVATURE)
-    sensitivity = curvature_sensitivity(np.full_like(n_units, units.curvature_bound), n_units)
+    sensitivity = outer_product(np.sqrt(units.curvature_bound), n_units)
     value = svec(units.mean_curvature(steps.end))
     released = transcript.gaussian(
         value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=CURVATURE

@@ -41,10 +41,10 @@ from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.events import Relation
 from dpalgos.catalog import Form, Neighbors, Published, Witnesses, register
 from dpalgos.errors import InputError
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.params import choice, count, positive
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import ball_mean_sensitivity
 from dpalgos.steps.denoising import ReleasedSteps
 from dpalgos.typing import FloatArray
 from dpalgos.user_level.aggregation import AggregationParams, UserAggregation, users_of
@@ -181,7 +181,7 @@ def user_level_regression(
         return reached
     assert params.curvature_bound is not None
     users = ClippedUsers(objective, params.gradient_bound, params.curvature_bound)
-    sensitivity = ball_mean_sensitivity(np.full_like(users.n_units, params.gradient_bound), users.n_units)
+    sensitivity = ball_mean(np.full_like(users.n_units, params.gradient_bound), users.n_units)
     multiplier = budget.gaussian_multiplier(_LAST)
     gradient = transcript.gaussian(
         users.mean_gradient(reached),

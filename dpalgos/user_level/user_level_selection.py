@@ -31,6 +31,7 @@ from dpalgos.catalog import Form, Published, Witnesses, pair, register
 from dpalgos.errors import InputError
 from dpalgos.mechanisms.private_range import count_bins
 from dpalgos.mechanisms.random_stopping import SCORE_FACTOR, select_by_random_stopping
+from dpalgos.mechanisms.sensitivity import interval
 from dpalgos.mechanisms.top_k import exponential_mechanism
 from dpalgos.mechanisms.winsorized_mean import FINE_WINDOW, PRINTED_WINDOW, repeated_winsorized_means
 from dpalgos.params import checked, choice, positive
@@ -80,11 +81,6 @@ class UserLevelSelectionParams(UserLevelParams):
         return self.miss_probability / (5 * len(self.candidates))
 
 
-def loss_sensitivity(loss_bound: float, n_users: FloatArray) -> FloatArray:
-    """Return the sensitivity B/n of the mean over users of mean losses in [0, B]: a user from 0 to B."""
-    return np.asarray(loss_bound / n_users)
-
-
 def witnesses(params: UserLevelSelectionParams, d: int, published: Published) -> Witnesses:
     """Return the rows of a user whose loss is 0 at the first candidate, and B."""
     X = np.repeat(np.eye(1, d), 2, axis=0)
@@ -132,7 +128,7 @@ def user_level_selection(
         chosen = exponential_mechanism(
             transcript,
             -means,
-            sensitivity=loss_sensitivity(params.loss_bound, n_users),
+            sensitivity=interval(params.loss_bound, n_users),
             epsilon=epsilon,
             label="choice",
         )

@@ -136,7 +136,7 @@ def _question(deployment: Mapping[str, Any], release: Mapping[str, Any]) -> str:
 
 
 def _calibration(bins: Mapping[str, Sequence[float | None]]) -> list[Section]:
-    """Draw mean responses by tenths of the predictions, and say how many rows were clipped, if released."""
+    """Draw mean responses by tenths of the predictions, if released."""
     if not bins:
         return []
     columns = zip(*(bins[name] for name in ("predicted", "observed", "std_error", "rows")), strict=True)
@@ -150,15 +150,10 @@ def _calibration(bins: Mapping[str, Sequence[float | None]]) -> list[Section]:
     band = [(o - 2 * se, o + 2 * se) for _, o, se, _ in known]
     line = Line("", [(p, o) for p, o, *_ in known], look("private", 1), band)
     chart = line_chart([line, guide("", [(end, end) for end in both])], axes)
-    clipped = zip(bins["rows"], bins["clipped_share"], strict=True)
-    share = sum((n or 0) * (c or 0) for n, c in clipped) / max(sum(n or 0 for n in bins["rows"]), 1)
     text = (
         "Mean responses by tenths of the predictions, with bars of two standard errors of noise and sampling."
     )
-    told = (
-        "The line is where predictions are right on average. A tenth with next to no rows is left out. Of "
-        f"all rows, about {share:.1%} were clipped in the last step."
-    )
+    told = "The line is where predictions are right on average. A tenth with next to no rows is left out."
     return [Section("How well it fits", told, draw_chart(chart, "calibration", text, "", png=False))]
 
 

@@ -118,7 +118,7 @@ def _ends(
 ) -> np.ndarray | None:
     """Return the ends of the intervals from all rows of a made-up table, (2, d); None if refused."""
     same: dict[str, Any] = {"panel": panel.name, "n": panel.problem.traits.population[0]}
-    replicates = Replicates(study="advice", first=0, count=1, of=1, n_cells=1, seed=number, **same)
+    replicates = Replicates(study="advice", first=0, count=1, of=1, seed=number, **same)
     budget: dict[str, Any] = {"calibration": "tight", "epsilon": asked.epsilon, "delta": asked.delta}
     cell = Cell(estimator=asked.estimator, params=dict(params), delta_rule="", **budget, **same)
     return interval_of(next(iter(panel.problem.draws(replicates, prepared))), cell, replicates)

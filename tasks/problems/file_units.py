@@ -51,6 +51,18 @@ class FileUnits:
         own = np.asarray((answer.T * self.factor + self.offset).T)
         return own if self.back is None else np.asarray(self.back @ own)
 
+    def answer_of(self, shown: Mapping[str, float], *, has_offset: bool = False) -> FloatArray:
+        """Return the coordinates (k,) of an answer that is shown so; the first, of an offset, is 1."""
+        if set(shown) != set(self.shown):
+            raise SpecError(
+                f"params.coef must be a record of {', '.join(self.shown)}, got one of {', '.join(shown)}; "
+                "name the record of an answer by these columns"
+            )
+        back, shift = self.affine
+        known, first = np.ones(int(has_offset)), int(has_offset)
+        own = np.array([shown[name] for name in self.shown]) - shift - back[:, :first] @ known
+        return np.concatenate([known, np.linalg.lstsq(back[:, first:], own, rcond=None)[0]])
+
     def ends_of(self, ends: FloatArray, notes: Mapping[str, Any]) -> tuple[FloatArray, FloatArray]:
         """Return the ends (m, 2) of intervals (2, k) in the units of the file, and why there are none."""
         if self.back is None:

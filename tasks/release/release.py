@@ -161,6 +161,9 @@ def plan_release(request: ReleaseRequest, rows: ReleaseRows) -> PlannedRelease:
         check_offset(name, rows.columns[0])
     if rows.has_intercept:
         keywords = {**structure_of(name, request.offset_bounds), **keywords}
+    if "coef" in keywords:
+        has_offset = request.offset_bounds is not None
+        keywords["coef"] = rows.units.answer_of(keywords["coef"], has_offset=has_offset)
     if rows.public:
         _log.warning("%s", rows.public.sentence)
         keywords["public_X"] = rows.public_X

@@ -144,6 +144,7 @@ def read_request(
             f"params.{name} must stand in [bounds], which declares it public; move it there, with a value "
             "that does not come from the data"
         )
+    config = _with_coefficients(config, path)
     private = releasable(estimator, config.params)
     _check_columns(private, config.columns)
     return ReleaseRequest(
@@ -252,6 +253,23 @@ def _with_public_rows(config: ReleaseConfig, study: StudySpec | None, estimator:
             f"public must be left out for {estimator}, which takes no public rows, got {public.data}"
         )
     return config.model_copy(update={"public": public, "params": params})
+
+
+def _with_coefficients(config: ReleaseConfig, path: Path) -> ReleaseConfig:
+    """Read ``coef``, the record of a release, as the coefficients that it answered, by name."""
+    params = dict(config.params)
+    if "coef" not in params:
+        return config
+    if not isinstance(params["coef"], str):
+        raise SpecError(
+            f"params.coef must be the path of a release's record, got {params['coef']!r}; name "
+            "the folder that --record wrote"
+        )
+    from tasks.report.coefficients import read_record  # its tables take long to load
+
+    answer = read_record(path.parent / params["coef"])["release"]["answer"]
+    params["coef"] = {each["name"]: each["shrunk"] for each in answer}
+    return config.model_copy(update={"params": params})
 
 
 def _check_columns(estimator: Estimator, columns: ReleaseColumns) -> None:

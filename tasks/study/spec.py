@@ -354,8 +354,8 @@ class StudySpec(Strict):
             source = (data_sources or {}).get(problem.source, "real")
             for n in grid.n:
                 cells = tuple(self._cells(panel, n, grid, self.steps_of(panel, profile)))
-                same: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n, "seed": seed}
-                same |= {"of": replicates, "n_cells": len(cells)}
+                same: dict[str, Any] = {"study": self.name, "panel": panel.name, "n": n}
+                same |= {"of": replicates, "seed": seed}
                 work, batch, n_bytes = _costs(problem, n, len(cells))
                 for first in range(0, replicates, batch):
                     count = min(batch, replicates - first)

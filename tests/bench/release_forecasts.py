@@ -148,7 +148,7 @@ def released(name: str, replicates: int) -> Released:
             epsilon=_EPSILON,
             delta=n**-2.0,
         )
-        same = {"study": spec.name, "panel": panel.name, "n": n, "n_cells": 1, "first": 0, "count": 1}
+        same = {"study": spec.name, "panel": panel.name, "n": n, "first": 0, "count": 1}
         ends = []
         for seed in range(replicates):
             drawn = Replicates(**same, of=1, seed=seed)

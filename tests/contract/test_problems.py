@@ -80,9 +80,7 @@ def block(case):
 
 
 def _replicates(n, *, first=0, count=3, seed=1):
-    return Replicates(
-        study="contract", panel="one", n=n, first=first, count=count, of=3, n_cells=2, seed=seed
-    )
+    return Replicates(study="contract", panel="one", n=n, first=first, count=count, of=3, seed=seed)
 
 
 def _data(problem, replicates, prepared):

@@ -17,6 +17,7 @@ import dpalgos.formula as private
 from dpalgos import InputError
 from dpalgos.formula.allowed import read_formula
 from dpalgos.formula.design import CategoryColumn, NumberColumn, design_of, public_rows
+from dpalgos.models.families import get_family
 from dpalgos.release.transcript import Transcript
 from tests.bench.fit_shapes import SHAPES, covered
 from tests.dpalgos.silence import ScriptedReleases
@@ -298,17 +299,18 @@ def test_intervals_of_r_squared_and_of_the_residual_deviation_hold_them_or_there
 @pytest.mark.parametrize(
     ("fit", "response"), [(private.ols, "y"), (private.logit, "sick"), (private.poisson, "visits")]
 )
-def test_a_share_for_diagnostics_shows_calibration_by_tenths_of_predictions(fit, response):
+def test_the_fit_of_an_answer_is_released_by_tenths_of_its_predictions(fit, response):
     rng = np.random.default_rng(3)
     x = rng.uniform(-2, 2, 20_000)
     frame = {"x": x, "y": x + 1.5 * x**2 + rng.normal(size=len(x))}
     frame["sick"] = (rng.uniform(size=len(x)) < 1 / (1 + np.exp(-x))) * 1.0
     frame["visits"] = rng.poisson(np.exp(0.5 * x)) * 1.0
     bounds = {"x": (-2, 2), "y": (-10, 14), "sick": (0, 1), "visits": (0, 60)}
-    answer = fit(
-        f"{response} ~ x", frame, epsilon=3, delta=1e-9, bounds=bounds, random_state=0, diagnostics=0.2
-    )
-    bins = answer.binned_fit()
+    answer = fit(f"{response} ~ x", frame, epsilon=3, delta=1e-9, bounds=bounds, random_state=0)
+    assert answer.binned_fit().empty
+    found = answer.bin_fit(frame, epsilon=1.5, delta=1e-9, random_state=1)
+    assert found.estimate.tolist() == answer.estimate.tolist()
+    bins = found.binned_fit()
     assert len(bins) == 10
     assert bins["rows"].sum() == pytest.approx(len(x), rel=0.1)
     assert bins["rows"].between(1000, 3000).all()
@@ -318,31 +320,69 @@ def test_a_share_for_diagnostics_shows_calibration_by_tenths_of_predictions(fit,
     edges = np.quantile(predicted, np.linspace(0, 1, 11))[1:-1]
     means = [frame[response][np.searchsorted(edges, predicted) == k].mean() for k in range(10)]
     assert (np.abs(bins["observed"] - means) < 5 * bins["std_error"] + 0.2 * np.std(means)).all()
-    assert private_events(answer) == {"rows by predictor", "binned fit"}
+    assert found.certified_epsilon == pytest.approx(1.5, rel=1e-4)
+    assert {event.label for event in found.events} == {"rows by predictor", "binned fit"}
 
 
-def private_events(answer):
-    return {event.label for event in answer.events if event.label in ("rows by predictor", "binned fit")}
+def test_rates_are_binned_with_their_offset():
+    rng = np.random.default_rng(4)
+    x, days = rng.uniform(-2, 2, 20_000), rng.uniform(1, 30, 20_000)
+    frame = {"x": x, "days": days, "visits": rng.poisson(days * np.exp(0.5 * x) / 10) * 1.0}
+    declared = {"bounds": {"x": (-2, 2), "days": (1, 30), "visits": (0, 60)}, "delta": 1e-9}
+    answer = private.poisson("visits ~ x + exposure(days)", frame, epsilon=3, random_state=0, **declared)
+    bins = answer.bin_fit(frame, epsilon=3, delta=1e-9, random_state=0).binned_fit()
+    assert ((bins["observed"] - bins["predicted"]).abs() < 5 * bins["std_error"] + 0.1).all()
+    assert bins["observed"].iloc[-1] > 3 * bins["observed"].iloc[0]
 
 
-@pytest.mark.parametrize("fit", [private.ols, private.logit])
-def test_diagnostics_that_intervals_leave_no_room_for_are_refused_by_name(fit):
-    frame = people(20_000).assign(smoker=lambda rows: 1.0 * rows.smoker)
-    options = {"interval_target": "least squares", "bounds": BOUNDS, "epsilon": 3, "delta": 1e-9}
-    with pytest.raises(InputError, match=r"diagnostics must .*0\.5"):
-        fit("smoker ~ age", frame, diagnostics=0.5, random_state=0, **options)
-    fit("smoker ~ age", frame, diagnostics=0.2, random_state=0, **options)
+@pytest.mark.parametrize("family", ["gaussian", "logistic", "poisson"])
+def test_bins_are_those_of_the_rows_at_a_large_epsilon(family):
+    rng = np.random.default_rng(5)
+    X, coef = rng.uniform(-2, 2, (50_000, 2)), np.array([0.4, -0.3])
+    predicted = get_family(family).mean((X @ coef)[:, None])[:, 0]
+    y = {
+        "gaussian": predicted + 0.2 * (X @ coef) ** 2 + rng.normal(size=len(X)),
+        "logistic": (rng.uniform(size=len(X)) < predicted) * 1.0,
+        "poisson": rng.poisson(np.abs(predicted)) * 1.0,
+    }[family]
+    bound = None if family == "logistic" else 12.0
+    budget = {"epsilon": 1e5, "delta": 0.5, "rng": rng}
+    with pytest.warns(dpalgos.PrivacyWarning):
+        released = dpalgos.estimate(
+            "binned_fit", X, y, coef=coef, family=family, residual_bound=bound, **budget
+        )
+    bins = released.binned_fit()
+    assert bins["rows"].round().sum() == len(X)
+    edges = bins["rows"].cumsum().round()[:-1]
+    ranks = np.searchsorted(edges, np.argsort(np.argsort(predicted)), side="right")
+    for k, found in bins.iterrows():
+        own = ranks == k
+        assert found["observed"] == pytest.approx(y[own].mean(), abs=1e-2)
+        assert found["residual_std"] == pytest.approx((y - predicted)[own].std(), rel=0.02)
 
 
-def test_diagnostics_of_classes_and_of_more_than_half_are_refused():
-    X, y = np.zeros((50, 2)), np.arange(50) % 3
-    common = {"epsilon": 1, "delta": 1e-6, "rng": np.random.default_rng(0)}
-    for wrong in (
-        {"family": "multinomial", "n_classes": 3, "diagnostics": 0.1},
-        {"family": "gaussian", "diagnostics": 0.7},
-    ):
-        with pytest.raises(InputError, match="diagnostics"):
-            dpalgos.estimate("preconditioned_glm", X, y, **common, **wrong)
+@pytest.mark.parametrize(
+    ("named", "wrong"),
+    [
+        ("coef", {"coef": (0.5, 1.0, 1.0)}),
+        ("coef", {"coef": "released"}),
+        ("residual_bound", {"residual_bound": None}),
+        ("residual_bound", {"family": "logistic"}),
+        ("family", {"family": "multinomial"}),
+        ("y", {"family": "poisson", "coef": 0.1}),
+    ],
+)
+def test_coefficients_of_other_columns_and_bounds_that_a_family_lacks_are_refused(named, wrong):
+    X, y = np.zeros((50, 2)), np.arange(50) - 7.5
+    common = {
+        "epsilon": 1,
+        "delta": 1e-6,
+        "rng": np.random.default_rng(0),
+        "coef": 0.5,
+        "residual_bound": 4.0,
+    }
+    with pytest.raises(InputError, match=rf"\b{named} must"):
+        dpalgos.estimate("binned_fit", X, y, **{**common, **wrong})
 
 
 def test_splines_whose_knots_differ_in_the_last_digit_have_different_names():

@@ -77,7 +77,6 @@ def recorded(X, y, script=None, **keywords):
 def test_a_row_that_differs_in_its_exposure_moves_no_release_by_more_than_charged(family, interval, offset):
     X, y = rows(4000, family)
     keywords = {"family": family, "offset_bounds": (-2.0, 1.0), "intercept": True, "interval": interval}
-    keywords |= {"diagnostics": 0.05}
     y[0], other = 1.0, X.copy()
     other[0, 0] = offset
     first = recorded(X, y, **keywords)

@@ -176,7 +176,7 @@ def release_page(files):
     terms = ["Intercept", "C(insurance, Treatment('basic'))[T.none]:age", "age", "a_column_of_numbers" * 4]
     answer = [{"name": name, "estimate": -123.456, "lower": -234.5, "upper": -12.3} for name in terms]
     bins = {name: [0.1 * k for k in range(1, 11)] for name in ("predicted", "observed", "std_error")}
-    more = {"rows": [100.0] * 10, "clipped_share": [0.01] * 10, "residual_std": [1.0] * 10}
+    more = {"rows": [100.0] * 10, "residual_std": [1.0] * 10}
     release = {"answer": answer, "model": {"family": "poisson", "n": 1000, "formula": " + ".join(terms)}}
     release |= {"interval_note": "", "binned_fit": {**bins, **more}}
     return render_release({**RECORD, "release": {**RECORD["release"], **release}}).decode()

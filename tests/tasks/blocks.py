@@ -60,7 +60,6 @@ def made_block(problem, *cells, n, replicates=3, first=0, of=None, study="mine",
         first=first,
         count=replicates,
         of=replicates if of is None else of,
-        n_cells=len(cells),
         seed=seed,
     )
     source = "real" if isinstance(problem, DatasetSource) else "simulated"

@@ -18,7 +18,7 @@ CELL = Cell(
 PLAIN = replace(
     CELL, estimator="ols", panel="paper", form="", calibration="none", epsilon=None, delta=None, params={}
 )
-DRAWN = Replicates(study="housing", panel="public", n=100, first=0, count=3, of=3, n_cells=2, seed=20191112)
+DRAWN = Replicates(study="housing", panel="public", n=100, first=0, count=3, of=3, seed=20191112)
 
 
 def test_keys_say_what_a_cell_is():

@@ -16,8 +16,8 @@ import numpy as np
 
 from dpalgos.accounting.budget import SplitBudget
 from dpalgos.accounting.gaussian_dp import gaussian_mu
-from dpalgos.mechanisms.clip_levels import count_sensitivity
 from dpalgos.mechanisms.for_intervals.score_curvature import ScoreCurvature
+from dpalgos.mechanisms.sensitivity import count
 from dpalgos.models.whitened_scores import ScoresAt
 from dpalgos.release.transcript import Transcript
 from dpalgos.typing import BoolArray, FloatArray
@@ -107,11 +107,11 @@ def _count_far_rows(
     multiplier = budget.gaussian_multiplier(FAR)
     released = transcript.gaussian(
         at.far_rows(_FAR_AWAY * level),
-        l2_sensitivity=count_sensitivity(),
+        l2_sensitivity=count(),
         noise_multiplier=multiplier,
         label=FAR,
     )
-    return released[0], transcript.noise_std(count_sensitivity(), multiplier, 1)
+    return released[0], transcript.noise_std(count(), multiplier, 1)
 
 
 def _column_of_ones(curvature: ScoreCurvature, outer: FloatArray) -> tuple[BoolArray, FloatArray]:

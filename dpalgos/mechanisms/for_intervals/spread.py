@@ -1,12 +1,11 @@
 """Released spreads: second moments of vectors of bounded norm, and of entries truncated to intervals.
 
 Of vectors g of norm at most C: means of svec(g g')/C², or of g_j²/C², √2/n, or 1/n for a single number
-(:func:`dpalgos.steps.moments.square_moment_sensitivity`). Of entries truncated to an interval per column, of
-middle c_j and half-width h_j: per column the mean of ((clip(x) − c)/h)², √d/n in ℓ2 and 1/n in ℓ∞
-(:func:`square_sensitivity`), and shares of rows by size. An entry's size is
-its distance from the released mean over that of the end on its side, a row's the largest of its entries'.
-Columns share one tail of rows, and have one each in which there is √d times the noise: a column beyond its
-bounds says nothing about another.
+(:func:`dpalgos.mechanisms.sensitivity.outer_product`). Of entries truncated to an interval per column, of
+middle c_j and half-width h_j: per column the mean of ((clip(x) − c)/h)², √d/n in ℓ2 and 1/n in ℓ∞, and shares
+of rows by size. An entry's size is its distance from the released mean over that of the end on its side, a
+row's the largest of its entries'. Columns share one tail of rows, and have one each in which there is √d
+times the noise: a column beyond its bounds says nothing about another.
 """
 
 from collections.abc import Callable
@@ -15,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpalgos.mechanisms.for_intervals.tails import FAR, LEVELS, TAIL, Tail, counts, release_tail
+from dpalgos.mechanisms.sensitivity import box, interval, outer_product
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
 from dpalgos.rows.sample import Sample
-from dpalgos.steps.clipping import unit_mean_sensitivity
 from dpalgos.steps.denoising import coordinate_std
-from dpalgos.steps.moments import square_moment_sensitivity, svec, unsvec
+from dpalgos.steps.moments import svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
 SCORE_MOMENTS = "score moments"
@@ -42,7 +41,7 @@ def release_second_moments(
     full, square = moments.ndim == 3, np.asarray(bound) ** 2
     value = svec(moments) / square if full else moments / square
     size = moments.shape[1] if full else len(moments)
-    sensitivity = square_moment_sensitivity(size, n_rows)
+    sensitivity = outer_product(1, n_rows, size)
     released = square * transcript.gaussian(
         value, l2_sensitivity=sensitivity, noise_multiplier=multiplier, label=SCORE_MOMENTS
     )
@@ -93,14 +92,6 @@ class TruncatedEntries:
         return np.asarray(np.maximum(offsets / over, -offsets / under))
 
 
-def square_sensitivity(d: int, n_rows: FloatArray) -> FloatArray:
-    """Return the ℓ2 sensitivity √d/n of d means of squares in [0, 1].
-
-    Attained by a row of middles against one of ends.
-    """
-    return np.asarray(np.sqrt(d) / n_rows)
-
-
 def release_entry_squares(
     transcript: Transcript,
     squares: FloatArray,
@@ -116,11 +107,11 @@ def release_entry_squares(
     """
     d = len(squares)
     if multiplier is not None:
-        moved, z = square_sensitivity(d, n_rows), multiplier(SCORE_MOMENTS)
+        moved, z = box(np.ones(d), n_rows), multiplier(SCORE_MOMENTS)
         released = transcript.gaussian(squares, l2_sensitivity=moved, noise_multiplier=z, label=SCORE_MOMENTS)
         tail = release_tail(transcript, above, n_rows=n_rows, multiplier=multiplier(TAIL))
         return released, transcript.noise_std(moved, z, d), tail
-    moved, spent = unit_mean_sensitivity(n_rows), _SQUARES_SHARE * epsilon
+    moved, spent = interval(1, n_rows), _SQUARES_SHARE * epsilon
     released = transcript.box(squares, linf_sensitivity=moved, epsilon=spent, label=SCORE_MOMENTS)
     tail = release_tail(transcript, above, n_rows=n_rows, epsilon=epsilon - spent)
     return released, transcript.box_scale(moved, spent, d) * coordinate_std(d), tail

@@ -21,8 +21,6 @@ from tasks.size_rules import RuleError, evaluate_all, whole
 
 _LOGARITHMIC = ("uniform_glm",)  # models of paper B, which plots natural logarithms of squared errors
 _SMOKE_BYTES = 300e6
-# Moments cost as much as some d / 40 passes over the rows; a cell makes ten and more.
-_CELLS, _ROWS, _LARGEST_MOMENTS = 8, 4, 2500
 
 
 class Simulation(RowSource):
@@ -108,11 +106,6 @@ class SimulatedRows(Simulation):
     def _n_bytes(self, n: int) -> int:
         return n * self.sizes(n)["d"] * (4 if self.settings.get("single_precision") else 8)
 
-    def _worth_moments(self, replicates: Replicates) -> bool:
-        """Whether enough cells read these rows that computing the moments once saves time."""
-        d = self.sizes(replicates.n)["d"]
-        return replicates.n_cells >= _CELLS and _ROWS * d <= replicates.n and d <= _LARGEST_MOMENTS
-
     def draws(self, replicates: Replicates, prepared: None) -> Iterator[Draw]:
         """Yield one data set after another; one at a time is in memory."""
         for replicate, rng in replicates.generators("data"):
@@ -121,7 +114,7 @@ class SimulatedRows(Simulation):
                 public = self.simulate(rng, self.public_rows)
                 sample = dpalgos.Sample(data.X, data.y, public_rows=public.X)
             else:
-                sample = dpalgos.Sample(data.X, data.y, keeps_moments=self._worth_moments(replicates))
+                sample = dpalgos.Sample(data.X, data.y)
             yield Draw(sample=sample, first=replicate, target=data.truth)
 
     def rates(self, task: str, n: int, epsilon: float, delta: float) -> dict[str, float]:

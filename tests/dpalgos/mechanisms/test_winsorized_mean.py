@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from dpalgos.mechanisms.sensitivity import ball_mean
 from dpalgos.mechanisms.winsorized_mean import (
     FINE_WINDOW,
     PRINTED_WINDOW,
     HadamardRotation,
     winsorized_means_by_column,
 )
-from dpalgos.steps.clipping import ball_mean, ball_mean_sensitivity
+from dpalgos.steps.clipping import mean_in_ball
 
 HALF = {"epsilon": 0.5, "label": "mean"}
 
@@ -44,7 +45,7 @@ def test_the_rotation_keeps_norms_and_comes_back(d):
 def test_ball_means_equal_those_of_clipped_vectors_and_move_by_at_most_their_sensitivity():
     rng = np.random.default_rng(4)
     X, centers, radius = 3 * rng.standard_t(2, (6, 4)), rng.normal(size=(4, 3)), np.array([0.5, 2.0, 50.0])
-    means = ball_mean([X] * 3, centers, radius)
+    means = mean_in_ball([X] * 3, centers, radius)
     for r in range(3):
         offsets = X - centers[:, r]
         offsets *= np.minimum(1, radius[r] / np.linalg.norm(offsets, axis=1))[:, None]
@@ -53,8 +54,8 @@ def test_ball_means_equal_those_of_clipped_vectors_and_move_by_at_most_their_sen
     other[0] = 1e6
     X[0] = -1e6
     moved = np.linalg.norm(
-        ball_mean([X] * 3, centers, radius) - ball_mean([other] * 3, centers, radius), axis=0
+        mean_in_ball([X] * 3, centers, radius) - mean_in_ball([other] * 3, centers, radius), axis=0
     )
-    bound = ball_mean_sensitivity(radius, np.full(3, 6.0))
+    bound = ball_mean(radius, np.full(3, 6.0))
     assert (moved <= bound * (1 + 1e-9)).all()
     assert (moved >= 0.999 * bound).all()

@@ -113,6 +113,18 @@ def test_too_few_users_are_refused_with_the_number_needed():
     assert mean_of(X, ids, concentration_radius=0.1, range_failure=1.0).estimate.shape == (4,)
 
 
+@pytest.mark.parametrize(
+    ("ids", "codes"),
+    [
+        ([np.int64(7), np.int32(7), np.uint8(9)], [0, 0, 1]),
+        (np.array([7.0, 7.0, 9.0]), [0, 0, 1]),
+        (["7", "007", "7"], [1, 0, 1]),  # text is compared as it is
+    ],
+)
+def test_ids_are_compared_as_they_are(ids, codes):
+    assert Sample(np.zeros((3, 1)), user_ids=ids).user_codes.tolist() == codes
+
+
 def test_rows_beyond_the_most_that_count_are_left_out_whatever_they_hold():
     """A refusal would tell how many rows some user has; and another user must not decide which ones count."""
     ids = np.repeat(np.arange(4), [7, 1, 9, 2])

@@ -12,7 +12,7 @@ from flows.cli.release import _lines
 from flows.studies.find_study import find_study
 from reports.pages.release_page import render_release
 from tasks.problems.file_units import AT_CENTERS
-from tasks.release.record import record_of
+from tasks.release.record import record_of, write_record
 from tasks.release.request import ReleaseColumns
 from tasks.release.rows import table_as_declared
 from tasks.report.coefficients import text_of
@@ -100,20 +100,26 @@ def test_a_release_says_how_well_the_model_fits(tmp_path, ledger):
     ):
         edited(tmp_path / "mine.toml", old, new)
     edited(tmp_path / "mine.toml", 'outside = "refuse"', 'outside = "clip"')
-    edited(tmp_path / "mine-release.toml", "[params]", "[params]\ndiagnostics = 0.1")
     released = asked(tmp_path, ledger, interval=0.95)
     exact = smf.ols("cost ~ age + region + smoker", frame).fit()
     found = record_of(released)["release"]
     assert found["fit"]["r_squared_low"] < exact.rsquared < found["fit"]["r_squared_high"]
     assert found["fit"]["residual_std"] == pytest.approx(np.sqrt(exact.scale), rel=0.15)
-    bins = found["binned_fit"]
+    assert found["binned_fit"] == {}
+    write_record(record_of(released), tmp_path / "record")
+    edited(tmp_path / "mine-release.toml", "[params]", '[params]\ncoef = "record"')
+    edited(tmp_path / "mine-release.toml", "[bounds]", "[bounds]\nresidual_bound = 4.0")
+    binned = asked(tmp_path, ledger, "binned_fit")
+    assert not binned.replayed
+    np.testing.assert_allclose([*binned.estimate.values()], [*released.estimate.values()])
+    bins = record_of(binned)["release"]["binned_fit"]
     assert sum(bins["rows"]) == pytest.approx(len(frame), rel=0.05)
     assert bins["observed"][-1] == pytest.approx(
         frame.cost[frame.cost > frame.cost.quantile(0.9)].mean(), rel=0.15
     )
     assert "R²" in text_of([record_of(released)])
-    assert "How well it fits" in render_release(record_of(released)).decode()
-    assert record_of(asked(tmp_path, ledger, interval=0.95))["release"]["fit"] == found["fit"]  # replayed
+    assert "How well it fits" in render_release(record_of(binned)).decode()
+    assert record_of(asked(tmp_path, ledger, "binned_fit"))["release"]["binned_fit"] == bins  # replayed
 
 
 @pytest.mark.parametrize(

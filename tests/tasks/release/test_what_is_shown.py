@@ -35,7 +35,7 @@ INSIDE = {
     "model": {"n", "response", "family", "formula", "references", "preparation"},
     "fit": {"r_squared", "r_squared_low", "r_squared_high"}
     | {"residual_std", "residual_std_low", "residual_std_high"},
-    "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std", "clipped_share"},
+    "binned_fit": {"rows", "predicted", "observed", "std_error", "residual_std"},
     "risk": {"unit", "delta", "posterior", "true_positive_rate", "sentence"},
     "software": {"dpcost", "opendp", "numpy", "python"},
     "ledger": {
@@ -78,6 +78,20 @@ def visits(n=1500, other=False):
     return table.assign(person=[f"person {each}" for each in person])
 
 
+COEF = {"age": 3.0, "region=south": 1.0, "region=west": -1.0, "smoker=yes": 2.0, "at the centers": 1500.0}
+RELEASED = {
+    "deployment": {
+        "product": {"name": "mine"},
+        "privacy_loss": {"privacy_unit": "row", "privacy_parameters": {"epsilon": 1, "delta": 1e-6}},
+    },
+    "release": {
+        "estimator": "preconditioned_regression",
+        "level": None,
+        "answer": [{"name": name, "estimate": value, "shrunk": value} for name, value in COEF.items()],
+    },
+}
+
+
 class Scripted(ScriptedReleases, dpalgos.hardened_release.SecureTranscript):
     pass
 
@@ -114,6 +128,7 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
     study(folder, table, **declared)
     for name, old, new in edits:
         edited(folder / name, old, new)
+    (folder / "released.json").write_text(json.dumps(RELEASED))
     caplog.clear()
     with caplog.at_level(logging.INFO):
         found, published = released(folder, script, monkeypatch, estimator, delta=delta, **options)
@@ -130,11 +145,16 @@ def everything_shown(folder, table, question, script, monkeypatch, caplog, delta
 
 CLIPPED = ("mine.toml", 'outside = "refuse"', 'outside = "clip"')
 QUESTIONS = {
-    "regression": (
-        "preconditioned_regression",
+    "regression": ("preconditioned_regression", {"response": "cost"}, [CLIPPED], {"interval": 0.9}),
+    "fit": (
+        "binned_fit",
         {"response": "cost"},
-        [CLIPPED, ("mine-release.toml", "[params]", "[params]\ndiagnostics = 0.1")],
-        {"interval": 0.9},
+        [
+            CLIPPED,
+            ("mine-release.toml", "[params]", '[params]\ncoef = "released.json"'),
+            ("mine-release.toml", "[bounds]", "[bounds]\nresidual_bound = 4.0"),
+        ],
+        {},
     ),
     "mean": ("dp_mean", {}, [CLIPPED], {"interval": 0.9}),
     "users": ("user_level_mean", {"user_id": "person"}, [], {}),

@@ -1,0 +1,68 @@
+"""Six lemmas on how far replacing one row moves a mean over n rows; of a sum, ``n_rows`` is 1.
+
+A release passes the value of one of them, of their products with public numbers, or of a function of its own
+named ``…_sensitivity`` with a proof. Distances are in ℓ2 unless a lemma names another norm. Sizes are public
+or released before, a number or one per replicate (R,).
+"""
+
+import numpy as np
+
+from dpalgos.typing import FloatArray
+
+Number = float | FloatArray
+
+
+def ball_mean(radius: Number, n_rows: Number) -> FloatArray:
+    """Return 2r/n, for vectors of norm r at most: vectors at opposite ends of the ball.
+
+    In ℓ∞, too, where every entry is at most r in magnitude, and for numbers.
+    """
+    moves: FloatArray = np.divide(np.multiply(2, radius), n_rows)
+    return moves
+
+
+def count(n_columns: int = 1) -> FloatArray:
+    """Return √p, for p counts of rows: each rises by one, falls by one or stays; 1 in ℓ∞, as for one count.
+
+    Attained by a row that is counted in all against one that is counted in none.
+    """
+    moves: FloatArray = np.sqrt(np.float64(n_columns))
+    return moves
+
+
+def histogram(n_columns: int = 1, n_rows: Number = 1) -> FloatArray:
+    """Return √(2p)/n, for shares of rows in bins, in p histograms: a row leaves one bin and enters another.
+
+    Attained by rows in different bins of every histogram; the ℓ1 distance is 2p/n, that of each share 1/n.
+    """
+    moves: FloatArray = np.divide(np.sqrt(2 * n_columns), n_rows)
+    return moves
+
+
+def outer_product(radius: Number, n_rows: Number, size: int | None = None) -> FloatArray:
+    """Return √2 r²/n, for products z z' (Frobenius), or squares z_j², of vectors of norm r at most.
+
+    ‖zz' − tt'‖² = ‖z‖⁴ + ‖t‖⁴ − 2 (z't)² ≤ 2 r⁴, for squares 2 Σ z_j² t_j² in the place of 2 (z't)²; attained
+    by vectors of norm r along two axes. A square of a number (``size`` = 1) lies in [0, r²]: r²/n.
+    """
+    factor = 1.0 if size == 1 else np.sqrt(2)
+    moves: FloatArray = np.divide(factor * np.square(radius), n_rows)
+    return moves
+
+
+def interval(width: Number, n_rows: Number) -> FloatArray:
+    """Return w/n, for numbers in an interval of width w: one end against the other.
+
+    In ℓ∞, too, for several means of numbers in intervals of that width.
+    """
+    moves: FloatArray = np.divide(width, n_rows)
+    return moves
+
+
+def box(widths: FloatArray, n_rows: Number) -> FloatArray:
+    """Return ‖w‖₂/n, for vectors whose entries lie in intervals of widths w, (k,) or (k, R).
+
+    Attained by a row of upper ends against one of lower ends.
+    """
+    moves: FloatArray = np.divide(np.linalg.norm(widths, axis=0), n_rows)
+    return moves
