@@ -342,7 +342,7 @@ def _whitened(
 ) -> Whitening:
     """Release the first moments of rows z, about their origin."""
     family, ones = params.made(), sample.n_features - 1 if params.intercept else None
-    whole = WholeRows(_rows_of(family, params.intercept), origin.coordinates, ones)
+    whole = WholeRows(sample.grouped(_rows_of(family, params.intercept)), origin.coordinates, ones)
     level, multiplier = levels.rows(whole), budget.gaussian_multiplier("moments")
     white = private_whitening(transcript, sample, whole, level, noise_multiplier=multiplier)
     if family.is_linear:

@@ -109,11 +109,12 @@ class IntervalFromStart(RegressionInterval):
         plan = FitPlan(shares=_SHARES, n_steps=_N_STEPS, n_searches=_N_SEARCHES)
         mu, multiplier = gaussian_mu(budget.epsilon, budget.delta), plan.count_multiplier(budget)
         levels = Levels(transcript, sample, family, plan, mu, multiplier)
+        whole = WholeRows(sample.grouped(_with_one))
         white = private_whitening(
             transcript,
             sample,
-            WholeRows(_with_one),
-            levels.rows(WholeRows(_with_one)),
+            whole,
+            levels.rows(whole),
             noise_multiplier=budget.gaussian_multiplier("moments"),
         )
         scores = WhiteRows(sample, family, white.matrix)

@@ -136,7 +136,7 @@ def _weighted_square(rows: FloatArray, weights: FloatArray) -> FloatArray:
 def weighted_moments(Z: FloatArray, weights: FloatArray) -> FloatArray:
     """Return Σ_i w_ir z_i z_i' for rows Z (n, p) and weights (n, R), (R, p, p)."""
     p = Z.shape[1]
-    if p > _SHORT:
+    if p > _SHORT or weights.shape[1] == 1:
         return np.stack([_weighted_square(Z, column) for column in weights.T])
     first, second, _ = _layout(p)
     columns = np.ascontiguousarray(Z.T)

@@ -62,15 +62,15 @@ class Levels:
         if self._plan.public_levels is not None:
             return np.full(self._sample.n_replicates, self._plan.public_levels[0])
 
-        def norms(group: Group) -> FloatArray:
+        def norms(group: Group, rows: FloatArray) -> FloatArray:
             within = None if whole.coordinates is None else whole.coordinates[group.replicates]
-            return np.asarray(row_norms(whole.made(group), within) * group.weights)
+            return np.asarray(row_norms(rows, within) * group.weights)
 
         return search_level(
             self._transcript,
             np.sqrt(self._sample.n_features + 1) * _ROWS,
             self._wanted(_CLIPPED_ROWS, _MOST_ROWS),
-            self._sample.grouped(norms),
+            whole.rows.then(norms),
             noise_multiplier=self._noise_multiplier,
             label=ROWS_ABOVE,
         )

@@ -122,7 +122,7 @@ def mean_of_step(
     if not whitens.all():
         mean[:size] = at.clipped_mean(level).reshape(size, n_replicates)
     if whitens.any():
-        total = clipped_second_moments(rows.sample, lambda group: group.X, level, rows.whitening)
+        total = clipped_second_moments(rows.sample.grouped(lambda group: group.X), level, rows.whitening)
         moments = svec(total / rows.sample.n_rows[:, None, None])
         mean = np.where(whitens, 0.0, mean)
         mean[: len(moments)] += np.where(whitens, moments, 0.0)

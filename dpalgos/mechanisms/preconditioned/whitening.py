@@ -19,7 +19,6 @@ of its eigenvalues. At first v_ij is s²/(λ_i λ_j), of the eigenvalues λ of M
 hides.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from dpalgos.mechanisms.sensitivity import outer_product
 from dpalgos.models.white_rows import constant_on
 from dpalgos.release.transcript import Transcript
 from dpalgos.rows.group import Group
-from dpalgos.rows.sample import Sample
+from dpalgos.rows.sample import Grouped, Sample
 from dpalgos.steps.moments import clipped_row_moments, svec, unsvec
 from dpalgos.typing import BoolArray, FloatArray
 
@@ -44,12 +43,12 @@ _SECOND_FLOOR, _HIGHEST_FLOOR = 1.67, 0.9  # floors of the noise in Q: in weaker
 
 
 class WholeRows(NamedTuple):
-    """Rows z = [x, one more entry] of a group, that ``made`` returns, in coordinates B (R, p, p): z'B.
+    """Rows z = [x, one more entry], in coordinates B (R, p, p): z'B.
 
     ``ones`` says which entry is 1 in every row, if one is.
     """
 
-    made: Callable[[Group], FloatArray]
+    rows: Grouped[FloatArray]
     coordinates: FloatArray | None = None
     ones: int | None = None
 
@@ -227,7 +226,7 @@ def private_whitening(
     coordinates, ones = whole.coordinates, whole.ones
     n_rows, d = sample.n_rows, sample.n_features
     sensitivity = outer_product(level, n_rows)
-    value = svec(clipped_second_moments(sample, whole.made, level, coordinates) / n_rows[:, None, None])
+    value = svec(clipped_second_moments(whole.rows, level, coordinates) / n_rows[:, None, None])
     released = transcript.gaussian(
         value, l2_sensitivity=sensitivity, noise_multiplier=noise_multiplier, label="second moments"
     )
@@ -278,13 +277,14 @@ def _of_spectrum(vectors: FloatArray, eigenvalues: FloatArray) -> FloatArray:
 
 
 def clipped_second_moments(
-    sample: Sample, rows: Callable[[Group], FloatArray], level: FloatArray, made: FloatArray | None
+    rows: Grouped[FloatArray], level: FloatArray, made: FloatArray | None
 ) -> FloatArray:
     """Return Σ z z' over rows clipped to ``level`` (R,), (R, p, p), or of what matrices make of the rows."""
+    sample = rows.sample
     p = sample.n_features + 1 if made is None else made.shape[-1]
 
     def part(group: Group, Z: FloatArray) -> FloatArray:
         own = None if made is None else made[group.replicates]
         return clipped_row_moments(Z, own, group.weights, level[group.replicates])
 
-    return sample.grouped(rows).total((sample.n_replicates, p, p), part, axis=0)
+    return rows.total((sample.n_replicates, p, p), part, axis=0)

@@ -25,8 +25,10 @@ def whitenings():
     def rows(group):
         return np.column_stack([group.X, group.y])
 
-    first = private_whitening(transcript, sample, WholeRows(rows), level, noise_multiplier=10.0)
-    sums = clipped_second_moments(sample, lambda group: group.X, level, first.matrix)
+    first = private_whitening(
+        transcript, sample, WholeRows(sample.grouped(rows)), level, noise_multiplier=10.0
+    )
+    sums = clipped_second_moments(sample.grouped(lambda group: group.X), level, first.matrix)
     std = 10 * outer_product(level, sample.n_rows)
     released = svec(sums / N) + std * rng.standard_normal((6, 2))
     second = first.refined(unsvec(released, 3), std)

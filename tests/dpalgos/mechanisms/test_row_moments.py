@@ -105,7 +105,7 @@ def test_a_row_moves_clipped_sums_by_no_more_than_its_clip_level_whatever_the_wh
     def total(X, y):
         sample = Sample(X, y)
         if released == "second moments":
-            return clipped_second_moments(sample, lambda group: group.X, level, W)
+            return clipped_second_moments(sample.grouped(lambda group: group.X), level, W)
         scores = WhiteRows(sample, family, W)
         at = scores.at(np.zeros(scores.shape))
         mean = at.clipped_mean if "squares" not in released else at.clipped_second_moments
