@@ -70,7 +70,6 @@ TRUE_POSITIVE_RATES = {
     for digits in ["001", "002", "005", "01", "02", "05", "1", "2", "5"]
 }
 SIGNS = "signs_right"  # the metric that counts coefficients with the sign of the answer without privacy
-PUBLIC_ALONE = "public rows alone"  # the form of a non-private estimator that sees no private row
 EXHIBITS = "exhibits.json"  # next to a results table: what a problem shows in addition
 _SLACK = 1e-9  # by which a tight certificate may exceed its ε
 

@@ -175,9 +175,6 @@ def _assumptions(spec: StudySpec) -> tuple[Assumption, ...]:
         for column in columns
         if column.center is not None and column.scale is not None
     ]
-    if rows := spec.public_rows:
-        value = f"{rows.n_rows:,} rows of {rows.file}, sha256 {rows.sha256[:8]}"
-        units.append(Assumption("Public rows, none of them a private one", value, rows.source))
     return (*units, *(Assumption(**each.model_dump()) for each in spec.assumptions))
 
 

@@ -139,8 +139,6 @@ def notes_on(spec: StudySpec, tables: Brought, folder: Path) -> Iterator[str]:
         if earlier := earlier_contents(folder, name, content):
             file, last = Path(spec.analyst_table.path).name, earlier[-1]["source_sha256"]
             yield f"{file} changed since an earlier run: its sha256 began {last[:8]}, now {content[:8]}"
-        if spec.public_rows:
-            yield spec.public_rows.sentence
         for repair in table.repairs:
             yield f"{repair.count:,} of {table.rows_read:,} rows {repair.reason}"
 

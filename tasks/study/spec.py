@@ -20,8 +20,6 @@ from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.declared_rows import Guesses
 from tasks.problems.kinds import measure_of, modules_of
 from tasks.problems.problem import Block, DatasetSource, RowSource
-from tasks.problems.public_rows import PublicRows, PublicTable
-from tasks.problems.registered_table import RegisteredTable
 from tasks.run_options import MAX_REPLICATES, MAX_TRIALS, PROFILES, Profile
 from tasks.study.panel import (
     Count,
@@ -31,7 +29,6 @@ from tasks.study.panel import (
     Number,
     Panel,
     check_offset,
-    with_public_rows,
     with_structure,
 )
 
@@ -97,7 +94,6 @@ class StudySpec(Strict):
     schedule: Annotated[str, Field(pattern=_CRON)] = ""  # when `make serve` runs it, UTC
     analyst_table: AnalystTable | None = None
     formula: str = ""  # of the analyst's table: the response and the covariates of panels that name none
-    public: PublicTable | None = None
     task: Literal["mean", "linear_regression", "glm", "tracing", "several"]
     size_label: str
     metric_label: str
@@ -130,8 +126,6 @@ class StudySpec(Strict):
         for profile in PROFILES:
             if profile not in self.replicates:
                 raise ValueError(f"replicates.{profile} is missing; add e.g. {profile} = 3")
-        if self.public and not self.analyst_table:
-            raise ValueError("public must stand next to [data], a table of one's own; take [public] out")
         names = [panel.name for panel in self.panels]
         for name in names:
             if names.count(name) > 1:
@@ -321,16 +315,7 @@ class StudySpec(Strict):
         named, problem = panel.estimators or self.estimators, panel.problem
         if problem.traits.has_intercept:
             named = with_structure(named, problem.traits.offset_bounds)
-        if not isinstance(problem, RegisteredTable) or problem.public is None:
-            return named
-        return with_public_rows(named, has_responses=problem.public_y is not None)
-
-    @property
-    def public_rows(self) -> PublicRows | None:
-        """The rows of ``public``, as the panels on the analyst's own table have them."""
-        problems = [panel.problem for panel in self.panels]
-        declared = (problem.public for problem in problems if isinstance(problem, RegisteredTable))
-        return next((rows for rows in declared if rows), None)
+        return named
 
     @property
     def axis(self) -> Literal["n", "steps", "s"]:

@@ -17,7 +17,6 @@ from tasks.file_schema import sentences, undeclared_fault, undeclared_keys
 from tasks.problems.analyst_table import AnalystTable
 from tasks.problems.formula import FormulaColumns, expand_formula
 from tasks.problems.kinds import kinds
-from tasks.problems.public_rows import PublicRows, PublicTable, read_public_rows, refuse_private_file
 from tasks.problems.registered_table import RegisteredTable
 from tasks.study.collection import with_collections, with_lists
 from tasks.study.spec import StudySpec
@@ -26,10 +25,9 @@ STUDY_FILE_VERSION = 1  # what study files look like; a file that says none is o
 
 
 class TablesOfFile(BaseModel):
-    """The study file's ``[data]`` and ``[public]``, so that errors name their place in it."""
+    """The study file's ``[data]``, so that errors name their place in it."""
 
     data: AnalystTable
-    public: PublicTable | None = None
 
 
 def load_study(path: Path) -> StudySpec:
@@ -73,7 +71,7 @@ def checked_study(path: Path) -> tuple[StudySpec | None, list[str]]:
 
 def _faults_of_the_rest(plain: dict[str, Any], undeclared: list[str]) -> list[str]:
     """Return the faults of a file but for its tables and panels."""
-    rest = {key: value for key, value in plain.items() if key not in ("data", "public", "panels")}
+    rest = {key: value for key, value in plain.items() if key not in ("data", "panels")}
     try:
         StudySpec(**rest)
     except ValidationError as error:
@@ -143,20 +141,15 @@ def _with_analyst_table(plain: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return a study file's content, its own tables (if any) copied into the problems without a dataset."""
     if not isinstance(plain.get("data"), dict):
         return plain
-    declared = TablesOfFile(data=plain["data"], public=plain.get("public"))
+    declared = TablesOfFile(data=plain["data"])
     table = declared.data.model_copy(update={"path": str((path.parent / declared.data.path).resolve())})
     tables = {key: value for key, value in plain.items() if key != "data"}
     expanded = expand_formula(plain["formula"], table) if isinstance(plain.get("formula"), str) else None
     table = expanded.table if expanded else table
     tables["analyst_table"] = table
-    rows = None
-    if declared.public:
-        tables["public"] = declared.public.resolved_from(path)
-        refuse_private_file(tables["public"], [Path(table.path)])
-        rows = read_public_rows(tables["public"], table, table.columns)
     if isinstance(plain.get("panels"), list):
         panels = [_of_formula(panel, expanded) for panel in plain["panels"]] if expanded else plain["panels"]
-        tables["panels"] = [_filled(panel, plain["name"], table, rows, path.name) for panel in panels]
+        tables["panels"] = [_filled(panel, plain["name"], table, path.name) for panel in panels]
     return tables
 
 
@@ -171,7 +164,7 @@ def _of_formula(panel: Any, expanded: FormulaColumns) -> Any:
     return {**panel, "problem": filled}
 
 
-def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows | None, file: str) -> Any:
+def _filled(panel: Any, name: str, analyst_table: AnalystTable, file: str) -> Any:
     problem = panel.get("problem") if isinstance(panel, dict) else None
     if not isinstance(problem, dict) or "dataset" in problem:
         return panel
@@ -195,5 +188,4 @@ def _filled(panel: Any, name: str, analyst_table: AnalystTable, rows: PublicRows
     if isinstance(covariates, list) and all(isinstance(each, str) for each in covariates):
         covariates = [column for each in covariates for column in analyst_table.ingested(each)]
     filled = {**problem, "dataset": name, "analyst_table": analyst_table, "covariates": covariates}
-    filled |= {"public": rows} if rows else {}
     return {**panel, "problem": {**filled, **({"response": ingested[0]} if ingested and response else {})}}

@@ -32,7 +32,6 @@ APPLICATION_FAULTS = {
         "the lock is let go before the answer": Fault("Ledger.answering", {"self._database.answering(question.dataset": '__import__("contextlib").nullcontext('}, "test_who_asks_while_an_answer_is_drawn_waits_for_it"),
     },
     "data/ledger/charges.py": {"questions are told apart by rounded rows": Fault("Question.asked", {"self.exact ": "False "}, "test_the_same_question_about_other_bits_is_another_one")},
-    "data/formats/canonical.py": {"what a library takes for not a number is missing": Fault("_plain_numbers", {"numbers.null_count < len(numbers)": "False"}, "test_cells_of_a_column_of_numbers_are_those_they_are_next_to_text")},
     "data/ledger/content.py": {
         "the exact digest is of rounded numbers": Fault("Fingerprinter.add", {"declared.numbers + 0.0": "comparable(declared.numbers + 0.0)"}, "test_one_question"),
         "digits beyond a double are lost": Fault("_lost_digits", {"array([of_value[value] for value in column.to_pylist()]": "zeros(len(cells.numbers)", "where(np.abs(numbers) < 2**53, numbers, 0.0).astype(np.int64).astype(": "zeros(len(cells.numbers), dtype=", "asarray(column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)": "zeros(len(cells.numbers), dtype=np.uint64"}, "test_whole_numbers_of_many_digits_are_told_apart"),
@@ -42,7 +41,6 @@ APPLICATION_FAULTS = {
     "tasks/release/release.py": {
         "the same question is answered anew": Fault("release", {"charge.answer or ": ""}, "test_a_release_is_charged_once_and_replayed"),
         "units are no part of the question": Fault("_question", {"rows.units.declared": "{}"}, "test_the_same_question_is_free_and_other_units_are_another_question"),
-        "public rows are no part of the question": Fault("_question", {"if rows.public ": "if False "}, "test_another_public_table_is_another_question_and_the_same_one_is_not"),
         "a plan is not compared with the request": Fault("plan_release", {"_check_plan(drawing, request)": "pass"}, "test_a_plan_that_is_not_what_was_asked_is_never_charged"),
         "the order of columns counts in a question": Fault("_canonical", {"= sorted(": "= list("}, "test_one_question"),
         "bounds of columns keep their order in a question": Fault("_canonical", {"zip(columns, value, strict=True": "enumerate(value"}, "test_one_question"),
@@ -75,12 +73,9 @@ APPLICATION_FAULTS = {
     "flows/studies/parameters.py": {"a report folder that was there stays open": Fault("report_folder", {"closed_folder": ""}, "test_a_report_folder_that_was_there_is_closed_for_a_table_of_ones_own")},
     "flows/website.py": {"the reports are shown to anyone": Fault("_knows", {'scheme.lower() == "basic" and hmac.compare_digest(string.strip().encode(), right)': "True"}, "test_website"), "browsers keep reports": Fault("with_reports.application.send_with_policy", {"no-store": "private"}, "test_no_browser_keeps_a_report")},
     "reports/results.py": {"the standard error is the standard deviation": Fault("summarize", {" / np.sqrt(by_cell.count())": ""}, "tests/reports/test_results.py")},
-    "reports/series.py": {"public rows alone pass for the answer without privacy": Fault("with_roles", {'"public"': '"nonprivate"'}, "test_public_rows_alone_are_not_taken_for_the_answer_without_privacy")},
-    "tasks/problems/problem.py": {"what is said to be of public rows alone is of private ones": Fault("Draw.answer", {"cell.form == PUBLIC_ALONE": "False"}, "test_a_study_shows_the_public_rows_alone_and_its_other_answers_stay_the_same")},
     "tasks/problems/measures/estimation.py": {"a wrong sign counts as right": Fault("right_signs", {"(answer * target) >": "answer * target >="}, "test_right_signs_are_counted_and_zeros_are_none")},
     "tasks/problems/measures/intervals.py": {"an interval above the truth covers it": Fault("measure_coverage", {"lower <= target": "True"}, "test_coverage_counts_the_coordinates_that_have_intervals")},
     "tasks/problems/measures/membership.py": {"members count as outsiders": Fault("measure_scores", {".outside": ".inside"}, "test_a_group_is_traced_through_its_own_frequencies")},
-    "tasks/problems/public_rows.py": {"keys do not know public rows": Fault("PublicRows.sha256", {"digest.hexdigest()": '""'}, "test_keys_know_the_rows_whatever_their_order_and_the_format_of_their_file")},
     "tasks/problems/registered_table.py": {"a study of users runs estimators that protect a row": Fault("RegisteredTable.check", {'estimator.unit_of_privacy == "user") != bool(self.user_id': '(estimator.unit_of_privacy == "user") > bool(self.user_id)'}, "test_a_wrong_declaration_of_users_is_refused_by_its_key")},
     "tasks/release/spending.py": {"a budget never ends": Fault("room_in", {"spent_epsilon(together, budget.delta) <= budget.epsilon * (1 + 1e-9)": "True"}, "test_the_budget_ends")},
     "tasks/release/rows.py": {

@@ -58,7 +58,7 @@ REQUESTS = [
     ({"bounds": "value_bound = 1.0\nepsilon = 0.9"}, InputError, "bounds.epsilon", "0.9"),
     ({"params": 'calibration = "tight"'}, InputError, "params.calibration", "'tight'"),
     ({"params": 'reuse = "ledger"'}, InputError, "keyword", "'reuse'"),
-    ({"params": "public_X = 1"}, SpecError, "params.public_X", '"sample"'),
+    ({"params": "public_X = 1"}, SpecError, "params.public_X", "left out"),
     ({"params": "interval = 0.9", "interval": 0.95}, SpecError, "params.interval", "0.9"),
     ({"interval": 95}, InputError, "interval", "95"),
     ({"interval": float("nan")}, InputError, "interval", "nan"),

@@ -109,7 +109,6 @@ def test_a_wrong_line_of_a_study_is_refused_by_its_key(tmp_path, study, old, new
 BOUNDS = {"age": (0, 120), "dose": (-2, 2), "cost": (-5000, 10000)}
 VISITS = visits()[["patient", "dose"]]
 CATEGORIES = {"region": ["north", "south", "west"], "smoker": ["no", "yes"]}
-PUBLIC = '\n[public]\ndata = "public.csv"\nsource = "volunteers"\n'
 GUESSES = "\n[guesses]\nsource = 'common knowledge'\n"
 CLIPPED = (
     'name = "user_level_mean"\nform = "clipped per user"\n'
@@ -127,10 +126,6 @@ def study(tmp_path, home):
         return edited(file, old, new)
 
     return made
-
-
-def lacking(column):
-    return people(20).drop(columns=column)
 
 
 # A line of the study of a table, what stands in its place, what the sentence names
@@ -160,14 +155,6 @@ OF_GUESSES = [
     ("shares = { region = [0.2, 0.2, -1] }", ("guesses.shares.region.2", "-1")),
     ("explaned = 0.5", ("guesses.explaned", "'explained'")),
 ]
-PUBLIC_ROWS = [
-    (lacking("age"), ("public.csv", "'age'")),
-    (people(20)[["cost"]].rename(columns={"cost": "price"}), "public.csv"),
-    (people(20)[:0], ("public.csv", "no rows")),
-    (people(20).assign(region="east"), ("public.csv", "'region'", "categories")),
-]
-
-
 @pytest.mark.parametrize(("old", "new", "named"), OF_USERS)
 def test_a_wrong_declaration_of_users_is_refused_by_its_key(study, old, new, named):
     file = study(old, new, VISITS, user_id="patient")
@@ -191,13 +178,6 @@ def test_missing_or_mixed_ids_are_refused_without_showing_one(study, tmp_path, n
 def test_a_wrong_guess_is_refused_by_its_key(study, text, named):
     file = study(response="cost")
     refused(lambda: advice_of(file, GUESSES + text + "\n"), SpecError, *words(named))
-
-
-@pytest.mark.parametrize(("rows", "named"), PUBLIC_ROWS)
-def test_wrong_public_rows_are_refused_before_anything_runs(study, tmp_path, rows, named):
-    file = study("[grid]", PUBLIC + "[grid]", response="cost")
-    rows.to_csv(tmp_path / "public.csv", index=False)
-    refused(lambda: find_study(file), (DataError, SpecError), *words(named))
 
 
 TABLE = AnalystTable(

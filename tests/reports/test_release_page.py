@@ -13,7 +13,6 @@ RECORD = {
         "answer": [{"name": "age", "estimate": 206.3, "lower": None, "upper": None}],
         "level": 0.95,
         "interval_note": "no interval for columns age: noise hides it",
-        "public_shape": None,
         "risk": {"unit": "row", "sentence": "an attacker learns little", "posterior": {"0.1": 0.17}},
         "events": [],
         "public": [],
