@@ -2,7 +2,7 @@
 
 Where an estimator releases no gradients of white rows, these follow its answer: rows are whitened by released
 second moments, and three Newton-like steps start from the answer (as in
-:mod:`dpalgos.central.preconditioned_glm`), from which on the interval is that of
+:mod:`dpalgos.central.preconditioned`), from which on the interval is that of
 :mod:`dpalgos.intervals.regression`: debiased, as intervals of the lasso are. The answer stays what it is. The
 shares, of what the interval takes in all, which is .5 of μ² (or of ε, where the estimator is not Gaussian):
 
@@ -10,7 +10,7 @@ shares, of what the interval takes in all, which is .5 of μ² (or of ε, where 
     rows above a level             1            .043   search_level       all
     second moments                 √2 C_A²/n    .2     private_whitening  all
     scores above a level           1            .087   search_level       all
-    preconditioned score           2C/n         .42    released_steps       all
+    preconditioned score           2C/n         .42    released_steps     all
     those of intervals.regression  its own      .25    note_interval      all
 
 Rows are [x, 1]; levels are searched by four counts of rows, and by counts of scores at two of three steps.
