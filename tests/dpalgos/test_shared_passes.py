@@ -73,8 +73,10 @@ def test_a_block_that_a_replicate_does_not_use_adds_nothing_to_its_sum(sample):
     np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
-def test_a_sum_of_many_blocks_is_the_plain_one(sample):
+@pytest.mark.parametrize("n_used", [D, 2])
+def test_a_sum_of_many_blocks_is_the_plain_one(sample, n_used):
     coef = np.random.default_rng(1).standard_normal((D, R))
+    coef[n_used:] = 0
     y, mask = sample.response()[:, None], sample.row_mask
     found = Design(sample).mean_score(coef, lambda u, rows: np.tanh(u) - y[rows])
     plain = sample.X.T @ (mask * (np.tanh(sample.X @ coef) - y)) / mask.sum(axis=0)
