@@ -2,7 +2,7 @@
 
 Where an estimator releases no gradients of white rows, these follow its answer: rows are whitened by released
 second moments, and three Newton-like steps start from the answer (as in
-:mod:`dpalgos.central.preconditioned_glm`), from which on the interval is that of
+:mod:`dpalgos.central.preconditioned`), from which on the interval is that of
 :mod:`dpalgos.intervals.regression`: debiased, as intervals of the lasso are. The answer stays what it is. The
 shares, of what the interval takes in all, which is .5 of μ² (or of ε, where the estimator is not Gaussian):
 
