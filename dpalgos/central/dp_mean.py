@@ -33,7 +33,7 @@ purpose.
 Reference: Cai, Wang & Zhang, The Cost of Privacy, Algorithm 3.1 (its output line prints X_R for the mean).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -113,10 +113,11 @@ def witnesses(params: DPMeanParams, d: int, published: Published) -> Witnesses:
 def dp_mean(sample: Sample, params: DPMeanParams, transcript: Transcript) -> FloatArray:
     """Return the mean, (d, R)."""
     bound, shape = params.value_bound, (sample.n_features, sample.n_replicates)
-    noise = planned_noise(params, sample.n_features)
-    multiplier = noise.multiplier("mean")
+    multiplier = _mean_multiplier(params)
     widths = np.full(shape, 2 * bound)
     if params.truncation == "private_quantiles":
+        noise = planned_noise(params, sample.n_features)
+        multiplier = noise.multiplier("mean")
         lower, upper = private_interval(transcript, sample, bound, epsilon=noise.epsilon_of(LABEL))
         means, widths = truncated_means(sample, lower, upper), upper - lower
     elif params.truncation == "none":
@@ -149,16 +150,19 @@ def _budget(params: DPMeanParams) -> SplitBudget:
     return params.split_budget({"mean": 1.0}, params.interval_shares)
 
 
+def _mean_multiplier(params: DPMeanParams) -> float:
+    """Return the noise multiplier of the mean where no quantiles are released."""
+    if params.calibration == "paper":
+        return float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
+    return _budget(params).gaussian_multiplier("mean")
+
+
 def planned_noise(params: DPMeanParams, d: int) -> NoisePlan:
     """Return the least noise of the quantiles and of the mean, or for ``paper`` what they are as printed."""
     n_quantiles, shares = len(LEVELS) * d, (COLUMNS_SHARE, 1 - COLUMNS_SHARE)
-    if params.calibration == "paper":
-        budget = params.split_budget({LABEL: shares[0], "mean": shares[1]}, gaussian=False)
-        printed = float(np.sqrt(np.log(1 / params.delta)) / params.epsilon)
-        quantiles = selections(budget.selection_epsilon(LABEL, n_quantiles), n_quantiles)
-        return NoisePlan(params.epsilon, params.delta, {LABEL: quantiles, "mean": gaussians(printed)})
-    mean = gaussians(_budget(params).gaussian_multiplier("mean"))
-    plan = NoisePlan(params.epsilon, params.delta, {"mean": mean})
-    if params.truncation == "bound":
-        return plan
-    return least_noise(plan.after_selections(LABEL, n_quantiles, shares), holds=False)
+    mean = NoisePlan(params.epsilon, params.delta, {"mean": gaussians(_mean_multiplier(params))})
+    if params.calibration == "tight":
+        return least_noise(mean.after_selections(LABEL, n_quantiles, shares), holds=False)
+    budget = params.split_budget({LABEL: shares[0], "mean": shares[1]}, gaussian=False)
+    quantiles = selections(budget.selection_epsilon(LABEL, n_quantiles), n_quantiles)
+    return replace(mean, events={**mean.events, LABEL: quantiles})

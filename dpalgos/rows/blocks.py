@@ -93,9 +93,9 @@ class Rows(ABC):
         """Return a copy of some columns, (n, k)."""
         return np.concatenate([block.take(chosen, axis=1) for _, block in self.blocks()])
 
-    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray | slice) -> FloatArray:
         """Return some columns of a block, (k, m)."""
-        return np.ascontiguousarray(block.take(chosen, axis=1).T)
+        return np.ascontiguousarray(block[:, chosen].T)
 
 
 class HeldRows(Rows):
@@ -117,7 +117,7 @@ class HeldRows(Rows):
             rows = slice(start, min(start + self.block_size, len(self)))
             yield rows, self._array[rows]
 
-    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray) -> FloatArray:
+    def some_columns(self, rows: slice, block: FloatArray, chosen: IntArray | slice) -> FloatArray:
         if not self.keeps_columns:
             return super().some_columns(rows, block, chosen)
         if rows.start not in self._by_column:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 # Which rows and the rows, of adjacent blocks.
 Span = Sequence[tuple[slice, FloatArray]]
 # A sparse array (K R, k) of the coefficients of K sums, and the k columns.
-Few = tuple[Any, IntArray] | None
+Few = tuple[Any, IntArray | slice] | None
 _BLOCKS_TOGETHER = 4  # whose entries the processor's last cache holds
 _DENSE = 4  # one column in so many, above which a product with all takes less time than a search
 
@@ -80,7 +80,7 @@ def row_sums(rows: Rows, wanted: Sequence[RowSum], threads: int = 1) -> list[Flo
     for places in kinds.values():
         alike = [wanted[place] for place in places]
         total: FloatArray = np.zeros((alike[0].n_columns, len(alike), rows.shape[1]))
-        products = partial(_products, rows, alike, _few(alike))
+        products = partial(_products, rows, alike, _few(rows, alike))
         for parts in in_order(products, _spans(rows), 1 if rows.streamed else threads):
             for chosen, product in parts:
                 if chosen is None:
@@ -127,7 +127,7 @@ def _spans(rows: Rows) -> Iterator[Span]:
         yield span
 
 
-def _few(alike: Sequence[RowSum]) -> Few:
+def _few(rows: Rows, alike: Sequence[RowSum]) -> Few:
     """Return the sparse coefficients of all sums, and which columns they are of."""
     from scipy.sparse import csr_array
 
@@ -135,7 +135,9 @@ def _few(alike: Sequence[RowSum]) -> Few:
     if not coefs:
         return None
     every = np.concatenate(coefs)
-    used: IntArray = np.flatnonzero(every.any(axis=0))
+    used: IntArray | slice = np.flatnonzero(every.any(axis=0))
+    if rows.keeps_columns and alike[0].bound is None and alike[0].dtype == rows.dtype:
+        used = slice(None)  # all columns are used where they lie
     return csr_array(every[:, used]), used
 
 

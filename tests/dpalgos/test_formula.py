@@ -182,7 +182,7 @@ def test_two_ways_of_writing_a_model_give_one_answer(pair, fit):
     np.testing.assert_allclose(M @ one.shrunk, other.shrunk, rtol=1e-5, atol=1e-6 * abs(other.shrunk).max())
     ends = one.along(one.response_units[1] * M @ one.design.back)[1]
     ends = ends + M @ np.broadcast_to(one.design.shift(one.response_units[0]), len(M))
-    np.testing.assert_allclose(ends.T, other.conf_int(), rtol=0.01, atol=1e-4 * np.nanmax(abs(ends)))
+    np.testing.assert_allclose(ends.T, other.conf_int(), rtol=0.02, atol=1e-4 * np.nanmax(abs(ends)))
 
 
 def test_a_result_has_the_attributes_of_statsmodels():

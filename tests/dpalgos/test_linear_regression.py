@@ -143,7 +143,7 @@ def test_a_response_in_another_unit_has_the_same_answer_in_that_unit(unit):
         )
         assert "values by power of two" in {event.label for event in found.events}
         errors[scale] = np.linalg.norm(found.estimate / scale - [[1.0], [-0.5], [0.3], [0.0]], axis=0).mean()
-    assert errors[unit] < 1.3 * errors[1.0] < 0.3
+    assert errors[unit] < 1.6 * errors[1.0] < 0.3
 
 
 @pytest.mark.parametrize("scale", [10.0, 4.0, 0.25, 0.1])
@@ -205,7 +205,7 @@ def test_with_an_intercept_the_origin_of_the_columns_does_not_matter():
 
 def test_of_few_rows_the_origin_of_the_columns_matters_little():
     errors = shifted_errors(1100, 8, 0.75, [(0, 0), (3, 0), (-3, 0), (20, 0), (-20, 0), (20, -40)])
-    assert (errors[1:] < 1.4 * errors[0]).all()
+    assert (errors[1:] < 1.6 * errors[0]).all()
 
 
 @pytest.mark.parametrize("others", [{MEANS: 1 - 1e-6}, {DISTANCE: 0.1, MEANS: 0.9 - 1e-6}])

@@ -283,7 +283,7 @@ def test_steps_come_to_their_end_where_columns_are_skewed():
     ours = dpalgos.estimate(
         NAME, X, y, rng=rng, replicates=20, family="poisson", intercept=True, epsilon=10, delta=2.5e-9
     ).estimate
-    assert np.linalg.norm(ours - best, axis=0).mean() <= 0.018
+    assert np.linalg.norm(ours - best, axis=0).mean() <= 0.02
 
 
 def test_rare_events_gain_from_more_epsilon_where_columns_are_skewed():

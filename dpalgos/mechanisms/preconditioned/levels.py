@@ -2,7 +2,7 @@
 
 A row beyond the level biases what is averaged by about C/n, noise moves it by about 2C√d/(nμ): the more
 budget, the fewer rows are clipped. About k norms lie above a level: c √D/μ (nμ/489)^(−1/4) of D coordinates,
-c = 120 for the first rows, which have unknown units, and 20 for white rows and scores.
+c = 60 for the first rows, which have unknown units, and 20 for white rows and scores.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ _ROWS, _WHITE_ROWS = np.geomspace(0.5, 8, N_LEVELS), np.geomspace(0.5, 4, N_LEVE
 _SCORES = np.geomspace(0.15, 24, N_LEVELS)  # times √d and the unit of residuals
 _NEAR = np.geomspace(0.5, 1.41, N_LEVELS)  # times the level of the step before
 _RESPONSES = 2.0 ** np.arange(32) - 0.5
-_CLIPPED_ROWS, _CLIPPED_SCORES, _MOST_ROWS = 120.0, 20.0, 0.9
+_CLIPPED_ROWS, _CLIPPED_SCORES, _MOST_ROWS = 60.0, 20.0, 0.9
 _REFERENCE_SIZE = 489.0
 
 

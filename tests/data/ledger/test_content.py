@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.errors import LedgerBroken
+from data.formats.canonical import canonical_cells
 from data.ledger import Ledger
 from data.ledger.content import Fingerprinter
 from data.ledger.key import load_keys
@@ -215,3 +218,47 @@ def test_a_key_that_no_ledger_was_written_with_is_fine(tmp_path):
     load_keys(tmp_path, create=True)
     assert Ledger(tmp_path).verify().ok
     assert Ledger(tmp_path).open_dataset("patients", 1.0, 1e-5).epsilon == 1.0
+
+
+CELLS = [
+    "1",
+    "1.",
+    ".5",
+    "+1",
+    "-0",
+    "007",
+    "1e5",
+    "1E-400",
+    "1e400",
+    "inf",
+    "-Infinity",
+    "nan",
+    "-nan",
+    "nan(ind)",
+]
+CELLS += [
+    "0x10",
+    "1_0",
+    " 1",
+    "1 ",
+    "1d",
+    ".",
+    "",
+    " ",
+    "NA",
+    "true",
+    "2024-01-31",
+    "a",
+    "99999999999999999999",
+    None,
+]
+
+
+@given(st.lists(st.sampled_from(CELLS), max_size=4), st.sampled_from([pa.string(), pa.large_string()]))
+def test_cells_of_a_column_of_numbers_are_those_they_are_next_to_text(cells, kind):
+    alone, mixed = (canonical_cells(pa.array([*cells, *more], kind)) for more in ([], ["text"]))
+    np.testing.assert_array_equal(alone.numbers, mixed.numbers[: len(cells)])
+    np.testing.assert_array_equal(np.signbit(alone.numbers), np.signbit(mixed.numbers[: len(cells)]))
+    assert [None if k < 0 else alone.values[k] for k in alone.texts] == [
+        None if k < 0 else mixed.values[k] for k in mixed.texts[: len(cells)]
+    ]

@@ -94,6 +94,16 @@ def test_the_noise_level_costs_nothing(name):
 # Folds
 
 
+def test_noise_alone_is_not_taken_for_a_signal():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (500, 100)), rng.standard_normal(500)
+    options = {**BUDGET, **REGRESSION, "n_iterations": 5, "sparsity_choice": "noise_level"}
+    answers = dpalgos.estimate(
+        "dp_sparse_linear_regression", X, y, rng=rng, replicates=100, **options
+    ).estimate
+    assert (answers != 0).any(axis=0).mean() < 0.4  # .1 by design for s values, more for the largest of 100
+
+
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 23, 100])
 def test_every_row_is_tested_once_and_folds_are_even(n):
     sample = Sample(np.arange(float(n))[:, None])
